@@ -8,18 +8,22 @@ from numpy.typing import NDArray
 from ..experiments.alike import alike
 
 Array = NDArray[np.float64]
+LARGE = 128.0  # from here on, steps of float32 are 1.5e-5
 
 
 class RunningMeanStd:
     """The running mean and variance of vectors, by Welford's update for batches.
 
-    They are float64, because the variance drifts in long runs with float32 sums.
+    They are those of all observations so far: no prior counts as one. A prior of mean 0 would add offset²·prior/n to
+    the variance, which is far more than the variance itself where the offset is large (Stable-Baselines3's, of weight
+    1e-4: a deviation of 171 for 5,400,000 ± 1 after 100,000 observations). Before the first observation, the mean is 0
+    and the variance 1. They are float64, because the variance drifts in long runs with float32 sums.
     """
 
     def __init__(self, size: int, epsilon: float = 1e-8) -> None:
         self.mean: Array = np.zeros(size)
         self.variance: Array = np.ones(size)
-        self.count = 1e-4  # a small prior weight, so that the first batch decides
+        self.count = 0.0
         self.epsilon = epsilon
 
     def update(self, batch: NDArray[np.floating]) -> None:
@@ -48,6 +52,43 @@ class RunningMeanStd:
         """Restore a state that `state_dict` returned. Raises ValueError if its vectors have another size."""
         alike(state, self.state_dict(), "running statistics")
         self.mean, self.variance, self.count = state["mean"].copy(), state["variance"].copy(), state["count"]
+
+
+class Centre:
+    """The offset of observations, which is subtracted before they become float32.
+
+    float32 has 24 bits: of observations around 5,400,000, it keeps steps of 0.5. So every float64 entry whose first
+    value is above `LARGE` in magnitude is centred on it, once for all tasks. The others stay as they are, bit for bit:
+    their steps are below 1e-5. Observations that the environment gives as float32 are not centred, because they have
+    lost those bits already.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.offset: Array = np.zeros(size)
+        self.known = self._moves = False
+
+    def begin(self, observations: NDArray[Any]) -> None:
+        """Set the offset from the first of these observations, (n, size), unless it is set already."""
+        if not self.known:
+            first = observations[0].astype(np.float64)
+            large = (np.abs(first) > LARGE) & (observations.dtype == np.float64)
+            self.load_state_dict({"offset": np.where(large, first, 0.0), "known": True})
+
+    def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """Return the observations, (n, size), less the offset."""
+        return observations - self.offset if self._moves else observations
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"offset": self.offset.copy(), "known": self.known}
+
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+        """Restore a state that `state_dict` returned, or for None that of an agent that does not centre.
+
+        Checkpoints of earlier versions have none. Raises ValueError if the offset has another size."""
+        state = {"offset": np.zeros_like(self.offset), "known": True} if state is None else state
+        alike(state, self.state_dict(), "the offset of observations")
+        self.offset, self.known = state["offset"].copy(), state["known"]
+        self._moves = bool(self.offset.any())
 
 
 class RewardScale:

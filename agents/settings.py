@@ -1,5 +1,6 @@
 """The settings that all agents share, extended by each agent. The string under a field is its help line."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,6 +11,12 @@ from ..experiments.errors import UsageError
 from ..experiments.settings import MOST_TASKS, MOST_THREADS, RunSettings, Threads, not_positive, positive
 
 MOST_ENVS = 65_536  # copies of an environment
+SET_HERE = {  # names that `gymnasium.make` takes for itself
+    "id": "use --env",
+    "max_episode_steps": "use --max-episode-steps",
+    "render_mode": "environments render only for the videos of reports",
+    "disable_env_checker": "supple checks environments itself",
+}
 
 
 @dataclass(kw_only=True)
@@ -26,6 +33,8 @@ class AgentSettings(RunSettings):
     """Environment steps of a run with one task (--env), counted over all copies of the environment."""
     max_episode_steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Steps after which an episode is truncated (default: the environment's own limit)."""
+    env_kwargs: Annotated[str | None, tyro.conf.arg(metavar="JSON")] = None
+    """Keyword arguments of the environment, a JSON object such as '{"map_name": "8x8"}', for all tasks alike."""
     shift: Annotated[str | None, tyro.conf.arg(metavar="SHIFTS")] = None
     """Shifts between tasks, such as "offset(scale=2)" or "friction + negate_reward" (see `supple list shifts`)."""
     fresh: bool = False
@@ -60,6 +69,23 @@ class AgentSettings(RunSettings):
 
         None if the agent learns several tasks."""
         return self.steps_per_task if self.fresh and self.steps is None else self.steps
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments of the environment. Raises UsageError if --env-kwargs is not a JSON object."""
+        try:
+            found = json.loads(self.env_kwargs or "{}")
+        except ValueError as error:
+            raise UsageError(f"--env-kwargs is not JSON ({error}): {self.env_kwargs!r}") from None
+        if not isinstance(found, dict):
+            raise UsageError(f"""--env-kwargs must be a JSON object such as '{{"size": 8}}', got {self.env_kwargs!r}""")
+        return found
+
+    @property
+    def world(self) -> dict[str, Any]:
+        """The arguments of `make_env` that are the same for all tasks."""
+        given = {"max_episode_steps": self.max_episode_steps, "kwargs": self.kwargs}
+        return {name: value for name, value in given.items() if value}
 
     @property
     def stride(self) -> int:
@@ -123,6 +149,11 @@ class AgentSettings(RunSettings):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+        try:
+            for name in self.kwargs.keys() & SET_HERE.keys():
+                yield f"--env-kwargs cannot set {name}: {SET_HERE[name]}"
+        except UsageError as error:
+            yield str(error)
         if self.env_threads != "auto" and not 1 <= self.env_threads <= MOST_THREADS:
             yield f"--env-threads must be auto or between 1 and {MOST_THREADS}, got {self.env_threads}"
         if not 0 <= self.env_workers <= self.num_envs:

@@ -1,15 +1,18 @@
 """The observation and action spaces that each agent supports."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import gymnasium as gym
+import numpy as np
 from gymnasium import spaces
 
-from ..envs import flat, make_env
+from ..envs import flat, make_env, of_package
+from ..envs.fault import worded
 
 # The action spaces that each agent supports. Observations may be anything that `envs.flat` turns into vectors.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
-    "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary),
+    "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete),
     "dqn": (spaces.Discrete,),
     "sac": (spaces.Box,),
 }
@@ -22,17 +25,20 @@ class VectorSpace(NamedTuple):
     action: spaces.Space
 
 
-def vector_space(name: str, agent: str) -> VectorSpace:
+def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None) -> VectorSpace:
     """Return the sizes of an environment with vector observations, for an agent (`ppo`, `dqn`, `sac`).
+
+    kwargs: the keyword arguments of the environment.
 
     Raises:
         ValueError: The observations cannot be turned into vectors, or the agent does not support the actions. The
             message names the environment and the agents that support its actions."""
-    env = make_env(name)
+    env = make_env(name, kwargs=kwargs)
     try:
         shown = flat(env).observation_space
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        hint = _package_of(env)
+        raise ValueError(f"{name}: {error}{hint and f' ({hint})'}") from error
     finally:
         env.close()
     action = env.action_space
@@ -41,9 +47,21 @@ def vector_space(name: str, agent: str) -> VectorSpace:
         needs = f"{', '.join(most)} or {last}" if most else last
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""
-        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {action}{hint}")
+        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {worded(action)}{hint}")
+    if isinstance(action, spaces.Box) and not np.issubdtype(action.dtype, np.floating):
+        raise ValueError(
+            f"{name}: {agent} needs actions of real numbers, but they are {worded(action)}: use a Box of float32, or "
+            "for ppo a MultiDiscrete space"
+        )
     if isinstance(action, spaces.Box) and len(action.shape) != 1:
-        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {action}")
-    if isinstance(action, spaces.Discrete) and action.start != 0:
-        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {action}")
+        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {worded(action)}")
+    if not spaces.flatdim(action):
+        raise ValueError(f"{name}: {agent} needs at least one action, but they are {worded(action)}")
+    if isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
+        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {worded(action)}")
     return VectorSpace(spaces.flatdim(shown), action)
+
+
+def _package_of(env: gym.Env) -> str:
+    """Return what makes this environment work if it comes from a known package, or ""."""
+    return of_package(type(env.unwrapped).__module__)

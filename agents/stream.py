@@ -1,6 +1,6 @@
 """The tasks of an agent: the environment in which it acts at each step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,7 +63,9 @@ def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
         raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
     try:
         tasks = task_stream(parse_sequence(text), settings.cycles, steps)
-        return shifted(tasks, shifts, settings.seed) if (shifts := shifts_of(settings)) else tasks
+        if shifts := shifts_of(settings):
+            return shifted(tasks, shifts, settings.seed, settings.kwargs)
+        return tasks
     except ValueError as error:
         raise UsageError(str(error)) from error
     except ImportError as error:
@@ -81,7 +83,7 @@ def steps_batched(settings: AgentSettings) -> bool:
     shifts = shifts_of(settings)
     names = dict.fromkeys(task.env for task in tasks_of(replace(settings, shift=None)))
     try:
-        return any(is_batched(name, shifts) for name in names)
+        return any(is_batched(name, shifts, settings.kwargs) for name in names)
     except ImportError as error:
         raise RunError(str(error)) from error
 
@@ -94,8 +96,12 @@ def shifts_of(settings: AgentSettings) -> Shifts | None:
         raise UsageError(f"--shift: {error}") from error
 
 
-def shifted(tasks: Sequence[EnvTask], shifts: Shifts, seed: int) -> tuple[EnvTask, ...]:
+def shifted(
+    tasks: Sequence[EnvTask], shifts: Shifts, seed: int, kwargs: Mapping[str, Any] | None = None
+) -> tuple[EnvTask, ...]:
     """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
+
+    kwargs: the keyword arguments of the environments.
 
     Raises:
         UsageError: A shift does not fit one of the environments, lasts longer than a task, or never begins.
@@ -108,7 +114,7 @@ def shifted(tasks: Sequence[EnvTask], shifts: Shifts, seed: int) -> tuple[EnvTas
             )
     values: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(task.env for task in tasks):
-        env = make_env(name)
+        env = make_env(name, kwargs=kwargs)
         try:
             shifts.check(env, tasks[0].steps)
             values |= {task.index: shifts.values(env, seed, task.index) for task in tasks if task.env == name}

@@ -1,9 +1,11 @@
 """Use a trained agent: predict actions, and evaluate it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
 from ..envs import Flat, flat, make_env
@@ -51,7 +53,8 @@ class Trained:
 
         Args:
             observation: An observation as the environment returns it, or a batch of n with n as the first axis. For DQN
-                on images, a stack of frames as in training, (frames, height, width).
+                on images, a stack of frames as in training, (frames, height, width). Of Dict or Tuple observations, a
+                batch is a list.
             env: An environment from training, for agents with one head per environment. By default, `self.env`.
 
         Raises:
@@ -82,13 +85,17 @@ class Trained:
 
     def _seen(self, observation: Any, env: str) -> tuple[NDArray[Any], bool]:
         """Return the observations in the form that the agent reads, (n, …), and whether there was a single one."""
-        array = np.asarray(observation)
         if isinstance(self._work.spaces[env], Pixels):
+            array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
         if env not in self._shown:
-            self._shown[env] = flat(make_env(env))
+            self._shown[env] = flat(make_env(env, kwargs=self._work.settings.kwargs))
         shown = self._shown[env]
-        own = shown.unwrapped.observation_space.shape or ()
+        space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
+        if isinstance(space, Dict | Tuple):
+            single = isinstance(observation, Mapping if isinstance(space, Dict) else tuple)
+            return np.stack([shown.observation(each) for each in ([observation] if single else observation)]), single
+        array, own = np.asarray(observation), space.shape or ()
         if own not in (array.shape, array.shape[1:]):
             raise UsageError(f"observations of {env} have shape {own}, got {array.shape}")
         single = array.shape == own

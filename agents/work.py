@@ -98,7 +98,7 @@ class AgentWork(Work):
         """Return the arguments of a task's environment that follow from the settings."""
         s = self.settings
         shifted = {} if self.shifts is None else {"shifts": self.shifts, "seed": s.seed, "task": task.index}
-        return shifted | ({} if s.max_episode_steps is None else {"max_episode_steps": s.max_episode_steps})
+        return shifted | s.world
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -197,8 +197,8 @@ class AgentWork(Work):
         if str(self.explosions).strip("0") == "1":
             warnings.warn(
                 f"{self.task.env} after {self.now} steps of the run: the physics exploded, which ends the episode "
-                f"(reward {reward}; it was below {REWARD_FLOOR:g}, or it, the observation or the simulation was not "
-                f"finite). Explosions so far: {self.explosions}, all logged in events.jsonl",
+                f"(reward {reward}; it, the observation or the simulation was not finite, or with MuJoCo a reward was "
+                f"below {REWARD_FLOOR:g}). Explosions so far: {self.explosions}, all logged in events.jsonl",
                 stacklevel=2,
             )
 

@@ -39,7 +39,8 @@ from supple.metrics import t_interval
 RESULTS = Path(__file__).parent / "results"
 PAGE, CLAIMS = RESULTS / "index.md", RESULTS / "claims.toml"
 MARKS = "<!-- claims -->", "<!-- /claims -->"
-VERDICTS = ("reproduced", "reproduced in part", "not reproduced", "not tried")
+AT_SIZE = ("reproduced", "not reproduced")  # of runs at the paper's size, or of tests
+VERDICTS = ("reproduced", "reproduced in part", "not reproduced", "not reproduced at this size", "not tried")
 
 
 class Rows(list[Any]):

@@ -1,8 +1,9 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from .atari import AtariVector, make_pixels
-from .fault import EnvironmentFault
-from .flat import Flat, flat
+from .elsewhere import of_package
+from .fault import EnvironmentFault, Exploded
+from .flat import Flat, flat, is_image
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
 from .lake import register_lake
@@ -29,6 +30,7 @@ __all__ = [
     "EnvironmentFault",
     "Envs",
     "Episode",
+    "Exploded",
     "Flat",
     "Guard",
     "Repeat",
@@ -43,8 +45,10 @@ __all__ = [
     "games",
     "has_friction",
     "is_batched",
+    "is_image",
     "make_env",
     "make_pixels",
+    "of_package",
     "parse_sequence",
     "parse_shifts",
     "resolve_env",

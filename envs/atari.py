@@ -4,7 +4,7 @@ ALE's vector environment (C++) plays and preprocesses the games. All its setting
 differ. The result equals `gymnasium.wrappers.AtariPreprocessing` pixel for pixel (the tests compare them).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+from .fault import worded
 from .make import ale, games, make_env, resolve_env
 from .shifts import Shifted, Shifts
 from .vector import Envs, Episode, StepResult, Vector
@@ -170,6 +171,8 @@ def make_pixels(
     seed: int = 0,
     task: int = 0,
     render_mode: str | None = None,
+    max_episode_steps: int | None = None,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> Envs:
     """Return `num_envs` copies of an environment with observations (4, height, width) uint8 and discrete actions.
 
@@ -181,14 +184,23 @@ def make_pixels(
     use Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another
     generator, and the speed is about four fifths of one thread's.
 
-    shifts, seed, task: see `Shifted`. render_mode: see `make_env`.
+    shifts, seed, task: see `Shifted`. render_mode, max_episode_steps, kwargs: see `make_env`. Atari games have neither
+    of the last two.
 
     Raises:
-        ValueError: The environment has other actions or observations, its images are smaller than 36 × 36, which the
-            Nature CNN needs, or a shift does not fit. The message names the environment.
+        ValueError: Keyword arguments or max_episode_steps are given for an Atari game, the environment has other
+            actions or observations, its images are smaller than 36 × 36, which the Nature CNN needs, or a shift does
+            not fit. The message names the environment.
         ImportError: Atari with shifts or a render mode needs OpenCV, which is not installed.
     """
     env_id = resolve_env(env)
+    if env_id.startswith("ALE/") and max_episode_steps is not None:
+        raise ValueError(f"{env_id} has no --max-episode-steps: use --max-frames, 4 for each step")
+    if env_id.startswith("ALE/") and kwargs:
+        raise ValueError(
+            f"{env_id} is given the keyword arguments {', '.join(kwargs)}: use --sticky, --sticky-per, --max-frames "
+            "and --shift mode instead"
+        )
     if env_id.startswith("ALE/") and (shifts is not None or render_mode is not None):
         _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
 
@@ -203,7 +215,9 @@ def make_pixels(
         return AtariVector(
             env_id, num_envs, sticky=sticky, sticky_per=sticky_per, max_frames=max_frames, threads=threads
         )
-    return Vector(lambda: _stacked(env_id, shifts, seed, task, render_mode), num_envs)
+    world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
+    world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
+    return Vector(lambda: _stacked(env_id, world), num_envs)
 
 
 def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
@@ -246,8 +260,8 @@ class Sticky(gym.ActionWrapper):
         return self._previous
 
 
-def _stacked(env_id: str, shifts: Shifts | str | None, seed: int, task: int, render_mode: str | None) -> gym.Env:
-    env = make_env(env_id, shifts=shifts, seed=seed, task=task, render_mode=render_mode)
+def _stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
+    env = make_env(env_id, **world)
     try:
         _check_spaces(env_id, env.observation_space, env.action_space)
     except ValueError:
@@ -259,14 +273,20 @@ def _stacked(env_id: str, shifts: Shifts | str | None, seed: int, task: int, ren
 def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> None:
     if not isinstance(action, gym.spaces.Discrete):
         other = ": use ppo" if isinstance(action, gym.spaces.Box) else ""
-        raise ValueError(f"DQN needs discrete actions, but {env_id} has {action}{other}")
+        raise ValueError(f"DQN needs discrete actions, but {env_id} has {worded(action)}{other}")
     shape = observation.shape or ()
     if observation.dtype != np.uint8 or len(shape) != 2:
-        colour = observation.dtype == np.uint8 and len(shape) == 3 and shape[-1] == 3
-        wrappers = "GrayscaleObservation" if colour else "AddRenderObservation, then GrayscaleObservation,"
+        if observation.dtype != np.uint8 or len(shape) != 3:
+            wrappers = "AddRenderObservation, then GrayscaleObservation,"
+        elif shape[-1] == 3:
+            wrappers = "GrayscaleObservation"
+        elif shape[-1] == 1:
+            wrappers = "ReshapeObservation, to the shape (height, width),"
+        else:  # channels first, or frames that are stacked already
+            wrappers = "TransformObservation, which picks or averages one frame,"
         raise ValueError(
-            f"DQN needs grey images, (height, width) uint8, but {env_id} has {observation}: register it with the "
-            f"wrapper gymnasium.wrappers.{wrappers} around it"
+            f"DQN needs grey images, (height, width) uint8, but {env_id} has {worded(observation)}: register it with "
+            f"the wrapper gymnasium.wrappers.{wrappers} around it"
         )
     if min(shape) < SMALLEST:
         raise ValueError(

@@ -1,6 +1,7 @@
-"""The exception for environments that misbehave, with a message of one line."""
+"""What is said of environments that misbehave: an exception with a message of one line, the mark of an explosion."""
 
 import reprlib
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,19 @@ class EnvironmentFault(RuntimeError):
         return f"{self.environment}: {self.what}"
 
 
+class Exploded(dict[Any, Any]):
+    """The `info` of a step in which the physics exploded: that of the environment, with two attributes.
+
+    Its class marks it and not an entry, because an environment's own entries may have any name.
+
+    reward: the original reward, a float, or "nan", "inf", "-inf". cause: "reward", "observation" or "simulation".
+    """
+
+    def __init__(self, info: dict[Any, Any], reward: float | str, cause: str) -> None:
+        super().__init__(info)
+        self.reward, self.cause = reward, cause
+
+
 def raised(call: str, error: BaseException) -> str:
     """Return a description of a call that raised an error, such as `step() raised OSError: …`."""
     words = " ".join(str(error).split())[:LONGEST]
@@ -34,6 +48,11 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return f"an array of shape {value.shape}"
     return " ".join(reprlib.repr(value).split())
+
+
+def worded(space: Any) -> str:
+    """Return the text of a space in one line. NumPy breaks those of matrices and of long bounds into several."""
+    return shorten(" ".join(str(space).split()), LONGEST, placeholder=" …")
 
 
 def is_numbers(value: Any, shape: tuple[int, ...]) -> bool:

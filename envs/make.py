@@ -8,16 +8,21 @@ Terminations are those of the v5 tasks, as in Lillo & Cheney (2025, arXiv 2509.2
 Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs for 1000 steps.
 """
 
+import copy
 import logging
 import math
 import re
 import sys
+import warnings
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
 from ..registry import near_names
+from .elsewhere import of_package, successor
 from .fault import BLAMED, EnvironmentFault, raised
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
@@ -45,6 +50,8 @@ SHORT_NAMES = {
     **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 
+OTHERS = "(games: `supple list games`; your own: --plugin FILE)"
+
 _log = logging.getLogger("supple.envs.mujoco")
 
 
@@ -62,19 +69,23 @@ def resolve_env(name: str) -> str:
     imported for names that nothing else matches.
 
     Raises:
-        ValueError: The name is unknown. The message has the nearest names.
+        ValueError: The name is unknown. The message has its successor if it is an old id, the package that it comes
+            from if that is known, or the nearest names.
         ImportError: ale-py is not installed, and the name is `ALE/…` or resembles no other name.
     """
     module, colon, own = name.rpartition(":")
     if colon:
         if module not in sys.modules:
-            raise ValueError(f"environment {name!r}: its module is not loaded: add --plugin {module}")
+            hint = of_package(module) or f"add --plugin {module}"
+            raise ValueError(f"environment {name!r}: its module is not loaded: {hint}")
         name = own
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
     ids = _ids_but_atari()
     if name in ids:
         return name
+    if hint := of_package(name):
+        raise ValueError(f"unknown environment {name!r}: {hint}")
     atari = name.lower().startswith("ale/")
     others = {} if atari else {known.lower(): known for known in (*ids, *SHORT_NAMES)}
     try:
@@ -89,13 +100,15 @@ def resolve_env(name: str) -> str:
     known |= {_squash(env_id): env_id for env_id in short.values()}
     if _squash(name) in known:
         return known[_squash(name)]
+    if newer := successor(name, ids, known):
+        raise ValueError(f"unknown environment {name!r}: did you mean {newer!r}, its successor? {OTHERS}")
     shown = {env_id.lower(): env_id for env_id in short.values()} if atari else {game: game for game in short} | others
     near = near_names(name.lower(), shown, most=3)
     if near:
         hint = f"did you mean {' or '.join(repr(shown[match]) for match in near)}?"
     else:
         hint = f"use one of {', '.join(SHORT_NAMES)} or a registered Gymnasium id"
-    raise ValueError(f"unknown environment {name!r}: {hint} (games: `supple list games`; your own: --plugin FILE)")
+    raise ValueError(f"unknown environment {name!r}: {hint} {OTHERS}")
 
 
 def games() -> dict[str, str]:
@@ -140,6 +153,7 @@ def make_env(
     task: int = 0,
     max_episode_steps: int | None = None,
     render_mode: str | None = None,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> gym.Env:
     """Return an environment with the wrappers that agents need.
 
@@ -155,10 +169,12 @@ def make_env(
         task: The index of the task.
         max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
         render_mode: "rgb_array" lets `render` return pictures. By default, the environment renders nothing.
+        kwargs: Keyword arguments of the environment. Each environment gets a copy of its own.
 
     Raises:
-        ValueError: The name is unknown, the friction is not positive and finite, the friction is not 1 but there is no
-            MuJoCo physics, a shift does not fit, the limit is below 1, or the environment lacks the render mode.
+        ValueError: The name is unknown or an old id that can no longer be made, the friction is not positive and
+            finite, the friction is not 1 but there is no MuJoCo physics, a shift does not fit, the limit is below 1, or
+            the environment lacks the render mode.
         ImportError: MuJoCo or Box2D is needed and not installed.
         EnvironmentFault: The environment cannot be made.
     """
@@ -174,7 +190,7 @@ def make_env(
         quiet_mujoco("humanoid")
     if render_mode is not None and not _has_render_mode(env_id, render_mode):
         raise ValueError(f"the environment has no render mode {render_mode!r}")
-    env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode))
+    env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode, copy.deepcopy(dict(kwargs or {}))))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
     if shifts is not None:
@@ -186,18 +202,28 @@ def make_env(
     return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
 
 
-def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | None) -> gym.Env:
-    mode = {} if render_mode is None else {"render_mode": render_mode}  # an environment may have no such argument
+def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | None, kwargs: dict[str, Any]) -> gym.Env:
+    if render_mode is not None:  # an environment may have no such argument
+        kwargs["render_mode"] = render_mode
+    newer = successor(env_id, gym.registry, {}) if "mujoco" in str(gym.spec(env_id).entry_point) else None
     try:
-        return gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **mode)
+        with warnings.catch_warnings():
+            if newer:  # of old MuJoCo tasks, Gymnasium makes some and says of others where they have gone
+                warnings.simplefilter("ignore")
+            env = gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install 'supple[box2d]'") from error
         raise ImportError(f"{env_id}: {error}") from error
-    except ImportError:  # its message already says what to install
-        raise
+    except ImportError as error:
+        if newer:
+            raise ValueError(f"{env_id} can no longer be made: its successor is {newer!r}") from error
+        raise  # its message already says what to install
     except BLAMED as error:
         raise EnvironmentFault(env_id, raised("making it", error)) from error
+    if newer:
+        warnings.warn(f"{env_id} is out of date: its successor is {newer}", stacklevel=2)
+    return env
 
 
 def _has_render_mode(env_id: str, mode: str) -> bool:
@@ -207,9 +233,9 @@ def _has_render_mode(env_id: str, mode: str) -> bool:
     return metadata is None or mode in metadata.get("render_modes", ())
 
 
-def has_friction(name: str) -> bool:
+def has_friction(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
     """Return whether `make_env` can vary the friction of an environment. The environment is made to find out."""
-    env = make_env(name)
+    env = make_env(name, kwargs=kwargs)
     env.close()
     return model_of(env) is not None
 

@@ -8,7 +8,7 @@ MuJoCo's own `rollout` is not used. It returns states without the constraint sol
 needs for equal bits, and without quantities that some rewards read (docs/reference/benchmarks.md).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from math import isfinite
@@ -21,7 +21,7 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from numpy.typing import NDArray
 
 from .fault import BLAMED, EnvironmentFault, raised
-from .guard import REWARD_FLOOR, ClipActions, Guard
+from .guard import REWARD_FLOOR, ClipActions, Guard, as_reported
 from .helper import Helper
 from .make import make_env, resolve_env
 from .physics_tasks import TASKS, Array, Task
@@ -61,11 +61,11 @@ def side_by_side(
     return together
 
 
-def is_batched(name: str, shifts: Shifts | None = None) -> bool:
-    """Return whether `side_by_side` steps copies of an environment in one batch, with these shifts.
+def is_batched(name: str, shifts: Shifts | None = None, kwargs: Mapping[str, Any] | None = None) -> bool:
+    """Return whether `side_by_side` steps copies of an environment in one batch, with these shifts and arguments.
 
     If the task is a candidate, two copies are made to find out. Raises ValueError if the name is unknown."""
-    if resolve_env(name) not in TASKS or not _carries(shifts):
+    if resolve_env(name) not in TASKS or kwargs or not _carries(shifts):
         return False
     envs = side_by_side(lambda: make_env(name), 2)
     envs.close()
@@ -179,7 +179,7 @@ class Batched(Vector):
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
         explosions: dict[int, float | str] = {}
         if exploded := self._exploded(obs, reward):  # handled as in `Guard`
-            explosions = {i: float(reward[i]) if isfinite(reward[i]) else str(float(reward[i])) for i in exploded}
+            explosions = {i: as_reported(reward[i]) for i in exploded}
             obs[exploded] = self._task.observe(before[exploded])
             reward[exploded], terminated[exploded], truncated[exploded] = 0.0, True, False
         self._returns += reward

@@ -9,7 +9,7 @@ import numpy as np
 class Repeat(gym.Wrapper):
     """A wrapper that takes each action `times` times, or until the episode ends, and sums the rewards.
 
-    `info` is that of the last step. `info["repeated"]` is the number of steps.
+    `info` is that of the last step. `taken` is the number of steps.
     Raises ValueError if `times` < 1.
     """
 
@@ -17,7 +17,7 @@ class Repeat(gym.Wrapper):
         super().__init__(env)
         if times < 1:
             raise ValueError(f"the action repeat must be at least 1, got {times}")
-        self.times = times
+        self.times = self.taken = times
 
     def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         total, steps = 0.0, 0
@@ -26,5 +26,5 @@ class Repeat(gym.Wrapper):
             total += float(reward)
             steps += 1
             if terminated or truncated or steps == self.times:
-                info["repeated"] = steps
+                self.taken = steps
                 return observation, total, terminated, truncated, info

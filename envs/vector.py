@@ -14,6 +14,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from .fault import Exploded, worded
+from .repeat import Repeat
 from .shifts import shifted
 
 
@@ -95,7 +97,7 @@ class Vector:
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         if not isinstance(self.single_observation_space, gym.spaces.Box | gym.spaces.Discrete):
-            raise ValueError(f"observations must be a Box or Discrete, got {self.single_observation_space}")
+            raise ValueError(f"observations must be a Box or Discrete, got {worded(self.single_observation_space)}")
         spaces = (self.single_observation_space, self.single_action_space)
         for index, env in enumerate(self.envs):
             if (env.observation_space, env.action_space) != spaces:
@@ -104,6 +106,7 @@ class Vector:
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
+        self._repeating = [_repeating(env) for env in self.envs]
         found = [shifted(env) for env in self.envs]
         self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
@@ -136,7 +139,8 @@ class Vector:
         taken = [1] * self.num_envs
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            taken[i] = info.get("repeated", 1)  # more with action repeat
+            if (repeat := self._repeating[i]) is not None:
+                taken[i] = repeat.taken
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
@@ -145,7 +149,8 @@ class Vector:
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():
-            episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), info.get("explosion")))
+            reward_before = info.reward if isinstance(info, Exploded) else None
+            episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), reward_before))
             self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
@@ -176,3 +181,12 @@ class Vector:
         with ExitStack() as stack:
             for env in self.envs:
                 stack.callback(env.close)
+
+
+def _repeating(env: gym.Env) -> Repeat | None:
+    """Return the wrapper that repeats the actions of this environment, or None if it has none."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, Repeat):
+            return env
+        env = env.env
+    return None

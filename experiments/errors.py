@@ -25,6 +25,16 @@ class DiskError(RunError):
     """The disk failed, for example because it is full. Every other run would fail too."""
 
 
+LETTERS = 300  # of another program's message that are shown
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception of other people's code in one line: its type, and the beginning of its message."""
+    words = " ".join(str(error).split())
+    cut = f"{words[:LETTERS]} …" if len(words) > LETTERS else words
+    return f"{type(error).__name__}: {cut}".removesuffix(": ")
+
+
 # parts of the messages of PyTorch, CUDA and the loader of shared libraries
 OUT_OF_MEMORY = (
     "can't allocate memory",

@@ -68,6 +68,7 @@ class SuppleCallback(Updates, Callback):
         if not isfinite(total):
             raise ValueError("hooks need the number of planned steps: set max_steps or max_epochs of the Trainer")
         self.begin(pl_module, trainer.optimizers[0], int(total), trainer.global_step, self._saved)
+        self._saved = None
         self._reached = trainer.global_step
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:

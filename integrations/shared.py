@@ -1,16 +1,19 @@
 """The parts that all callbacks share: parsing and checking hooks, recording events, adding penalties."""
 
+import copy
 import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
+from ..experiments.alike import alike
 from ..experiments.hooks import HookDriver
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
+from ..networks.state_dicts import listed
 
 
 def read(hooks: Sequence[str]) -> list[Hook]:
@@ -28,12 +31,15 @@ def read(hooks: Sequence[str]) -> list[Hook]:
 
 
 def check(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
-    """Raise ValueError if a hook never fires in this run.
+    """Raise ValueError if a hook never fires in this run, and warn if its only steps lie before the start.
 
-    begins: whether the run begins here. In a resumed run, hooks may already have fired."""
+    begins: whether the hooks begin here. With a state of an earlier part of the run, they may already have fired."""
     for hook in hooks:
         if begins and (problem := parse_hook_text(hook.text).problem(total, start)):
-            raise ValueError(problem)
+            if parse_hook_text(hook.text).problem(total, 0):
+                raise ValueError(problem)
+            reason = f"learning continues at step {start} of {total}, after its last step"
+            warnings.warn(f"{hook.text} does not fire: {reason}", stacklevel=2)
         if isinstance(hook.schedule, When) and not measured:
             raise ValueError(f"{hook.text} never fires: its condition needs measurements, but measure_every is 0")
 
@@ -48,6 +54,41 @@ def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None)
         elif isinstance(hook.schedule, AtTask) and hook.schedule.problem(total, switches=switches):
             reason = f"new_task() announced {switches} task switch{'es' if switches != 1 else ''}"
             warnings.warn(f"{hook.text} has not fired: {reason}", stacklevel=2)
+
+
+class LearnerState(TypedDict):
+    """What a callback saves of a learner, whose network and optimizer are in the trainer's own checkpoint."""
+
+    initial: dict[str, Any]
+    marked: dict[str, Any] | None
+    generator: Any
+
+
+def learner_state(learner: Learner) -> LearnerState:
+    """Return the state of a learner in new tensors."""
+    return copy.deepcopy(
+        LearnerState(initial=learner.initial, marked=learner.marked, generator=learner.generator.get_state())
+    )
+
+
+def take_up(learner: Learner, state: LearnerState) -> None:
+    """Restore a state that `learner_state` returned.
+
+    Raises ValueError if names or shapes are not those of the learner's network."""
+    of, marked = f"'{learner.name}' in the saved state", state["marked"]
+    tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
+    if missing := learner.trained().keys() - state["initial"].keys():
+        raise ValueError(f"initial of {of} lacks {listed(sorted(missing))}: it is the state of another network")
+    learner.initial = _placed(state["initial"], tensors, f"initial of {of}")
+    learner.marked = None if marked is None else _placed(marked, tensors, f"marked of {of}")
+    learner.generator.set_state(state["generator"].cpu())
+
+
+def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
+    if strangers := sorted(values.keys() - like.keys()):
+        raise ValueError(f"{what} has {listed(strangers)}: it is the state of another network")
+    own = {name: like[name].detach().cpu() for name in values}
+    return {n: alike(v.cpu(), own[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
 
 
 def add_penalty(driver: HookDriver, learner: Learner) -> None:

@@ -9,7 +9,8 @@ The callback uses PyTorch's optimizer inside. A forward pre-hook of the model pr
 the Trainer: updates, regardless of gradient accumulation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 try:
-    from transformers import TrainerCallback
+    from transformers import PreTrainedModel, TrainerCallback
 except ImportError as error:
     raise ImportError("SuppleCallback needs transformers: pip install 'supple[language]'") from error
 
@@ -30,18 +31,40 @@ from .updates import Build, Recent, Updates
 FOLDER = "supple"  # in a checkpoint of the Trainer
 
 
-def of_causal(model: nn.Module, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
-    """Return the learner of a causal language model. Raises ValueError for other models."""
+def of_model(model: nn.Module, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
+    """Return the learner of a model of transformers, with or without adapters, whose outputs have a loss.
 
-    def probe() -> tuple[Tensor, ...] | None:
+    The inputs to measure on are those of the last training batch without the labels, which an encoder-decoder needs,
+    too, for the inputs of its decoder. Raises ValueError for other models.
+    """
+    inner: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if not isinstance(inner, PreTrainedModel):
+        raise ValueError(
+            f"{type(model).__name__} is no model of transformers, so give a function that builds its learner: "
+            "SuppleCallback(learner=…)"
+        )
+    labels = () if inner.config.is_encoder_decoder else ("labels", "label_ids", "label")
+    order = _named(model.forward) or _named(inner.forward)
+
+    def probe() -> tuple[Any, ...] | None:
         batch = recent()
-        return None if batch is None else tuple(batch[n] for n in ("input_ids", "attention_mask") if n in batch)
+        if batch is None:
+            return None
+        given = {name: value for name, value in batch.items() if name in order and name not in labels}
+        last = max(map(order.index, given), default=-1)
+        return tuple(given.get(name) for name in order[: last + 1])
 
     def loss() -> Tensor:
         found: Tensor = model(**recent()).loss
         return found
 
     return causal_learner(model, optimizer, probe=probe, loss=loss, generator=torch.Generator().manual_seed(0))
+
+
+def _named(function: Callable[..., Any]) -> list[str]:
+    """Return the names of a function's arguments, but not of those that take any number of values."""
+    kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return [name for name, each in signature(function).parameters.items() if each.kind not in kinds]
 
 
 class SuppleCallback(Updates, TrainerCallback):
@@ -53,7 +76,7 @@ class SuppleCallback(Updates, TrainerCallback):
         measure_every: int = 500,
         events: str | Path | None = None,
         verbose: int = 0,
-        learner: Build = of_causal,
+        learner: Build = of_model,
     ) -> None:
         """Create the callback.
 
@@ -63,7 +86,7 @@ class SuppleCallback(Updates, TrainerCallback):
             events: A file to which each event is appended as a line of JSON.
             verbose: 1 prints a line for each event.
             learner: A function of the model, its optimizer and a function that returns the model's last training
-                inputs, which returns the learner. The default is for causal language models.
+                inputs, which returns the learner. The default is for models of transformers, adapters included.
 
         Raises:
             ValueError: The text of a hook is invalid. Hooks that do not work with the model raise when training starts.

@@ -1,28 +1,26 @@
 """Hooks and metrics for one network in another library's training loop, whose steps are updates."""
 
+import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..experiments import typed
 from ..experiments.hooks import HookDriver
 from ..interventions import Learner
 from ..metrics import measure
-from .shared import Events, add_penalty, check, read, warn_unfired
+from .shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 
 Recent = Callable[[], Any]  # returns the last training batch, or None before the first
 Build = Callable[[nn.Module, torch.optim.Optimizer, Recent], Learner]
 
 
-class State(TypedDict):
+class State(LearnerState):
     """The state of hooks and metrics, which is saved next to the loop's own checkpoint."""
 
-    initial: dict[str, Any]
-    marked: dict[str, Any] | None
-    generator: Any
     hooks: dict[str, Any]
     switches: int
     switching: bool
@@ -61,7 +59,11 @@ class Updates:
     ) -> None:
         """Attach to a model before its first update, or resume at `step` with a state that `state` returned.
 
-        Raises ValueError if a hook does not work here or never fires."""
+        Without such a state, hooks and metrics begin at `step`, and warn if they come too late. Raises ValueError if a
+        hook does not work here or never fires."""
+        if saved is None and step and self._attached_to(model, step):
+            saved = self.state()  # training goes on with the same network, as in a second call of `fit`
+        self.hooks = read([hook.text for hook in self.hooks])  # without the memory of an earlier training
         for hook in self.hooks:
             if hook.intervention.has("restructure"):
                 raise ValueError(
@@ -69,12 +71,13 @@ class Updates:
                     f"references to them: replace them before training"
                 )
         self.events.begin()
-        check(self.hooks, total, 0, self.measure_every > 0, begins=saved is None)
+        start = step if saved is None else 0
+        check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
-        self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total)
+        self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
         self._step, self._total = step, total
         if saved is None:
-            self._driver.passed(-1, 0)
+            self._driver.passed(start - 1, start)
             self.learner.mark()
         else:
             self._take_up(typed.fitted(saved, State, "state"))
@@ -110,21 +113,15 @@ class Updates:
 
     def state(self) -> State:
         """Return the complete state of hooks and metrics."""
-        learner = self.learner
         return State(
-            initial=learner.initial, marked=learner.marked, generator=learner.generator.get_state(),
-            hooks=self._driver.state_dict(), switches=self._switches, switching=self._switching,
+            **learner_state(self.learner), hooks=copy.deepcopy(self._driver.state_dict()),
+            switches=self._switches, switching=self._switching,
         )  # fmt: skip
 
+    def _attached_to(self, model: nn.Module, step: int) -> bool:
+        return hasattr(self, "learner") and self.learner.module is model and self._step == step
+
     def _take_up(self, state: State) -> None:
-        learner = self.learner
-        device = next(learner.module.parameters()).device
-
-        def here(values: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {name: value.to(device) for name, value in values.items()}
-
-        learner.initial = here(state["initial"])
-        learner.marked = None if state["marked"] is None else here(state["marked"])
-        learner.generator.set_state(state["generator"].cpu())
+        take_up(self.learner, state)
         self._driver.load_state_dict(state["hooks"])
         self._switches, self._switching = state["switches"], state["switching"]

@@ -170,7 +170,8 @@ def zero_slots_(
         check_slots(optimizer, slots, starts)
         shape = parameter.shape
         for slot, value in slots.items():
-            start, where = starts[slot], mask
+            where = mask
+            start: Any = starts[slot]
             if slot in COUNTERS or not isinstance(value, Tensor) or value.shape != shape:
                 size = value.numel() if isinstance(value, Tensor) else 1
                 if slot in COUNTERS or size == 1:  # it belongs to the whole tensor, or to that of a member

@@ -64,7 +64,7 @@ class Fire(Reinitialization):
         if FACTOR in kept.values():
             raise ValueError(
                 f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
-                "applies, not on the two factors of its update: merge the adapters and train the layers, or use snp or reset"
+                "applies, not on two factors of its update: merge the adapters and train the layers, or use snp or reset"
             )
         why = f": {in_words(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")
@@ -99,7 +99,7 @@ class Fire(Reinitialization):
                 chosen[name] = layer.split
         if "all" in words:
             chosen |= {n: w.split for n, w in found.weights.items() if n in found.several and n not in found.spared}
-            own = set(names.values())
+            own = {*names.values(), *found.several}
             others = {name: "in none of the learner's layers" for name in found.weights if name not in own}
             kept = {**others, **found.left(), **kept}
         return chosen, {name: why for name, why in kept.items() if name not in chosen}

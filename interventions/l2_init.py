@@ -36,5 +36,7 @@ class L2Init(Intervention):
 
     def penalty(self, learner: Learner) -> Tensor:
         # One operation forward and one backward for each parameter, with no tensor of its size stored in between.
-        terms = [mse_loss(p, learner.initial[name], reduction="sum") for name, p in learner.module.named_parameters()]
+        # Integers are quantised weights, which nothing trains.
+        named = learner.module.named_parameters()
+        terms = [mse_loss(p, learner.initial[n], reduction="sum") for n, p in named if p.is_floating_point()]
         return self.strength * torch.stack(terms).sum()

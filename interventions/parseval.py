@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..networks.layers import ADAPTED, Scope, trained_kernels
+from ..networks.layers import Scope, but_factors, trained_kernels
 from ..networks.learner import Learner
 from .base import Intervention, interventions
 
@@ -78,8 +78,9 @@ class Parseval(Intervention):
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:
-        if not trained_kernels(learner.select(self.scope)):
-            raise ValueError(f"parseval: no layer of '{learner.name}' in the scope is trained; {ADAPTED}")
+        layers = learner.select(self.scope)
+        if not trained_kernels(layers):
+            raise ValueError(f"parseval: no layer of '{learner.name}' in the scope is trained{but_factors(layers)}")
 
     def penalty(self, learner: Learner) -> Tensor:
         terms = [

@@ -149,9 +149,9 @@ class Sib(Intervention):
 
     ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
 
-    Without a schedule it is applied once, at the start. The loss is `Learner.retain`, or the training loss if there is
-    none. The contract is `uniform`: the optimizer state of the rewritten entries is zeroed, followers := online
-    network.
+    A learner with frozen weights in a pair is refused. Without a schedule it is applied once, at the start. The loss is
+    `Learner.retain`, or the training loss if there is none. The contract is `uniform`: the optimizer state of the
+    rewritten entries is zeroed, followers := online network.
     """
 
     at_start = True
@@ -166,9 +166,14 @@ class Sib(Intervention):
 
     def attach(self, learner: Learner) -> None:
         try:
-            scale_pairs(learner.module)
+            pairs = scale_pairs(learner.module)
         except ValueError as error:
             raise ValueError(f"sib: '{learner.name}': {error}") from error
+        if frozen := [pair.name for pair in pairs if not all(weight.requires_grad for weight in pair.weights)]:
+            raise ValueError(
+                f"sib: '{learner.name}': {frozen[0]} has frozen weights, which a hook keeps (adapters on them would "
+                "fit no other copy of the model): unfreeze them, or call sib_"
+            )
         check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
 
     def contract(self, learner: Learner) -> dict[str, str]:

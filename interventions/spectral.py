@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..networks.layers import ADAPTED, Layer, trained_kernels
+from ..networks.layers import Layer, but_factors, trained_kernels
 from ..networks.learner import Learner
 from ..networks.wiring import NORMS
 from .base import Intervention, interventions
@@ -51,7 +51,7 @@ class Spectral(Intervention):
 
     def attach(self, learner: Learner) -> None:
         if not trained_kernels(learner.layers):
-            raise ValueError(f"spectral: no layer of '{learner.name}' is trained; {ADAPTED}")
+            raise ValueError(f"spectral: no layer of '{learner.name}' is trained{but_factors(learner.layers)}")
 
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases, gains, shifts = [], [], [], []
@@ -64,7 +64,7 @@ class Spectral(Intervention):
         for norm in learner.module.modules():
             if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad:
                 gains.append(norm.get_parameter("weight"))
-                if norm.bias is not None:
+                if getattr(norm, "bias", None) is not None:  # RMSNorm has none
                     shifts.append(norm.get_parameter("bias").square())
         to_one, to_zero = (
             torch.cat([each.reshape(-1) for each in parts]) if parts else torch.zeros_like(sigma[0])

@@ -46,7 +46,7 @@ class Start:
 
 @interventions.register("wasserstein")
 class Wasserstein(Intervention):
-    """Penalise Σ(sort θ − sort θ₀)² of the trained parameters (Lewandowski et al. 2024); strengths as for `l2_init`."""
+    """Penalise Σ(sort θ − sort θ₀)² of every trained tensor (Lewandowski et al. 2024); strengths as for `l2_init`."""
 
     def __init__(self, strength: float = 1e-3) -> None:
         if not 0.0 <= strength < float("inf"):
@@ -66,7 +66,7 @@ class Wasserstein(Intervention):
         return self.strength * torch.stack(terms).sum()
 
     def _start(self, learner: Learner, names: list[str]) -> Start:
-        """Return the sorted step-0 values; sorted again if a checkpoint, a new head or a freeze changed them."""
+        """Return the sorted step-0 values, sorted again if a checkpoint, a new head or a freeze has changed them."""
         initial, known = self._starts.get(learner.name, ({}, None))
         if known is None or initial is not learner.initial or known.names != names:
             members = members_of(learner)

@@ -9,14 +9,14 @@ without any may not.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isfinite, log
+from math import isfinite
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical
 
 from ..networks.activations import SATURATED
+from ..networks.distributions import greatest_entropy
 from ..networks.learner import Learner
 from ..networks.parameters import restore_, snapshot
 from .features import entropy_rank, feature_matrices, member_scores
@@ -228,9 +228,9 @@ def _entropy(view: View) -> float | None:
     parameters = {name: p.detach() for name, p in learner.module.named_parameters()}
     with torch.no_grad():
         policy = learner.policy(learner.outputs(parameters, view.probe), parameters)
-        if not isinstance(policy, Categorical):
+        if isinstance(policy, Tensor) or (greatest := greatest_entropy(policy)) is None:
             return None
-        return float(policy.entropy().mean()) / log(policy.logits.shape[-1])
+        return float(policy.entropy().mean()) / greatest
 
 
 def _times(loss: float, new_loss: float) -> str:

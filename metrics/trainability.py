@@ -11,7 +11,7 @@ needs to reduce them. Errors are squared for policies, too. For the mean of a Ga
 up to σ². For logits, the divergence would hardly depend on actions that a policy has abandoned.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -109,16 +109,16 @@ def _fitted(
 def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each tensor that the network returns on the probe, (members, rows, numbers)."""
     assert view.probe is not None
-    found = _tensors(view.learner.outputs(parameters, view.probe))
+    found = tensors_among(view.learner.outputs(parameters, view.probe))
     found = [t if view.members else t[None] for t in found]
     return [_some(t.reshape(*t.shape[:2], -1)) for t in found]
 
 
-def _tensors(outputs: Any) -> list[Tensor]:
+def tensors_among(outputs: Any) -> list[Tensor]:
     """Return the tensors of real numbers among outputs: a tensor, or several in a sequence or by name."""
     if isinstance(outputs, Tensor):
-        return [outputs]
-    several = outputs.values() if isinstance(outputs, Mapping) else outputs
+        outputs = (outputs,)
+    several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
     return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
 
 

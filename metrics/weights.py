@@ -45,7 +45,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
             where = f" of {name!r}" if name else ""
             raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[name].shape)}")
     pairs = [(old, after[name].to(old.device)) for name, old in before.items()]
-    error = torch.stack([(old.double() - new).square().sum() for old, new in pairs]).sum().item()
+    error = torch.stack([(old.double() - new.double()).square().sum() for old, new in pairs]).sum().item()
     if not normalized:
         return error
     size = torch.stack([old.double().square().sum() for old, _ in pairs]).sum().item()
@@ -76,6 +76,10 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
         of
             different size are comparable. With "smaller" this is the mean of (σ² − 1)².
 
+    Of weights that hold several matrices, pass one at a time: `W.chunk(4)` are the gates of an LSTM (3 for a GRU),
+    `W.chunk(3)` the query, key and value of nn.MultiheadAttention's in_proj_weight. Pass `W.T` of transformers' Conv1D,
+    whose weight is (in, out). `measure` does both.
+
     Raises:
         ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.
     """
@@ -102,10 +106,12 @@ def deviations(gram: Tensor) -> Tensor:
 
 
 def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
-    """Return the DfI of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
+    """Return the DfI per dimension of the unscaled factor W / isometry_scale(W): zero right after an exact FIRE.
 
-    `dfi(W)` of a weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards.
-    Use this number to ask how close W is to an isometry. Shapes, range and errors are those of `dfi`.
+    It is the mean of ((σ/s)² − 1)² for the scale s, as in logs, events and reports ("DfI (unscaled)"). `dfi(W)` of a
+    weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards. Use this number
+    to ask how close W is to an isometry. `per_dimension=False` gives the sum instead. Shapes, range and errors are
+    those of `dfi`.
     """
     return dfi(W.detach().double() / isometry_scale(W), per_dimension=per_dimension)
 

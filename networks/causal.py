@@ -1,18 +1,24 @@
-"""The learner of a causal language model of `transformers`: its layers, units and features."""
+"""The learner of a model of `transformers`: its layers, units and features. Adapters of PEFT may be in it."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .capabilities import no_batches
-from .layers import Layer
+from .layers import Layer, Role
 from .learner import Learner
+from .matrices import adapter_modules, is_transposed, parts_of
+from .redraw import redraw
+from .wiring import CONV, LINEAR, is_activation
 
 PARTS = {
     "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
     "gate_proj": "gate", "up_proj": "up", "down_proj": "down",
+    "c_attn": "qkv", "attn.c_proj": "attn_proj", "c_fc": "fc", "mlp.c_proj": "mlp_proj",
 }  # fmt: skip
 BESIDE = ("key", "value", "up")  # parts at the depth of the one before them
 NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")  # what the last normalisation is called
@@ -20,38 +26,74 @@ UNITS = ("act_fn", "act")  # what the activation of an MLP is called
 
 
 def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
-    """Return a model's Linear layers in forward order; all but the head are hidden.
+    """Return a model's Linear and Conv layers in the order of their definition; all but the head are hidden.
 
-    Parts are query, key, value, output, gate, up, down and head; others have the model's names. A tied head is also the
-    embedding. Raises ValueError for a model without Linear layers (GPT-2 has another kind).
+    A convolution before the first Linear layer is the encoder. The head is `get_output_embeddings()`, or the last
+    Linear layer of a model without (a classifier). Parts are query, key, value, output, gate, up, down and head, with
+    GPT-2 qkv (three matrices in one), attn_proj, fc and mlp_proj; others have the model's names. An adapted layer and
+    the factors of its adapter have one part and one depth. A tied head is also the embedding. Raises ValueError for a
+    model without hidden layers.
     """
-    head = model.get_output_embeddings()  # type: ignore[operator]
+    factors, owners = adapter_modules(model), _owners(model)
+    linear = [(n, m) for n, m in model.named_modules() if isinstance(m, LINEAR) or is_transposed(m)]
+    ask = getattr(model, "get_output_embeddings", None)
+    head = ask() if callable(ask) else None
+    if head is None and linear:
+        head = linear[-1][1]
+    heads = set() if head is None else set(head.modules())
     found: list[Layer] = []
-    depth = -1
+    depth, before = -1, ""
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear):
-            word = name.rpartition(".")[2]
-            part = "head" if module is head else PARTS.get(word, word)
-            depth += part not in BESIDE
-            found.append(Layer(name, module, "head" if module is head else "hidden", depth, part))
+        if not isinstance(module, (*LINEAR, *CONV)) and not is_transposed(module):
+            continue
+        owner = owners.get(name, name)
+        role: Role = "head" if module in heads else "hidden"
+        if isinstance(module, CONV) and not any(not isinstance(each.module, CONV) for each in found):
+            role = "encoder"
+        part = "head" if role == "head" else _part(owner)
+        depth += part not in BESIDE and owner != before
+        before = owner
+        found.append(Layer(name, module, role, depth, part, parts_of(name, module), module in factors))
     if not any(layer.role == "hidden" for layer in found):
         raise ValueError(f"{type(model).__name__} has no Linear layers to intervene in")
     return tuple(found)
 
 
+def _part(name: str) -> str:
+    *_, parent, word = ("", *name.split("."))
+    return PARTS.get(f"{parent}.{word}", PARTS.get(word, word))
+
+
+def _owners(model: nn.Module) -> dict[str, str]:
+    """Return the names of modules in layers that PEFT has adapted or copied → the name of the layer."""
+    owners: dict[str, str] = {}
+    for name, module in model.named_modules():
+        if hasattr(module, "adapter_layer_names") or isinstance(
+            getattr(module, "modules_to_save", None), nn.ModuleDict
+        ):
+            for inner, _ in module.named_modules(prefix=name):
+                owners.setdefault(inner, name)
+    return owners
+
+
 def causal_units(model: nn.Module) -> tuple[str, ...]:
-    """Return the names of the activations of the model's MLPs. Raises ValueError if none of them is a module."""
-    units = tuple(name for name, _ in model.named_modules() if name.rpartition(".")[2] in UNITS)
-    if not units:
-        raise ValueError(f"{type(model).__name__} has no activations to measure that are modules ({', '.join(UNITS)})")
-    return units
+    """Return the names of the activations that are modules, which are those of the MLPs. There may be none."""
+    return tuple(
+        name
+        for name, part in model.named_modules()
+        if name.rpartition(".")[2] in UNITS
+        or is_activation(part)
+        or type(part).__module__ == "transformers.activations"
+    )
 
 
 def causal_features(model: nn.Module) -> str | None:
     """Return the name of the last normalisation, whose outputs the head reads; None if it has no known name."""
-    prefix = getattr(model, "base_model_prefix", "")
-    names = dict(model.named_modules())
-    return next((name for norm in NORMS if (name := f"{prefix}.{norm}") in names), None)
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    prefix = getattr(inner, "base_model_prefix", "")
+    names = {id(module): name for name, module in model.named_modules()}
+    parts = dict(inner.named_modules())
+    return next((names[id(parts[name])] for norm in NORMS if (name := f"{prefix}.{norm}") in parts), None)
 
 
 def causal_learner(
@@ -65,11 +107,12 @@ def causal_learner(
     retain: Callable[[], Tensor] | None = None,
     name: str = "model",
 ) -> Learner:
-    """Return the learner of a causal language model; call it before the first update.
+    """Return the learner of a model of transformers; call it before the first update.
 
     Arguments are those of `Learner`. Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
-    by another layer's outputs, so interventions on single units refuse them. A new draw (`redraw`) is that of
-    transformers, from the learner's generator.
+    by another layer's outputs, so interventions on single units refuse them, and those of other models because they are
+    not traced. A new draw (`redraw`) is that of transformers or PEFT, from the learner's generator. With adapters it is
+    a draw of these alone, since the model under them is not drawn anew.
     """
     units = causal_units(model)
     return Learner(
@@ -84,14 +127,49 @@ def causal_learner(
         redraw=lambda: _redraw(model, generator),
         batches=batches,
         retain=retain,
-        unwired=dict.fromkeys(units, "lies in a gated MLP, where the outputs of another layer multiply it"),
+        unwired={unit: _unwired(model, unit) for unit in units},
         features=causal_features(model),
     )
 
 
+def _unwired(model: nn.Module, unit: str) -> str:
+    beside = dict(model.get_submodule(unit.rpartition(".")[0]).named_children())
+    if {"gate_proj", "gate_up_proj", "wi_0"} & beside.keys():
+        return "lies in a gated MLP, where the outputs of another layer multiply it"
+    return "lies in a model of transformers, which is not traced: name the wiring (Learner.wiring)"
+
+
 def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
+    if hasattr(model, "peft_config"):
+        return _redraw_adapters(model, generator)
+    if not hasattr(model, "config"):
+        return redraw(model, generator)
+    with _seeded(generator):
+        fresh = type(model)(model.config)
+    return {name: p.detach() for name, p in fresh.named_parameters()}
+
+
+def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
+    """Return a new draw of the factors of LoRA. Raises ValueError for adapters that begin in another way."""
+    fresh = copy.deepcopy(model).cpu()
+    drawn: set[Tensor] = set()
+    with _seeded(generator):
+        for part in fresh.modules():
+            for name in getattr(part, "lora_A", ()):
+                begin = model.peft_config[name].init_lora_weights
+                if begin not in (True, False, "gaussian"):
+                    raise ValueError(f"adapters with init_lora_weights={begin!r} cannot be drawn anew")
+                part.reset_lora_parameters(name, begin)
+                drawn |= {*part.lora_A[name].parameters(), *part.lora_B[name].parameters()}
+    if not drawn:
+        raise ValueError(f"no new draw is known for the adapters of this {type(model).__name__}, which are not LoRA's")
+    return {name: p.detach() for name, p in fresh.named_parameters() if p in drawn}
+
+
+@contextmanager
+def _seeded(generator: torch.Generator) -> Iterator[None]:
+    """Let PyTorch's global generator draw from a seed of this generator, and restore it afterwards."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        fresh = type(model)(model.config)
-    return {name: p.detach() for name, p in fresh.named_parameters()}
+        yield

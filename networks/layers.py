@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
+from torch.optim.swa_utils import AveragedModel
 
 from .matrices import Layout, Weight, adapter_modules, is_transposed, parts_of
 from .unchanged import evaluating
@@ -81,9 +82,6 @@ class Layer:
         return Weight(self.name, kernel, layout, self.split)
 
 
-ADAPTED = "the factors of adapters are the maps of no layer, so merge adapters first"
-
-
 def trained_kernels(layers: Iterable[Layer]) -> dict[Tensor, Layer]:
     """Return the kernels of the layers that are trained → the layer, without the factors of adapters; a tied one once.
 
@@ -93,12 +91,24 @@ def trained_kernels(layers: Iterable[Layer]) -> dict[Tensor, Layer]:
     return {kernel: layer for kernel, layer in kernels.items() if kernel.requires_grad}
 
 
+def but_factors(layers: Iterable[Layer]) -> str:
+    """Return what a refusal of untrained layers adds if adapters are trained, or ""."""
+    return " but adapters, whose factors are the maps of no layer: merge them" if any(x.factor for x in layers) else ""
+
+
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     """Return the Linear and Conv layers (stacked or not) of a plain feed-forward module, in order of definition.
 
-    Linear layers include transformers' Conv1D. The first is the encoder, the last the head, those between are hidden.
+    Linear layers include transformers' Conv1D. Those of a moving average of the weights beside the network
+    (torch.optim.swa_utils) are left out. The first is the encoder, the last the head, and those between are hidden.
     """
-    found = [(n, m) for n, m in module.named_modules() if isinstance(m, (*LINEAR, *CONV)) or is_transposed(m)]
+    copies = {part for each in module.modules() if isinstance(each, AveragedModel) for part in each.modules()}
+    copies = set() if module in copies else copies
+    found = [
+        (n, m)
+        for n, m in module.named_modules()
+        if m not in copies and (isinstance(m, (*LINEAR, *CONV)) or is_transposed(m))
+    ]
     last = len(found) - 1
     roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
     factors = adapter_modules(module)

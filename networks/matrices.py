@@ -279,9 +279,12 @@ def _factors(module: nn.Module) -> set[Tensor]:
 
 
 def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Parameter]]:
-    """Yield each adapted layer with each module or parameter that its adapter adds to it."""
+    """Yield each adapted layer with each module or parameter that its adapter adds to it.
+
+    PEFT's whole copies of a layer (`modules_to_save`) are layers like any other.
+    """
     for part in module.modules():
-        for name in getattr(part, "adapter_layer_names", ()):
+        for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}:
             each = getattr(part, name, None)
             if isinstance(each, (nn.Module, nn.Parameter)):
                 yield part, each

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -52,11 +52,12 @@ def step(optimizer: torch.optim.Optimizer) -> None:
         )  # fmt: skip
 
 
-def bare(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+def bare(optimizer: Any) -> torch.optim.Optimizer:
     """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
-    while _wraps(type(optimizer)):
-        optimizer = optimizer.optimizer  # type: ignore[attr-defined]
-    return optimizer
+    while _wraps(cast(Any, type(optimizer))):
+        optimizer = optimizer.optimizer
+    inside: torch.optim.Optimizer = optimizer
+    return inside
 
 
 @functools.cache

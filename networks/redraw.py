@@ -10,6 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+UNIFORM = (
+    2.2  # kurtosis (without subtracting 3) below which a sample counts as uniform, which has 1.8; a normal one has 3
+)
 LARGEST = 0.1  # relative difference of two mean squares that may still come from one distribution
 
 
@@ -17,8 +20,9 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     """Return new initial values, on the CPU, for every layer that can draw them, by qualified name.
 
     A layer draws them by `reset_parameters` (`_reset_parameters` of attention). A parameter that no layer draws is left
-    out: one that a module makes in its `__init__`, such as a class token, or one behind a parametrization. The
-    distribution is that of the layers, whatever the network's own code did to them afterwards.
+    out: one that a module makes in its `__init__`, such as a class token, one behind a parametrization, or one that
+    layers of different kinds share. The distribution is that of the layers, whatever the network's own code did to them
+    afterwards.
 
     The module does not change. Draws come from `generator` (default: torch's global CPU generator), which advances by
     one number; no other generator changes. Layers are reset in the order of their definition, and a part with its own
@@ -43,21 +47,25 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
                 redrawn.append(layer)
                 return
 
-    with _borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
+    with borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
     before = dict(module.named_parameters())
-    drawn = {names[p]: p.detach() for layer in redrawn for p in layer.parameters(recurse=False)}
+    kinds: dict[nn.Parameter, set[type]] = {}
+    for layer in redrawn:
+        for p in layer.parameters(recurse=False):
+            kinds.setdefault(p, set()).add(type(layer))
     return {
-        name: value
-        for name, value in drawn.items()
-        if is_constant(value) or not torch.equal(value, before[name].detach().cpu())
+        names[p]: p.detach()
+        for p, of in kinds.items()
+        # whose distribution is it, if an embedding and a linear layer are tied?
+        if len(of) == 1 and (is_constant(p) or not torch.equal(p, before[names[p]].detach().cpu()))
     }
 
 
 def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None = None) -> dict[str, Tensor]:
     """Return the parameters of a new network of `make`, on the CPU, by name. Draws are as in `redraw`."""
-    with _borrowed_generators(_seed(generator)):
+    with borrowed_generators(_seed(generator)):
         fresh = make()
     return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
 
@@ -83,13 +91,22 @@ def is_constant(values: Tensor) -> bool:
 
 
 def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
-    if initial.numel() == 1:
+    count = initial.numel()
+    if count == 1:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is
     if is_constant(initial):
         return False
-    sizes = [float(each.detach().double().square().mean()) for each in (drawn, initial)]
+    new, old = (each.detach().double().cpu() for each in (drawn, initial))
+    size, of_old = new.square().mean(), old.square().mean()
+    # a uniform distribution, PyTorch's usual one, has a bound: ten of `count` draws lie in the outermost 10/count of it
+    if (
+        count > 20
+        and new.pow(4).mean() < UNIFORM * size.square()
+        and old.abs().max() * (1 - 10 / count) > new.abs().max()
+    ):
+        return False
     # six standard deviations of a ratio of mean squares of normal numbers
-    return abs(sizes[0] - sizes[1]) <= max(LARGEST, 12 / initial.numel() ** 0.5) * max(sizes)
+    return bool((size - of_old).abs() <= max(LARGEST, 12 / count**0.5) * torch.maximum(size, of_old))
 
 
 def _leaves(module: nn.Module) -> dict[int, Any]:
@@ -98,7 +115,7 @@ def _leaves(module: nn.Module) -> dict[int, Any]:
 
     def look(value: Any) -> None:
         if isinstance(value, Tensor) and value.grad_fn is not None:
-            found[id(value)] = value.detach()
+            found[id(value)] = value.detach().clone()
         elif isinstance(value, (list, tuple, dict)):
             for item in value.values() if isinstance(value, dict) else value:
                 look(item)
@@ -116,7 +133,7 @@ def _seed(generator: torch.Generator | None) -> int:
 
 
 @contextmanager
-def _borrowed_generators(seed: int) -> Iterator[None]:
+def borrowed_generators(seed: int) -> Iterator[None]:
     """Seed the global generators of PyTorch (CPU), NumPy and Python, and give them back as they were."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:

@@ -72,11 +72,16 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
     Raises:
         ValueError: It is not known how the optimizer starts. The message is one line and says what would work.
     """
-    kind = type(optimizer)
+    kind: Any = type(optimizer)
     if (declared := getattr(optimizer, "slot_starts", None)) is not None:
         if not isinstance(declared, Mapping):
             raise ValueError(f"{kind.__name__}.slot_starts must be a dict, slot → value, but is {declared!r}")
         return declared
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            f"the optimizer is {kind.__name__}, whose state belongs to all tensors together, so it cannot be reset: "
+            "use AdamW, for example"
+        )
     if (known := _known(kind)) is None:
         raise ValueError(
             f"the optimizer is {kind.__name__}, and how its state starts is not known: {_remedy(optimizer)}"

@@ -77,8 +77,10 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     if not learner.units:
         raise ValueError(f"{who}: '{learner.name}' has no hidden units: name them (Learner.units)")
     if not found:
-        more = f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else ""
-        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(reasons[:3])}{more}")
+        alike = len({reason.partition("' ")[2] for reason in reasons}) == 1  # such as a network that cannot be traced
+        told = reasons[:1] if alike else reasons[:3]
+        more = f" (and {len(reasons) - len(told)} more)" if len(reasons) > len(told) else ""
+        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(told)}{more}")
     return found
 
 

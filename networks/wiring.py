@@ -9,6 +9,7 @@ channels of a convolution behind a flattening only. Such units are left out, wit
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -176,7 +177,8 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     prefix, inner = unwrapped(module)
     tracer = _Tracer()
     try:
-        with unchanged(module):  # a tensor that is no parameter becomes an attribute of the module
+        # a tensor that is no parameter becomes an attribute of the module
+        with unchanged(module), _lengths_traced(inner):
             graph = tracer.trace(with_forward(inner, forward))
         _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
@@ -192,6 +194,20 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
         lines = str(error).strip().splitlines() or [type(error).__name__]
         why = lines[0].partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
+
+
+@contextmanager
+def _lengths_traced(module: nn.Module) -> Iterator[None]:
+    """Let `len(x)` of a traced tensor be its number of rows, in the code of a network's modules."""
+    spaces = {id(s): s for part in module.modules() if (s := getattr(type(part).forward, "__globals__", None))}
+    patched = [s for s in spaces.values() if "len" not in s and not str(s.get("__name__")).startswith("torch")]
+    try:
+        for space in patched:
+            space["len"] = lambda x: x.size(0) if isinstance(x, fx.Proxy) else len(x)
+        yield
+    finally:
+        for space in patched:
+            del space["len"]
 
 
 def _follow_writes(graph: fx.Graph, module: nn.Module) -> None:

@@ -159,7 +159,13 @@ def load_plugins(args: Sequence[str]) -> None:
         for name in ",".join(_values(args, option)).split(","):
             module, colon, _ = name.strip().partition(":")
             if colon and not {module, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:
-                plugins.load(module, option)
+                try:
+                    plugins.load(module, option)
+                except UsageError as error:
+                    from supple.envs.elsewhere import of_package
+
+                    hint = of_package(module)
+                    raise UsageError(f"{option} {name.strip()}: {hint}" if hint else str(error)) from error
 
 
 def _preset_named(args: Sequence[str]) -> str | None:

@@ -10,8 +10,6 @@ The network is compared with itself at initialisation on the same inputs: how we
 are dormant or saturated, and the rank of the features. Only what was measured is reported.
 """
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +34,8 @@ class Options:
     """Interventions to try on the network, such as fire. Its values are restored afterwards."""
     updates: int = 200
     """Number of gradient steps for fitting the random targets."""
+    forward: str = "forward"
+    """Method that runs the module of FILE.py:FUNCTION on its inputs."""
     sb3: str = ""
     """Algorithm of the .zip: PPO, A2C, DQN, SAC, TD3 or DDPG."""
     env: str = ""
@@ -44,6 +44,8 @@ class Options:
     """Policy class with which the model in the .zip was made."""
     net_arch: tuple[int, ...] = ()
     """Widths of the hidden layers of the .zip. None given: SB3's default."""
+    policy_kwargs: Annotated[str, tyro.conf.arg(metavar="FILE.py:NAME")] = ""
+    """Dictionary in a Python file, or function that returns it: the policy_kwargs of the model in the .zip."""
     steps: int = 1000
     """Environment steps for which the .zip acts."""
     text: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -85,7 +87,7 @@ def examine(o: Options) -> None:
         if parse_hook_text(text).schedule is not None:
             raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
     findings = Findings(o.what)
-    for step, learners in source(o)(o):
+    for step, learners in source(o)(o, findings.remarks):
         if o.learner and o.learner not in learners:
             raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
         for name, learner in learners.items():
@@ -115,8 +117,8 @@ def _made(text: str) -> Any:
 # -- sources of networks ----------------------------------------------------------------------------------------------
 
 
-def source(o: Options) -> Callable[[Options], Stages]:
-    """Return the function that reads the networks of WHAT."""
+def source(o: Options) -> Callable[[Options, list[str]], Stages]:
+    """Return the function that reads the networks of WHAT, and adds remarks on them at initialisation to a list."""
     path = Path(o.what)
     if path.suffix == ".zip":
         return of_sb3
@@ -127,14 +129,14 @@ def source(o: Options) -> Callable[[Options], Stages]:
     return of_language_model
 
 
-def of_run(o: Options) -> Stages:
+def of_run(o: Options, remarks: list[str]) -> Stages:
     """Yield the learners at each checkpoint of a run."""
     from supple.experiments.looking import learners_at
 
     yield from learners_at(Path(o.what), warn)
 
 
-def of_sb3(o: Options) -> Stages:
+def of_sb3(o: Options, remarks: list[str]) -> Stages:
     """Yield the learners of a model that Stable-Baselines3 saved."""
     if not (o.sb3 and o.env):
         raise UsageError(f"{o.what}: a model of Stable-Baselines3 needs --sb3 ALGORITHM and --env ENVIRONMENT")
@@ -142,57 +144,52 @@ def of_sb3(o: Options) -> Stages:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
         raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[sb3]'") from error
-    more = {"policy_kwargs": {"net_arch": list(o.net_arch)}} if o.net_arch else {}
+    from supple.experiments.own_network import of_two_draws
+
     try:
-        yield None, learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, **more)
+        learners = learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, policy_kwargs=_policy_kwargs(o))
     except ValueError as error:
-        widths = "; other widths of its hidden layers are given by --net-arch" if "do not fit" in str(error) else ""
-        raise UsageError(f"{error}{widths}") from error
+        fits = (
+            "; other widths of its hidden layers are given by --net-arch, a features extractor of your own and other "
+        )
+        fits += "arguments of the policy by --policy-kwargs FILE.py:NAME"
+        raise UsageError(f"{error}{fits if 'do not fit' in str(error) else ''}") from error
+    for learner in learners.values():
+        remarks += of_two_draws(learner, f"{o.what}: a new {o.policy} of {o.sb3}")
+    yield None, learners
 
 
-def of_function(o: Options) -> Stages:
-    """Yield the learner that a function of the user describes.
+def _policy_kwargs(o: Options) -> dict[str, Any]:
+    from supple.experiments.own_network import in_one_line, named
 
-    It returns (module, inputs) or (module, inputs, initial). Inputs are a tensor or a tuple of tensors, and `initial`
-    is the state dict at the start of training. Without it, the module is compared with a newly drawn one.
-    """
-    from supple.interventions import learner_for
+    widths = {"net_arch": list(o.net_arch)} if o.net_arch else {}
+    if not o.policy_kwargs:
+        return widths
+    what = f"--policy-kwargs {o.policy_kwargs}"
+    given = named(o.policy_kwargs, what)
+    with in_one_line(what):
+        found = given() if callable(given) else given
+    if not isinstance(found, Mapping):
+        raise UsageError(f"{what} must be a dictionary, or a function that returns one, but is {type(found).__name__}")
+    if widths and "net_arch" in found:
+        raise UsageError(f"{what} has a net_arch: leave out --net-arch")
+    return {**found, **widths}
 
-    file, _, name = o.what.rpartition(":")
-    module, inputs, *new = _call(Path(file), name, o.what)
-    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    try:
-        learner = learner_for(module, probe=lambda: inputs, loss=lambda: module(*inputs).square().mean())
-        learner.initial |= dict(new[0]) if new else learner.redraw()
-    except ValueError as error:
-        raise UsageError(f"{o.what}: {error}") from error
+
+def of_function(o: Options, remarks: list[str]) -> Stages:
+    """Yield the learner of the network that a function of the user returns."""
+    from supple.experiments.own_network import learner_from
+
+    learner, more = learner_from(o.what, o.forward)
+    remarks += more
     yield None, {learner.name: learner}
 
 
-def _call(file: Path, name: str, what: str) -> tuple[Any, ...]:
-    if not file.is_file():
-        raise UsageError(f"{what}: no such file: {file}")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    code = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent))
-    try:
-        spec.loader.exec_module(code)
-        found = getattr(code, name)()
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}") from error
-    finally:
-        sys.path.remove(str(file.parent))
-    if not isinstance(found, tuple) or len(found) not in (2, 3):
-        raise UsageError(f"{what} must return (module, inputs) or (module, inputs, state dict at initialisation)")
-    return found
-
-
-def of_language_model(o: Options) -> Stages:
+def of_language_model(o: Options, remarks: list[str]) -> Stages:
     """Yield the learner of a causal language model, with the beginning of a text as its inputs."""
     import torch
 
+    from supple.experiments.own_network import of_two_draws
     from supple.networks.causal import causal_learner
     from supple.tracks.language.models import load_model
 
@@ -213,6 +210,7 @@ def of_language_model(o: Options) -> Stages:
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     learner.initial |= learner.redraw()
+    remarks += of_two_draws(learner, f"{o.what}: a new {type(model.model).__name__}")
     yield None, {learner.name: learner}
 
 

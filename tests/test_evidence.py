@@ -150,11 +150,23 @@ def test_papers_have_the_ids_of_the_page_of_papers() -> None:
     assert {claim.paper for claim in CLAIMS} == set(ids)
 
 
+def test_each_verdict_is_counted_on_its_own() -> None:
+    """And a run that is too small to refute a claim is not counted among those that do."""
+    header, _, *rows = evidence.tables(SECTIONS, CLAIMS).split("\n\n")[0].splitlines()
+    assert [cell.strip() for cell in header.split("|")[2:-1]] == list(evidence.VERDICTS)
+    total = [int(cell.strip(" *")) for cell in rows[-1].split("|")[2:-1]]
+    assert total == [sum(claim.verdict == verdict for claim in CLAIMS) for verdict in evidence.VERDICTS]
+    assert sum(total) == len(CLAIMS)
+    assert all(total)
+
+
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.claim)
 def test_a_claim_has_a_verdict_and_what_supports_it(claim: Any) -> None:
     assert claim.verdict in evidence.VERDICTS
     assert bool(claim.ours and claim.page) == (claim.verdict != "not tried")
     assert claim.why or claim.verdict == "reproduced"
+    at_size = claim.tests or "full size" in claim.size
+    assert claim.verdict not in evidence.AT_SIZE or at_size, "a smaller run neither reproduces a claim nor refutes it"
     for test in claim.tests:
         file, name = test.split("::")
         assert f"def {name}(" in (ROOT / "tests" / file).read_text()

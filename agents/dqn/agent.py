@@ -23,6 +23,7 @@ from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import copy_module_, evaluating
 from ...networks.optimizers import step
+from ..normalize import Centre
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample
@@ -43,7 +44,7 @@ class Pixels(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The layout of the replay memory."""
-        return Layout((self.height, self.width), np.uint8, self.stack)
+        return Layout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, stack, H, W) each."""
@@ -64,7 +65,7 @@ class Vectors(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The layout of the replay memory."""
-        return Layout((self.size,), np.float32)
+        return Layout((self.size,), np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, size) each."""
@@ -99,6 +100,7 @@ class DQN:
         self.exploration = generator(s.seed, "exploration")
         self.experience = Experience(s, self.space.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
         self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
+        self.centre = Centre(self.space.size) if isinstance(self.space, Vectors) else None
         self.learner = self._learner()
         self.learners = {"q": self.learner}
 
@@ -173,8 +175,14 @@ class DQN:
         """Begin episodes: all environments were reset to these observations.
 
         observations: (num_envs, stack, H, W) or (num_envs, size)."""
-        self.experience.memory.begin(observations)
-        self.current = observations
+        if self.centre is not None:
+            self.centre.begin(observations)
+        self.current = self._centred(observations)
+        self.experience.memory.begin(self.current)
+
+    def _centred(self, observations: np.ndarray) -> np.ndarray:
+        """Return the observations as the network and the memory read them (see `Centre`)."""
+        return observations if self.centre is None else self.centre(observations)
 
     @property
     def epsilon(self) -> float:
@@ -190,7 +198,7 @@ class DQN:
 
     @torch.no_grad()
     def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
-        """Return actions, (n,), for observations (n, …): random with probability `epsilon`, else greedy.
+        """Return actions, (n,), for centred observations (n, …): random with probability `epsilon`, else greedy.
 
         Each row is drawn independently."""
         n = len(observations)
@@ -204,8 +212,10 @@ class DQN:
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
-        self.experience.add(self.actions, rewards, result)
-        self.current = result.obs
+        self.current = self._centred(result.obs)
+        self.experience.add(
+            self.actions, rewards, result._replace(obs=self.current, final_obs=self._centred(result.final_obs))
+        )
 
     def greedy(self, env: str) -> "Greedy":
         """Return the ε-greedy policy for evaluations."""
@@ -289,12 +299,15 @@ class DQN:
         return {
             "learner": learner_state(self.learner),
             "experience": self.experience.state_dict(),
+            **({} if self.centre is None else {"centre": self.centre.state_dict()}),
             "generators": {name: g.get_state() for name, g in self._generators().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
         self.experience.load_state_dict(state["experience"])
+        if self.centre is not None:
+            self.centre.load_state_dict(state.get("centre"))
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
 
@@ -318,4 +331,4 @@ class Greedy:
 
     def __call__(self, observations: np.ndarray) -> NDArray[np.int64]:
         """Return actions, (n,), for observations (n, stack, H, W) or (n, size)."""
-        return self.agent.epsilon_greedy(observations, self.epsilon, self.draws)
+        return self.agent.epsilon_greedy(self.agent._centred(observations), self.epsilon, self.draws)

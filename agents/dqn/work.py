@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from ...envs import Envs, Vector, flat, make_env, make_pixels, resolve_env
+from ...envs import Envs, Vector, flat, is_image, make_env, make_pixels, resolve_env
 from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import DQN, STATISTICS, Pixels, Vectors
@@ -19,10 +19,11 @@ class DQNWork(AgentWork):
 
     def space(self, env: str) -> Pixels | Vectors:
         """Return the sizes of an environment's observations and its number of actions."""
-        if not shows_images(env):
-            shown = vector_space(env, "dqn")
+        s = self.settings
+        if not shows_images(env, s.kwargs):
+            shown = vector_space(env, "dqn", s.kwargs)
             return Vectors(shown.observation, spaces.flatdim(shown.action))
-        envs: Any = self.envs(self.settings, env, 1)
+        envs: Any = self.envs(s, env, 1, **s.world)
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
@@ -34,7 +35,7 @@ class DQNWork(AgentWork):
     @staticmethod
     def envs(settings: DQNSettings, env: str, copies: int, **world: Any) -> Envs:
         s = settings
-        if not shows_images(env):
+        if not shows_images(env, s.kwargs):
             return Vector(lambda: flat(make_env(env, **world)), copies)
         return make_pixels(
             env,
@@ -47,11 +48,10 @@ class DQNWork(AgentWork):
         )
 
 
-def shows_images(name: str) -> bool:
-    """Return whether an environment is an Atari game, or its observations are uint8 with a height and a width."""
+def shows_images(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
+    """Return whether an environment is an Atari game, or its observations are images of uint8."""
     if resolve_env(name).startswith("ALE/"):
         return True
-    env = make_env(name)
+    env = make_env(name, kwargs=kwargs)
     env.close()
-    shown = env.observation_space
-    return shown.dtype == np.uint8 and len(shown.shape or ()) > 1
+    return env.observation_space.dtype == np.uint8 and is_image(env.observation_space)

@@ -45,7 +45,8 @@ class Layout:
 
     frame: the shape of a frame, an image (H, W) or a vector (d,). dtype: of a stored frame.
     stack: the number of frames in an observation, oldest first, (stack, *frame). None: an observation is one frame,
-    (*frame,). action: the shape of a continuous action, stored as float32. (): actions are discrete, stored as int16.
+    (*frame,). action: the shape of a continuous action, stored as float32. (): actions are discrete, stored as int16,
+    or as a larger integer type if there are more than 32,768. actions: the number of discrete actions.
 
     Raises ValueError if a size is below 1.
     """
@@ -54,9 +55,10 @@ class Layout:
     dtype: DTypeLike
     stack: int | None = None
     action: tuple[int, ...] = ()
+    actions: int = 2**15
 
     def __post_init__(self) -> None:
-        if min(*self.frame, *self.action, self.depth) < 1:
+        if min(*self.frame, *self.action, self.depth, self.actions) < 1:
             raise ValueError(
                 f"sizes of frames, stacks and actions must be at least 1, "
                 f"got frames of {self.frame}, a stack of {self.stack} and actions of {self.action}"
@@ -75,10 +77,11 @@ class Layout:
     @property
     def row(self) -> np.dtype[np.void]:
         """The columns of a row: a frame, the action that followed, and its result."""
+        number = np.promote_types(np.int16, np.min_scalar_type(-self.actions))
         return np.dtype(
             [
                 ("frame", self.dtype, self.frame),
-                ("action", np.float32 if self.action else np.int16, self.action),
+                ("action", np.float32 if self.action else number, self.action),
                 ("reward", np.float32),
                 ("age", np.uint8),
                 ("terminated", np.bool_),

@@ -30,7 +30,7 @@ from ...experiments.machine import free_memory, size
 from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import evaluating
-from ..normalize import RewardScale, RunningMeanStd
+from ..normalize import Centre, RewardScale, RunningMeanStd
 from .network import MultiHead, Space
 from .rollout import Batch, Rollout
 from .settings import PPOSettings
@@ -59,6 +59,7 @@ class PPO:
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
         self.observation_statistics = {key: RunningMeanStd(space.observation) for key, space in spaces.items()}
+        self.centres = {} if s.normalize_observations else {key: Centre(sp.observation) for key, sp in spaces.items()}
         self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
         by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
         loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
@@ -179,6 +180,8 @@ class PPO:
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
         self.reward_scales[self.key].cut()
+        if self.centres:
+            self.centres[self.key].begin(observations)
         self._see(observations)
 
     def _see(self, observations: Array) -> None:
@@ -188,7 +191,7 @@ class PPO:
 
     def _normalize(self, observations: Array, key: str) -> NDArray[np.float32]:
         if not self.settings.normalize_observations:
-            return observations.astype(np.float32)
+            return self.centres[key](observations).astype(np.float32)
         return self.observation_statistics[key].normalize(observations, clip=10.0)
 
     @torch.no_grad()
@@ -271,8 +274,10 @@ class PPO:
         means = torch.cat(statistics).mean(0).tolist()
         if not all(map(isfinite, means)):
             raise Diverged(f"on {self.key} the loss is not finite")
-        explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
-        self._numbers = dict(zip(STATISTICS, means, strict=True)) | {"value/explained_variance": float(explained)}
+        self._numbers = dict(zip(STATISTICS, means, strict=True))
+        if n > 1:  # one row has no variance
+            explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
+            self._numbers["value/explained_variance"] = float(explained)
         return True
 
     def _log_probs(self) -> Tensor:
@@ -327,6 +332,7 @@ class PPO:
         return {
             "learner": learner_state(self.learners["agent"]),
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
+            "centres": {key: centre.state_dict() for key, centre in self.centres.items()},
             "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},
             "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
@@ -337,6 +343,8 @@ class PPO:
         load_learner_state(self.learners["agent"], state["learner"])
         for key, statistics in self.observation_statistics.items():
             statistics.load_state_dict(state["observations"][key])
+        for key, centre in self.centres.items():
+            centre.load_state_dict(state.get("centres", {}).get(key))
         for key, scale in self.reward_scales.items():
             scale.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():

@@ -13,6 +13,7 @@ from torch import Tensor, distributions
 from torch.distributions import Distribution
 
 LOG_2PI = math.log(2 * math.pi)
+IMPOSSIBLE = torch.finfo(torch.float32).min  # a logit of probability 0, with finite gradients
 
 
 class Policy(ABC):
@@ -133,13 +134,56 @@ class Categorical(Policy):
         return distributions.Categorical(logits=outputs, validate_args=False)
 
 
+class Categoricals(Policy):
+    """A policy for `MultiDiscrete`: independent categorical distributions, for which the network returns logits.
+
+    sizes: the number of values of each entry of an action, in C order. shape: of an action."""
+
+    dtype = np.int64
+
+    def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.sizes, self.shape, self.outputs = sizes, shape, sum(sizes)
+
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Return Gumbel noise, as for `Categorical`."""
+        return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
+
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
+        return self.best(outputs + noise)
+
+    def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
+        return self._logits(torch.from_numpy(outputs)).argmax(-1).numpy().reshape(len(outputs), *self.shape)
+
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+        log_probs = F.log_softmax(self._logits(outputs), -1)
+        return log_probs.gather(-1, actions.flatten(1).unsqueeze(-1)).squeeze(-1).sum(-1)
+
+    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+        log_probs = F.log_softmax(self._logits(outputs), -1)
+        return -(log_probs.exp() * log_probs).sum((-2, -1))
+
+    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+        each = distributions.Categorical(logits=self._logits(outputs), validate_args=False)
+        return distributions.Independent(each, 1)
+
+    def _logits(self, outputs: Tensor) -> Tensor:
+        """Return the logits of each entry, (n, entries, most), where entries with fewer values have impossible ones."""
+        most = max(self.sizes)
+        if min(self.sizes) == most:
+            return outputs.unflatten(-1, (len(self.sizes), most))
+        parts = outputs.split(self.sizes, -1)
+        return torch.stack([F.pad(part, (0, most - part.shape[-1]), value=IMPOSSIBLE) for part in parts], -2)
+
+
 class Bernoulli(Policy):
-    """A policy for `MultiBinary(outputs)`: independent bits, for which the network returns logits."""
+    """A policy for `MultiBinary`: independent bits, for which the network returns logits.
+
+    shape: of an action; by default, (size,)."""
 
     dtype = np.int8
 
-    def __init__(self, size: int) -> None:
-        self.outputs, self.shape = size, (size,)
+    def __init__(self, size: int, shape: tuple[int, ...] | None = None) -> None:
+        self.outputs, self.shape = size, (size,) if shape is None else shape
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return logistic noise: logit + noise is above 0 with probability sigmoid(logit)."""
@@ -149,10 +193,11 @@ class Bernoulli(Policy):
         return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
-        return (outputs > 0).astype(self.dtype)
+        return (outputs > 0).astype(self.dtype).reshape(len(outputs), *self.shape)
 
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
-        return -F.binary_cross_entropy_with_logits(outputs, actions.to(outputs.dtype), reduction="none").sum(-1)
+        drawn = actions.flatten(1).to(outputs.dtype)
+        return -F.binary_cross_entropy_with_logits(outputs, drawn, reduction="none").sum(-1)
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
         return F.binary_cross_entropy_with_logits(outputs, outputs.sigmoid(), reduction="none").sum(-1)
@@ -165,4 +210,8 @@ def policy_for(space: gym.Space) -> Policy:
     """Return the policy for an action space, which must be one that PPO supports (see `agents.spaces`)."""
     if isinstance(space, gym.spaces.Discrete):
         return Categorical(int(space.n))
-    return (Bernoulli if isinstance(space, gym.spaces.MultiBinary) else Gaussian)(gym.spaces.flatdim(space))
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return Categoricals(tuple(space.nvec.ravel().tolist()), space.shape)
+    if isinstance(space, gym.spaces.MultiBinary):
+        return Bernoulli(gym.spaces.flatdim(space), space.shape)
+    return Gaussian(gym.spaces.flatdim(space))

@@ -42,7 +42,11 @@ class Terms(NamedTuple):
 
 
 def normalized(advantages: Tensor) -> Tensor:
-    """Return advantages, (n,), normalised to mean 0 and standard deviation 1."""
+    """Return advantages, (n,), normalised to mean 0 and standard deviation 1.
+
+    A single one is returned as it is, as in Stable-Baselines3: it has no standard deviation."""
+    if len(advantages) == 1:
+        return advantages
     return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
 
 

@@ -22,7 +22,7 @@ class PPOWork(AgentWork):
     statistics = STATISTICS
 
     def space(self, env: str) -> Space:
-        size, action = vector_space(env, "ppo")
+        size, action = vector_space(env, "ppo", self.settings.kwargs)
         return Space(size, policy_for(action))
 
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> PPO:
@@ -52,7 +52,7 @@ class PPOWork(AgentWork):
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
         """Return copies with another friction, or None if the environment has no friction."""
         s = self.settings
-        if not has_friction(env):
+        if not has_friction(env, s.kwargs):
             return None
         world |= {"friction": s.eval_friction, "clip_actions": s.clip_actions}
         return side_by_side(lambda: flat(make_env(env, **world)), copies, **s.stepping)

@@ -9,7 +9,7 @@ from .learned import share_table
 from .scores import ArmScores, Scores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
-SFE, DFI = "SFE", "DfI (scale-free)"
+SFE, DFI = "SFE", "DfI (unscaled)"
 # Cells without information: a column that has only these is left out.
 NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
 

@@ -2,7 +2,8 @@
 
 Haarnoja et al. 2018 (soft actor–critic with a learned temperature), Lee et al. 2025 (SimBa). The update and its
 order are in `update`, the networks in `networks`. Observations are normalised by running statistics that are updated
-while acting, and the replay memory contains raw observations. An episode that is truncated by a time limit or a
+while acting, and the replay memory contains observations that are not normalised, only centred if they are large (see
+`Centre`). An episode that is truncated by a time limit or a
 checkpoint bootstraps from its true last observation.
 """
 
@@ -20,7 +21,7 @@ from ...experiments.learner_state import learner_state, load_learner_state
 from ...experiments.seeding import generator
 from ...interventions import Learner, snapshot
 from ...networks import copy_module_, evaluating
-from ..normalize import RunningMeanStd
+from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import Layout, Sample
@@ -74,7 +75,7 @@ class SAC:
         self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
         copy_module_(self.target, self.critics)
         self.temperature = Temperature(s.temperature).to(self.device)
-        self.statistics = RunningMeanStd(self.control.observation)
+        self.statistics, self.centre = RunningMeanStd(self.control.observation), Centre(self.control.observation)
         self.mean = torch.zeros(self.control.observation, device=self.device)
         self.scale = torch.ones(self.control.observation, device=self.device)
         self.exploration, self.noise = generator(s.seed, "exploration"), generator(s.seed, "action noise")
@@ -188,7 +189,8 @@ class SAC:
 
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
         """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
-        self.experience.memory.begin(observations)
+        self.centre.begin(observations)
+        self.experience.memory.begin(self.centre(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
@@ -208,7 +210,7 @@ class SAC:
     @torch.no_grad()
     def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
         """Return actions in [−1, 1], (n, a), for observations (n, d): the mean actions if noise (n, a) is None."""
-        states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
+        states = self._normalize(torch.from_numpy(self.centre(observations)).to(self.device, torch.float32))
         mean, log_std = self.actor(states)
         before = mean if noise is None else mean + log_std.exp() * noise.to(self.device)  # as in `sample`
         return torch.tanh(before).cpu().numpy()
@@ -220,7 +222,8 @@ class SAC:
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        self.experience.add(self.actions, result.reward, result)
+        kept = result._replace(obs=self.centre(result.obs), final_obs=self.centre(result.final_obs))
+        self.experience.add(self.actions, result.reward, kept)
         self.current = result.obs
 
     def greedy(self, env: str) -> "Mean":
@@ -228,9 +231,11 @@ class SAC:
         return Mean(self)
 
     def _refresh(self) -> None:
-        """Copy the statistics to the networks' device, in place, because a CUDA graph reads that memory."""
+        """Copy the statistics to the networks' device, in place, because a CUDA graph reads that memory.
+
+        The mean is that of centred observations."""
         deviation = np.sqrt(self.statistics.variance + self.statistics.epsilon)
-        self.mean.copy_(torch.from_numpy(self.statistics.mean))
+        self.mean.copy_(torch.from_numpy(self.statistics.mean - self.centre.offset))
         self.scale.copy_(torch.from_numpy(1.0 / deviation))
 
     def _normalize(self, observations: Tensor) -> Tensor:
@@ -272,6 +277,7 @@ class SAC:
         return {
             "learners": {name: learner_state(learner) for name, learner in self._all_learners().items()},
             "statistics": self.statistics.state_dict(),
+            "centre": self.centre.state_dict(),
             "experience": self.experience.state_dict(),
             "generators": {name: random.get_state() for name, random in self._generators().items()},
         }
@@ -280,7 +286,9 @@ class SAC:
         for name, learner in self._all_learners().items():
             load_learner_state(learner, state["learners"][name])
         self.statistics.load_state_dict(state["statistics"])
-        self._refresh()
+        self.centre.load_state_dict(state.get("centre"))
+        if self.settings.normalize_observations:
+            self._refresh()
         self.experience.load_state_dict(state["experience"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])

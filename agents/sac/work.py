@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from ...envs import Envs, Repeat, flat, make_env, side_by_side
+from ...envs.fault import worded
 from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
 from .settings import SACSettings
 from .update import STATISTICS
+
+BOUNDLESS = 1e18  # bounds from here on stand for none, such as the largest float32, whose square is infinite
 
 
 class SACWork(AgentWork):
@@ -19,10 +23,10 @@ class SACWork(AgentWork):
 
     def space(self, env: str) -> Control:
         """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""
-        size, action = vector_space(env, "sac")
+        size, action = vector_space(env, "sac", self.settings.kwargs)
         assert isinstance(action, gym.spaces.Box)
-        if not action.is_bounded():
-            raise ValueError(f"{env}: SAC needs bounded actions, but they are {action}")
+        if not (action.is_bounded() and max(np.abs(action.low).max(), np.abs(action.high).max()) < BOUNDLESS):
+            raise ValueError(f"{env}: SAC needs bounded actions, but they are {worded(action)}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
         return Control(size, low, high)
 

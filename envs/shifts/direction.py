@@ -5,8 +5,9 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..fault import EnvironmentFault, Exploded, is_numbers, shown
 from .alternating import Alternating
-from .base import name_of, shifts
+from .base import Values, name_of, shifts
 
 FORWARD = "reward_forward"  # in `info`: HalfCheetah, Ant, Hopper, Walker2d, Swimmer and Humanoid v5
 
@@ -22,10 +23,18 @@ class Direction(Alternating):
     def check(self, env: gym.Env) -> None:
         env.reset(seed=0)
         info = env.step(copy.deepcopy(env.action_space).sample())[4]  # a copy, so that its generator does not advance
-        if FORWARD not in info:
-            raise ValueError(f"direction needs {FORWARD} in the info of a step, but {name_of(env)} has none")
+        if not is_numbers(info.get(FORWARD), ()):
+            raise ValueError(f"direction needs a number {FORWARD} in the info of a step, but {name_of(env)} has none")
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        super().set(env, values)
+        self._name = name_of(env)
 
     def reward(self, reward: float, info: dict[str, Any]) -> float:
-        if not self._reversed or "explosion" in info:
+        if not self._reversed or isinstance(info, Exploded):
             return reward
-        return reward - 2.0 * info[FORWARD]
+        forward: Any = info.get(FORWARD)
+        if not is_numbers(forward, ()):
+            what = f"step() returned {shown(forward)} as info[{FORWARD!r}], not a number"
+            raise EnvironmentFault(self._name, what)
+        return reward - 2.0 * forward

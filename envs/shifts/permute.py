@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
+from ..fault import worded
 from .base import Shift, Values, name_of, shifts
 from .drawing import another_permutation
 
@@ -24,9 +25,9 @@ class Permute(Shift):
         space = env.observation_space
         image = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) > 1
         if image or not isinstance(space, Box | Discrete | MultiBinary):
-            raise ValueError(f"permute needs vector or Discrete observations, but {name_of(env)} has {space}")
+            raise ValueError(f"permute needs vector or Discrete observations, but {name_of(env)} has {worded(space)}")
         if _size(space) < 2:
-            raise ValueError(f"permute needs at least two entries to permute, but {name_of(env)} has {space}")
+            raise ValueError(f"permute needs at least two entries to permute, but {name_of(env)} has {worded(space)}")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(_size(env.observation_space))}

@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from ..fault import worded
 from .base import Shift, Values, name_of, shifts
 from .drawing import another_permutation
 
@@ -17,7 +18,9 @@ class PermuteActions(Shift):
     def check(self, env: gym.Env) -> None:
         space = env.action_space
         if not (isinstance(space, Discrete) and space.n >= 2):
-            raise ValueError(f"permute_actions needs two or more Discrete actions, but {name_of(env)} has {space}")
+            raise ValueError(
+                f"permute_actions needs two or more Discrete actions, but {name_of(env)} has {worded(space)}"
+            )
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(env.action_space.n)}  # type: ignore[attr-defined]

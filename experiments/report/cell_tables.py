@@ -54,7 +54,7 @@ def interventions(
     columns = {
         **(more or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],
-        "DfI (scale-free)": [arrow(cell, "dfi_unscaled") for cell in cells],
+        "DfI (unscaled)": [arrow(cell, "dfi_unscaled") for cell in cells],
     }
     words = "SFE (squared change of the weights) and DfI before → after: means over the interventions listed below."
     return table_of(study, cells, "Interventions", columns, f"{about} {words}".strip())

@@ -42,10 +42,11 @@ class Stage:
 
 @dataclass
 class Findings:
-    """The diagnoses of a run or model, the oldest first."""
+    """The diagnoses of a run or model, the oldest first, and remarks on its networks at initialisation."""
 
     of: str
     stages: list[Stage] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def last(self) -> list[Stage]:
@@ -80,7 +81,7 @@ class Findings:
         from rich.console import Group
         from rich.text import Text
 
-        return Group(*self.tables, *map(Text, self.verdict))
+        return Group(*self.tables, *map(Text, (*self.verdict, *self.remarks)))
 
     def to_json(self) -> dict[str, object]:
         """Return everything that was measured. Values that were not measured are None."""
@@ -88,7 +89,7 @@ class Findings:
             {"step": stage.step, "state": stage.diagnosis.state, **asdict(stage.diagnosis), "tried": stage.tried}
             for stage in self.stages
         ]
-        return {"of": self.of, "verdict": self.verdict, "stages": stages}
+        return {"of": self.of, "verdict": self.verdict, "remarks": self.remarks, "stages": stages}
 
     def plots(self) -> list[Plot]:
         """Return the figure of curves over the checkpoints, if there are several."""
@@ -128,7 +129,7 @@ def write(findings: Findings, folder: Path) -> None:
         limits=LIMITS,
         opening=None,
         verdict=findings.verdict,
-        notes=[],
+        notes=findings.remarks,
         tables=findings.tables,
         plots=plots,
         path=Path(findings.of).name,

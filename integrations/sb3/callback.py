@@ -7,23 +7,42 @@ SB3's training loop does not change. Hooks fire between two updates, when SB3 be
 Hooks that act at every update, such as penalties, use the hooks of PyTorch's optimizers.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import torch
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
 except ImportError as error:
     raise ImportError("SuppleCallback needs Stable-Baselines3: pip install 'supple[sb3]'") from error
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
+from ...experiments import typed
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
 from ...metrics import measure
-from ..shared import Events, add_penalty, check, read, warn_unfired
+from ...networks.state_dicts import listed
+from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
+
+
+class State(TypedDict):
+    """The state of a callback. start, step, seen: as the attributes of the same names."""
+
+    start: int
+    step: int
+    seen: int
+    switches: int
+    switching: bool
+    hooks: dict[str, Any]
+    learners: dict[str, LearnerState]
+    changes: dict[str, list[str]]
 
 
 class SuppleCallback(BaseCallback):
@@ -67,12 +86,21 @@ class SuppleCallback(BaseCallback):
         self._seen = 0  # the last environment step; after an interruption more than `_step`
         self._switches, self._switching = 0, False
         self._handles: list[RemovableHandle] = []
+        self._saved: State | None = None
 
     def new_task(self) -> None:
         """Announce a task switch, for instance after `model.set_env` and before the next `learn()`.
 
-        Hooks with @task fire before the next update. Before the first `learn()`, this does nothing."""
-        if self._known is not None and not self._switching:
+        Hooks with @task fire before the next update. Before the first `learn()`, this does nothing. Raises ValueError
+        after `load_state_dict` if a hook needs the data of the task that ends: announce it before `state_dict`."""
+        if self._saved is not None:
+            for hook in self.hooks:
+                if hook.intervention.has("finish_task"):
+                    raise ValueError(
+                        f"{hook.text} needs the data of the task that ends: new_task() before state_dict()"
+                    )
+            self._saved["switching"] = True
+        elif self._known is not None and not self._switching:
             self._driver.finished()
             self._switching = True
 
@@ -84,6 +112,50 @@ class SuppleCallback(BaseCallback):
         while self._handles:
             self._handles.pop().remove()
 
+    # -- saving and loading ---------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """Return the state of hooks and metrics, to be stored beside `model.save`.
+
+        It contains tensors, numbers, texts, and lists and dictionaries of these. `torch.save` stores it, and
+        `torch.load(…, weights_only=True)` reads it. Raises RuntimeError before the first `learn()`.
+        """
+        if self._known is None:
+            raise RuntimeError("SuppleCallback has no state before the first learn()")
+        return State(
+            start=self._start, step=self._step, seen=self._known.num_timesteps, switches=self._switches,
+            switching=self._switching, hooks=copy.deepcopy(self._driver.state_dict()),
+            learners={learner.name: learner_state(learner) for learner in self._all_learners()},
+            changes={name: list(learner.changes) for name, learner in self.learners.items()},
+        )  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned, at the next `learn(…, reset_num_timesteps=False)`.
+
+        Its model must be the one that was saved with the state. Then hooks and metrics act as if the model had not been
+        saved and loaded. Raises ValueError if this is no such state; `learn()` raises it if the model does not fit.
+        """
+        self._saved = typed.fitted(dict(state), State, "state")
+
+    def _take_up(self, state: State) -> None:
+        learners = self._all_learners()
+        if differing := {each.name for each in learners} ^ state["learners"].keys():
+            raise ValueError(f"the state of SuppleCallback is one of another algorithm: {listed(sorted(differing))}")
+        for name, learner in self.learners.items():
+            if learner.changes != state["changes"][name]:
+                raise ValueError(
+                    f"'{name}' was changed by {', '.join(state['changes'][name])}: a new callback cannot know its parts"
+                )
+        for learner in learners:
+            take_up(learner, state["learners"][learner.name])
+        self._driver.load_state_dict(state["hooks"])
+        self._switches, self._switching, self._saved = state["switches"], state["switching"], None
+
+    def _all_learners(self) -> list[Learner]:
+        """Return the learners, and that of SAC's temperature if there is one."""
+        temperatures = {id(each.temperature): each.temperature for each in self.learners.values() if each.temperature}
+        return [*self.learners.values(), *temperatures.values()]
+
     # -- called by SB3 -------------------------------------------------------------------------------------
 
     def _on_training_start(self) -> None:
@@ -92,27 +164,47 @@ class SuppleCallback(BaseCallback):
             parent = type(self.parent).__name__
             raise ValueError(f"SuppleCallback does not work inside {parent}: pass it to learn(callback=[…]) directly")
         model, start = self.model, self.model.num_timesteps
-        goes_on = model is self._known and start == self._seen > 0  # learn(reset_num_timesteps=False)
-        if model is not self._known:
-            self.learners, self._known = learners_of(model), model
-            holders = [part for part in model.policy.modules() if hasattr(part, "optimizer")]
-            self._owners = {
-                name: next(part for part in holders if part.optimizer is learner.optimizer)
-                for name, learner in self.learners.items()
-            }
-            self._switches, self._switching = 0, False
-            for hook in self.hooks:
-                hook.memory.clear()
+        saved = self._saved or (self.state_dict() if self._knows_copy(model) else None)
+        if saved is not None and saved["seen"] != start:
+            raise ValueError(
+                f"the state of SuppleCallback is of step {saved['seen']}, but learning begins at step {start}: load "
+                f"the model that was saved with it, and call learn(…, reset_num_timesteps=False)"
+            )
+        goes_on = saved is not None or (model is self._known and start == self._seen > 0)
+        if model is not self._known or saved is not None:
+            self._meet(model)
         self.events.begin()
         total = model._total_timesteps
-        if not goes_on:
+        if saved is not None:
+            self._start, self._step, self._seen = saved["start"], saved["step"], saved["seen"]
+        elif not goes_on:
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
         check(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
+        if saved is not None:
+            self._take_up(saved)
         self._hang_on()
         if not goes_on:
             self._driver.passed(start - 1, start)
         self._between_updates()
+
+    def _meet(self, model: BaseAlgorithm) -> None:
+        """Attach to a model, without any memory of an earlier one."""
+        self.learners, self._known = learners_of(model), model
+        holders = [part for part in model.policy.modules() if hasattr(part, "optimizer")]
+        self._owners = {
+            name: next(part for part in holders if part.optimizer is learner.optimizer)
+            for name, learner in self.learners.items()
+        }
+        self._switches, self._switching = 0, False
+        self.hooks = read([hook.text for hook in self.hooks])
+
+    def _knows_copy(self, model: BaseAlgorithm) -> bool:
+        """Return whether a model is the known one after saving and loading."""
+        if self._known is None or model is self._known or not model.num_timesteps == self._seen > 0:
+            return False
+        ours, theirs = self._known.policy.state_dict(), model.policy.state_dict()
+        return ours.keys() == theirs.keys() and all(torch.equal(v.cpu(), theirs[n].cpu()) for n, v in ours.items())
 
     def _on_rollout_start(self) -> None:
         self._between_updates()

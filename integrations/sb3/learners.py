@@ -6,18 +6,15 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
-from gymnasium import spaces
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
-from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
-from torch.distributions import Categorical
 
 from ...experiments.seeding import generator
 from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
-from ...networks.unchanged import outputs_with
+from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
 Batch = TypeVar("Batch")
@@ -46,8 +43,7 @@ def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
 
 def _on_policy(model: PPO | A2C) -> list[Learner]:
     recent = LastRollout(model)
-    discrete = isinstance(model.action_space, spaces.Discrete)  # otherwise the forward pass returns the policy's mean
-    saying = _Saying(model.policy)
+    answering = ActorCriticOutputs(model, model.policy)
     value = "features_extractor" if model.policy.share_features_extractor else "vf_features_extractor"
     return [
         _learner(
@@ -63,26 +59,11 @@ def _on_policy(model: PPO | A2C) -> list[Learner]:
             recent=recent,
             losses=lambda batch: on_policy_losses(model, batch),
             algorithm="ppo" if isinstance(model, PPO) else "a2c",
-            answers=saying.outputs if discrete else None,
-            policy=(lambda outputs, parameters: Categorical(logits=outputs[0])) if discrete else None,
+            answers=answering.outputs,
+            policy=answering.policy,
+            values=lambda outputs: outputs[1],
         )
     ]
-
-
-class _Saying(nn.Module):
-    """A module that returns logits and values of a discrete policy, whose own forward pass returns actions."""
-
-    def __init__(self, policy: ActorCriticPolicy) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, observations: Any, deterministic: bool) -> tuple[Tensor, Tensor]:
-        distribution = self.policy.get_distribution(observations).distribution
-        assert isinstance(distribution, Categorical)
-        return distribution.logits, self.policy.predict_values(observations)
-
-    def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
-        return outputs_with(self, {f"policy.{name}": value for name, value in parameters.items()}, inputs)
 
 
 def _dqn(model: DQN) -> list[Learner]:
@@ -100,6 +81,8 @@ def _dqn(model: DQN) -> list[Learner]:
             followers=(model.q_net_target,),
             algorithm="dqn",
             injectable="q_net",
+            policy=lambda values, _: values.argmax(1),
+            values=lambda values: values,
         )
     ]
 
@@ -107,22 +90,26 @@ def _dqn(model: DQN) -> list[Learner]:
 def _sac(model: SAC) -> list[Learner]:
     heads = [head for head in ("mu", "log_std") if isinstance(getattr(model.actor, head), nn.Module)]  # not of gSDE
     actor = [("features_extractor", "latent_pi", head) for head in heads]
-    return _actor_and_critic(model, actor, "sac", deterministic=(True,), temperature=_temperature(model))
+    answering = SquashedOutputs(model, model.actor)
+    says = {"answers": answering.outputs, "policy": answering.policy}
+    return _actor_and_critic(model, actor, "sac", says, deterministic=(True,), temperature=_temperature(model))
 
 
 def _td3(model: TD3) -> list[Learner]:
-    return _actor_and_critic(model, [("features_extractor", "mu")], "td3", actor_followers=(model.actor_target,))
+    says = {"answers": DeterministicOutputs(model, model.actor).outputs}
+    return _actor_and_critic(model, [("features_extractor", "mu")], "td3", says, actor_followers=(model.actor_target,))
 
 
 def _actor_and_critic(
     model: SAC | TD3,
     actor: Sequence[Path],
     algorithm: str,
+    says: Mapping[str, Any],
     deterministic: tuple[bool, ...] = (),
     actor_followers: tuple[nn.Module, ...] = (),
     temperature: Learner | None = None,
 ) -> list[Learner]:
-    """deterministic: the actor's arguments after the observations, which prevent it from drawing an action."""
+    """says: the actor's `answers` and `policy`. deterministic: its arguments after the observations, for no draws."""
     if model.policy.share_features_extractor and any(True for _ in model.actor.features_extractor.parameters()):
         raise ValueError(
             f"actor and critic of this {type(model).__name__} share a features extractor, so neither can be reset "
@@ -141,6 +128,7 @@ def _actor_and_critic(
             recent=recent,
             losses=lambda batch: actor_losses(model, batch),
             followers=actor_followers,
+            **says,
             **both,
         ),
         _learner(
@@ -153,6 +141,7 @@ def _actor_and_critic(
             recent=recent,
             losses=lambda batch: critic_losses(model, batch),
             followers=(model.critic_target,),
+            values=lambda outputs: torch.cat(outputs, 1),
             **both,
         ),
     ]

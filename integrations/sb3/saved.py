@@ -15,9 +15,12 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
+from ...experiments.errors import one_line
 from ...interventions import Learner
+from ...networks.state_dicts import bare_name, fitted_state
 from ...registry import did_you_mean
 from .learners import learners_of
+from .old import fitting_settings, renamed
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
 WEIGHTS = "policy.pth"
@@ -28,6 +31,8 @@ def learners_of_saved(
 ) -> dict[str, Learner]:
     """Return the learners of a saved model, with data from steps of the model in the environment.
 
+    Files of SB3 1.0 and later are read, also those whose networks have another layout than today's (see old.py).
+
     `initial` has the parameters of a new network, because the file does not contain the initial ones. Observations are
     not normalised, so the inputs of a model that was trained with `VecNormalize` differ from those in training.
 
@@ -37,34 +42,37 @@ def learners_of_saved(
         env: The Gymnasium id of the environment.
         policy: The policy with which the model was made. It is not read from the file.
         steps: The number of environment steps.
-        settings: Further arguments with which the model was made, such as policy_kwargs. They are not read either.
+        settings: Further arguments with which the model was made, such as policy_kwargs. They are not read either,
+            except for `use_sde`.
 
     Raises:
-        ValueError: The algorithm is unknown, the environment cannot be made, the file is not one of SB3's, or the
-            weights do not fit.
+        ValueError: The algorithm is unknown, the environment cannot be made, the file is not one of SB3's, the
+            weights do not fit, or the model cannot act in the environment; in one line.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
         )
     weights, kind = _weights(file), ALGORITHMS[algorithm]
-    settings = copy.deepcopy(settings)  # SB3 writes into them
+    settings = fitting_settings(weights, kind, policy, copy.deepcopy(settings))  # SB3 writes into them
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
     if kind is PPO:
         memory["batch_size"] = steps  # it never learns, but SB3 would warn of minibatches that do not fit
     try:
         model = kind(policy, gym.make(env), device="cpu", seed=0, **memory | settings)
-    except (gym.error.Error, AssertionError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"{algorithm} with {policy} on {env} cannot be made: {' '.join(str(error).split())}"
-        ) from error
+    except Exception as error:  # of the environment, or of a features extractor of the user
+        raise ValueError(f"{algorithm} with {policy} on {env} cannot be made: {one_line(error)}") from error
     learners = learners_of(model)
     try:
-        model.policy.load_state_dict(weights)
-    except RuntimeError as error:  # it lists every tensor that does not fit
-        first = str(error).splitlines()[1:2] or [str(error)]
-        raise ValueError(f"{file}: its weights do not fit {algorithm} with {policy}: {first[0].strip()}") from error
-    _collect(model, steps)
+        fitting = fitted_state(renamed(weights), model.policy, "the file")
+    except ValueError as error:
+        reason = str(error).partition(": ")[2] or str(error)
+        raise ValueError(f"{file}: its weights do not fit {algorithm} with {policy}: {reason}") from error
+    model.policy.load_state_dict(fitting, strict=False)  # counters of batches may be missing
+    try:
+        _collect(model, steps)
+    except Exception as error:
+        raise ValueError(f"{file}: {algorithm} with {policy} cannot act in {env}: {one_line(error)}") from error
     return learners
 
 
@@ -73,7 +81,7 @@ def _weights(file: Path) -> dict[str, torch.Tensor]:
         with zipfile.ZipFile(file) as archive:
             stored = io.BytesIO(archive.read(WEIGHTS))
         weights: dict[str, torch.Tensor] = torch.load(stored, map_location="cpu", weights_only=True)
-        return weights
+        return {bare_name(name): value[...] for name, value in weights.items()}
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
     except Exception as error:  # from zipfile, zlib or torch, for other files

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.agents.normalize import RewardScale, RunningMeanStd
+from supple.agents.normalize import Centre, RewardScale, RunningMeanStd
 
 
 @settings(max_examples=40, deadline=None)
@@ -21,13 +21,9 @@ def test_running_statistics_equal_those_of_the_whole_stream(
     running = RunningMeanStd(3)
     for batch in batches:
         running.update(batch)
-    # The prior counts as 1e-4 observations of mean 0 and variance 1.
-    stream, prior = np.concatenate(batches), 1e-4
-    n = len(stream)
-    mean = stream.sum(0) / (n + prior)
-    variance = (((stream - mean) ** 2).sum(0) + prior * (1 + mean**2)) / (n + prior)
-    np.testing.assert_allclose(running.mean, mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(running.variance, variance, rtol=1e-9)
+    stream = np.concatenate(batches)
+    np.testing.assert_allclose(running.mean, stream.mean(0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(running.variance, stream.var(0), rtol=1e-9, atol=1e-12)
 
 
 def test_running_statistics_of_a_long_stream_are_numpys() -> None:
@@ -43,11 +39,69 @@ def test_the_variance_does_not_drift_where_the_mean_is_far_larger() -> None:
     # In float32, 1e6 ± 0.1 is 1e6 ± 0.125 at best, and sums of squares lose everything.
     stream = 1e6 + 0.1 * np.random.default_rng(0).normal(size=(30_000, 1))
     running = RunningMeanStd(1)
-    running.count = 0.0  # without the prior, which is 1e6 away
     for batch in stream.reshape(-1, 10, 1):
         running.update(batch)
     assert running.variance.dtype == np.float64
     np.testing.assert_allclose(running.variance, stream.var(0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("offset", [5_400_000.0, -1e12])
+def test_an_offset_does_not_enter_the_deviation(offset: float, rows: int) -> None:
+    stream = offset + np.random.default_rng(0).uniform(-1, 1, size=(4_000, 1))
+    running = RunningMeanStd(1)
+    for batch in stream.reshape(-1, rows, 1):
+        running.update(batch)
+    assert running.normalize(stream, clip=10.0).std() == pytest.approx(1.0, rel=1e-3)
+
+
+def test_before_the_first_observation_nothing_is_normalised() -> None:
+    np.testing.assert_array_equal(RunningMeanStd(2).normalize(np.array([[3.0, -2.0]]), clip=10.0), [[3.0, -2.0]])
+
+
+def test_the_first_observation_becomes_0() -> None:
+    running = RunningMeanStd(1)
+    running.update(np.array([[5.4e6]]))
+    assert running.normalize(np.array([[5.4e6]]), clip=10.0) == 0.0
+
+
+def test_an_offset_of_returns_does_not_enter_the_scale_of_rewards() -> None:
+    rewards = -1e6 + np.random.default_rng(0).uniform(-1, 1, 2_000)
+    scale = RewardScale(1, gamma=0.0)
+    for reward in rewards:
+        scale(np.array([reward]), np.array([False]), clip=10.0)
+    assert scale.statistics.variance[0] == pytest.approx(rewards.var(), rel=1e-6)
+
+
+def test_only_large_first_values_are_subtracted_and_float32_keeps_the_rest() -> None:
+    seen = np.array([[5.4e6, 0.5, -1e9, 127.0]]) + np.random.default_rng(0).uniform(-1, 1, (200, 4))
+    centre = Centre(4)
+    centre.begin(seen)
+    centre.begin(2 * seen)  # only the first counts
+    np.testing.assert_array_equal(centre.offset, np.where([True, False, True, False], seen[0], 0.0))
+    kept = centre(seen).astype(np.float32)
+    assert [len(np.unique(column)) for column in kept.T] == [200] * 4
+    np.testing.assert_array_equal(kept[:, [1, 3]], seen[:, [1, 3]].astype(np.float32))
+
+
+def test_small_and_short_numbers_are_not_centred() -> None:
+    for seen in (np.full((2, 3), 127.0), np.full((2, 3), 5.4e6, np.float32)):
+        centre = Centre(3)
+        centre.begin(seen)
+        assert centre(seen) is seen
+
+
+def test_an_offset_survives_a_round_trip_and_states_without_one_have_none() -> None:
+    centre, other, old = Centre(2), Centre(2), Centre(2)
+    centre.begin(np.array([[1e6, 0.0]]))
+    other.load_state_dict(centre.state_dict())
+    old.load_state_dict(None)
+    for each in (other, old):
+        each.begin(np.array([[7e6, 7e6]]))
+    np.testing.assert_array_equal(other.offset, [1e6, 0.0])
+    np.testing.assert_array_equal(old.offset, [0.0, 0.0])
+    with pytest.raises(ValueError, match="the offset of observations"):
+        Centre(3).load_state_dict(centre.state_dict())
 
 
 def test_normalizing_centres_scales_and_clips() -> None:

@@ -16,7 +16,7 @@ class Switches(gym.Env):
 
 
 class Pairs(gym.Env):
-    observation_space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)])
+    observation_space = spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])
     action_space = spaces.Discrete(2)
 
 
@@ -50,6 +50,7 @@ def _registered() -> Iterator[None]:
     [
         ("CartPole-v1", "dqn", VectorSpace(4, spaces.Discrete(2))),
         ("CartPole-v1", "ppo", VectorSpace(4, spaces.Discrete(2))),
+        ("Blackjack-v1", "ppo", VectorSpace(32 + 11 + 2, spaces.Discrete(2))),
         ("FrozenLake-v1", "dqn", VectorSpace(16, spaces.Discrete(4))),
         ("Pendulum-v1", "sac", VectorSpace(3, spaces.Box(-2, 2, (1,), np.float32))),
         ("Switches-v0", "ppo", VectorSpace(4, spaces.MultiBinary(4))),
@@ -68,9 +69,8 @@ REFUSALS = {
     ): "Pendulum-v1: dqn needs Discrete actions, but they are Box(-2.0, 2.0, (1,), float32): use ppo or sac",
     ("CartPole-v1", "sac"): "CartPole-v1: sac needs Box actions, but they are Discrete(2): use ppo or dqn",
     ("Switches-v0", "dqn"): "Switches-v0: dqn needs Discrete actions, but they are MultiBinary(4): use ppo",
-    ("Words-v0", "ppo"): "Words-v0: ppo needs Box, Discrete or MultiBinary actions, but they are Text(",
-    ("Blackjack-v1", "ppo"): "Blackjack-v1: observations of Tuple(",
-    ("Pairs-v0", "dqn"): "Pairs-v0: observations of Tuple(Discrete(2), Discrete(3)) cannot be vectors",
+    ("Words-v0", "ppo"): "Words-v0: ppo needs Box, Discrete, MultiBinary or MultiDiscrete actions, but they are Text(",
+    ("Pairs-v0", "dqn"): "Pairs-v0: observations of Tuple(Discrete(2), Text(1, 3, charset=",
     ("FromOne-v0", "dqn"): "FromOne-v0: dqn needs actions numbered from 0, but they are Discrete(2, start=1)",
     ("Grid-v0", "sac"): "Grid-v0: sac needs actions that are vectors, but they are Box(-1.0, 1.0, (2, 2), float32)",
 }

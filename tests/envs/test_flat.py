@@ -40,6 +40,12 @@ KINDS = {
     "numbers, 2 × 3": spaces.Box(-1, 1, (2, 3), np.float64),
     "one number": spaces.Box(-1, 1, (), np.float32),
     "integers": spaces.Box(0, 255, (128,), np.uint8),
+    "a board": spaces.Box(0, 11, (4, 4), np.int64),
+    "large integers": spaces.Box(-(2**40), 2**40, (3,), np.int64),
+    "half precision": spaces.Box(-1, 1, (3,), np.float16),
+    "dict": spaces.Dict({"b": spaces.Discrete(3, start=2), "a": spaces.Box(-1, 1, (2, 2), np.float64)}),
+    "dict of dicts": spaces.Dict({"a": spaces.Dict({"b": spaces.MultiBinary(2)}), "c": spaces.MultiDiscrete([2, 3])}),
+    "tuple": spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (), np.float32)]),
 }
 
 
@@ -80,14 +86,51 @@ def test_several_copies_step_together() -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Box(0, 255, (8, 8, 3), np.uint8),
-        spaces.Tuple([spaces.Discrete(2)]),
-        spaces.Dict({"a": spaces.Discrete(2)}),
+        spaces.Tuple([spaces.Discrete(2), spaces.Text(4)]),
+        spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}),
+        spaces.Graph(spaces.Box(-1, 1, (2,)), None),
         spaces.Text(4),
     ],
 )
 def test_what_has_no_form_as_a_vector_is_refused_by_name(space: spaces.Space) -> None:
-    with pytest.raises(ValueError, match="cannot be vectors: use a Box, Discrete or MultiBinary space") as error:
+    with pytest.raises(
+        ValueError, match=r"cannot be vectors.*: use a Box, Discrete, .* or a Dict or Tuple of them$"
+    ) as error:
         flat(Shows(space))
     assert str(space) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+IMAGES = [
+    spaces.Box(0, 255, (8, 8, 3), np.uint8),
+    spaces.Box(0, 255, (5, 5), np.uint8),
+    spaces.Box(0.0, 1.0, (3, 64, 64), np.float32),
+    spaces.Box(-1.0, 1.0, (64, 64, 3), np.float64),
+    spaces.Box(0.0, 1.0, (84, 84), np.float32),
+    spaces.Box(0, 1, (10, 10, 4), np.bool_),
+]
+
+
+@pytest.mark.parametrize("space", IMAGES)
+def test_images_are_no_vectors_in_silence(space: spaces.Space) -> None:
+    for shown, words in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
+        with pytest.raises(
+            ValueError, match=rf"{words}, which only dqn reads, .*FlattenObservation around it$"
+        ) as error:
+            flat(Shows(shown))
+        assert "\n" not in str(error.value)
+        pixels = flat(gym.wrappers.FlattenObservation(Shows(shown)))
+        assert pixels.observation_space.shape == (spaces.flatdim(space),)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Box(-1, 1, (3, 0)), spaces.Dict({})])
+def test_what_has_no_numbers_is_refused(space: spaces.Space) -> None:
+    with pytest.raises(ValueError, match="are empty: an agent needs at least one number"):
+        flat(Shows(space))
+
+
+@pytest.mark.parametrize("kind", ["dict", "dict of dicts", "tuple"])
+def test_parts_are_in_the_order_of_gymnasiums_own_wrapper(kind: str) -> None:
+    ours, theirs = flat(Shows(KINDS[kind])), gym.wrappers.FlattenObservation(Shows(KINDS[kind]))
+    np.testing.assert_array_equal(ours.reset(seed=1)[0], theirs.reset(seed=1)[0])
+    np.testing.assert_array_equal(ours.observation_space.low, theirs.observation_space.low)

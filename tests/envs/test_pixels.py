@@ -108,7 +108,8 @@ def test_the_games_are_those_of_ale_py():
         ("BeamRyder", "did you mean 'beam_rider'"),
         ("ALE/Asterx-v5", "did you mean 'ALE/Asterix-v5'"),
         ("ALE/Asterix-v4", "did you mean 'ALE/Asterix-v5'"),
-        ("AsterixNoFrameskip-v4", "use one of halfcheetah"),  # an old id, with other settings
+        ("AsterixNoFrameskip-v4", "did you mean 'ALE/Asterix-v5', its successor"),
+        ("Asterix-ramDeterministic-v0", "did you mean 'ALE/Asterix-v5', its successor"),
     ],
 )
 def test_an_unknown_game_is_refused_with_near_names_and_where_they_are_listed(name: str, near: str):

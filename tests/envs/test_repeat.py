@@ -31,7 +31,13 @@ class Counter(gym.Env):
         self.actions.append(float(action[0]))
         done, odd = self.count == self.length, self.episode % 2 == 1
         # `steps` is a word of the environment's own, as some have
-        return np.full(1, self.count), float(self.count), done and not odd, done and odd, {"steps": 1_000}
+        return (
+            np.full(1, self.count),
+            float(self.count),
+            done and not odd,
+            done and odd,
+            {"steps": 1_000, "repeated": 7},
+        )
 
 
 @settings(max_examples=40, deadline=None)
@@ -45,10 +51,11 @@ def test_a_decision_is_the_steps_it_is_made_of(times: int, length: int) -> None:
         while not done:
             first = inner.count
             observation, reward, terminated, truncated, info = env.step(np.array([0.5]))
-            assert observation[0] == inner.count == first + info["repeated"]
+            assert info == {"steps": 1_000, "repeated": 7}
+            assert observation[0] == inner.count == first + env.taken
             assert reward == sum(range(first + 1, inner.count + 1))
             done, total = terminated or truncated, total + float(reward)
-            lengths.append(info["repeated"])
+            lengths.append(env.taken)
             assert terminated == (done and inner.episode % 2 == 0)
             assert truncated == (done and inner.episode % 2 == 1)
         assert sum(lengths) == length

@@ -55,6 +55,7 @@ def fit(folder: Path, *callbacks: Any, ckpt: Path | None = None, module: Any = N
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("default", message=".*does not fire")
         trainer.fit(module, data, ckpt_path=ckpt, weights_only=None if ckpt is None else True)
     return trainer, module
 
@@ -112,6 +113,38 @@ def test_a_training_that_goes_on_from_lightnings_checkpoint_is_the_same(tmp_path
     assert_same(again, whole)
     assert [event["step"] for event in events.events] == [2, 3, 6]
     assert [event["step"] for event in later.events] == [6]
+
+
+def test_a_training_that_was_saved_without_the_callback_goes_on_with_hooks_that_begin_there(tmp_path: Path) -> None:
+    saver = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=4, save_top_k=-1)
+    fit(tmp_path, saver)
+    callback = SuppleCallback(["fire@0.25", "snp@start", "snp@0.75"], measure_every=0)
+    with pytest.warns(UserWarning, match=r"fire@0\.25 does not fire: learning continues at step 4 of 8") as told:
+        fit(tmp_path, callback, ckpt=tmp_path / "step=4.ckpt")
+    assert sum("does not fire" in str(each.message) for each in told) == 1
+    assert [(event["step"], event["hook"]) for event in callback.events] == [(4, "snp@start"), (6, "snp@0.75")]
+
+
+def test_a_callback_begins_anew_with_another_network(tmp_path: Path) -> None:
+    hooks = ["snp@when:weight_norm>0", "snp@start"]
+    callback = SuppleCallback(hooks, measure_every=4)
+    saver = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=4, save_top_k=-1)
+    fit(tmp_path, callback, saver)
+    fit(tmp_path, callback, ckpt=tmp_path / "step=4.ckpt")  # continues, and then its state is used up
+    first = len(callback.events)
+    fit(tmp_path, callback)
+    assert [event["step"] for event in callback.events[first:]] == [0, 4]
+
+
+def test_a_state_of_another_network_is_refused_in_one_line(tmp_path: Path) -> None:
+    callback = SuppleCallback([], measure_every=0)
+    fit(tmp_path, callback)
+    state: Any = callback.state_dict()
+    state["initial"].pop(next(iter(state["initial"])))
+    callback.load_state_dict(state)
+    with pytest.raises(ValueError, match=r"lacks .* it is the state of another network") as refusal:
+        fit(tmp_path, callback)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

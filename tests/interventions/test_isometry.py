@@ -162,7 +162,8 @@ def test_fire_leaves_biases_norms_and_embeddings_untouched():
     module = nn.ModuleList([nn.Embedding(7, 4), network(), nn.MultiheadAttention(4, 2)])
     before = state(module)
     written = fire_(module)
-    assert "2.out_proj.weight" in written
+    assert {"2.in_proj_weight", "2.out_proj.weight"} <= set(written)
+    assert written.skipped == {"0.weight": "an embedding"}
     for name, tensor in module.state_dict().items():
         assert torch.equal(tensor, before[name]) == (name not in written), name
 
@@ -174,11 +175,17 @@ def test_names_choose_what_is_written():
     assert [n for n, t in module.state_dict().items() if not torch.equal(t, before[n])] == ["6.weight"]
 
 
-def test_a_tied_weight_is_done_once():
+@pytest.mark.parametrize("name", ["0.weight", "2.weight"])
+def test_a_weight_tied_to_an_embedding_is_written_only_by_name(name):
     module = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4), nn.Linear(4, 9, bias=False))
     module[2].weight = module[0].weight
+    before = module[0].weight.detach().clone()
+    written = fire_(module)
+    assert written == ["1.weight"]
+    assert written.skipped == {"0.weight": "tied to the embedding '0'"}
+    assert torch.equal(module[0].weight, before)
     expected = by_plain_loop(module[2].weight.detach())
-    assert fire_(module) == ["1.weight", "0.weight"]
+    assert fire_(module, names=[name]) == ["0.weight"]
     torch.testing.assert_close(module[0].weight.detach(), expected)
     assert module[2].weight is module[0].weight
 
@@ -220,8 +227,8 @@ def drop_rank(module: nn.Sequential) -> None:
         (drop_rank, {"tolerance": 1e-3}, r"^6\.weight is not within tolerance 0\.001"),
         (None, {"method": "poler"}, "did you mean 'polar'"),
         (None, {"steps": 0}, "steps must be at least 1, got 0"),
-        (None, {"names": ["4.weight", "1.weight"]}, "no Linear or Conv weight named '1.weight'"),
-        (None, {"names": []}, "no Linear or Conv weight to rewrite in Sequential"),
+        (None, {"names": ["4.weight", "1.weight"]}, "no weight matrix named '1.weight' in Sequential"),
+        (None, {"names": []}, "no weight matrix to rewrite in Sequential"),
         (None, {"split": {"4.weight": 3}}, "8 outputs cannot be split into 3 equal parts"),
         (None, {"split": {"nope": 3}}, "named 'nope'"),
     ],
@@ -241,13 +248,14 @@ def test_an_error_names_its_layer_and_leaves_every_bit_unchanged(harm, settings,
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (nn.LayerNorm(3), "no Linear or Conv weight"),
-        (nn.Linear(0, 3), "weight is empty"),
-        (nn.Sequential(nn.Linear(2, 2), nn.ConvTranspose2d(2, 2, 3)), "1.weight is a transposed convolution's"),
+        (nn.LayerNorm(3), "no weight matrix to rewrite in LayerNorm$"),
+        (nn.Linear(0, 3), r"weight \(empty: \(3, 0\)\)"),
+        (nn.ConvTranspose2d(2, 2, 3), "weight \\(a transposed convolution's"),
+        (nn.Linear(2, 2).requires_grad_(False), "weight \\(frozen"),
         (nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)), "cannot be rewritten in place"),
         (nn.LazyLinear(3), "no values yet"),
     ],
-    ids=["nothing", "empty", "transposed", "weight_norm", "lazy"],
+    ids=["nothing", "empty", "transposed", "frozen", "weight_norm", "lazy"],
 )
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
 def test_a_module_that_cannot_be_rewritten_is_refused(module, message):

@@ -305,7 +305,7 @@ class OwnSteps(optim.SGD):
 
 REFUSED: dict[str, tuple[Make, str]] = {
     "schedule-free": (ScheduleFree, "ScheduleFree, and how its state starts"),
-    "LBFGS": (lambda p: optim.LBFGS(p), "LBFGS, and how its state starts"),
+    "LBFGS": (lambda p: optim.LBFGS(p), "LBFGS, whose state belongs to all tensors together"),
     "own slot": (OwnSlot, "OwnSlot, and how its state starts"),
     "own start": (OwnStart, "OwnStart, and how its state starts"),
     "own arithmetic": (OwnSteps, "OwnSteps, and how its state starts"),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for
+from supple.interventions import Learner, fire_, learner_for
 from supple.metrics import (
     CHEAP_METRICS,
     METRICS,
@@ -12,6 +12,7 @@ from supple.metrics import (
     View,
     activation_slopes,
     dfi,
+    dfi_unscaled,
     dormant_fraction,
     effective_rank,
     feature_rank,
@@ -84,6 +85,19 @@ def test_measured_values_are_those_of_the_functions():
     for name, value in expected.items():
         assert values[name] == pytest.approx(value, rel=1e-5), name
     assert 0 < values["saturated_fraction"] < 1
+
+
+def test_every_dfi_has_one_meaning_in_functions_and_in_measurements():
+    for shape in ((6, 3), (3, 6), (5, 5)):
+        module = nn.Sequential(nn.Linear(shape[1], shape[0]), nn.ReLU())
+        for _ in range(2):  # before and after FIRE
+            weight, values = module[0].weight, measure(learner_for(module))
+            assert values["dfi"] == pytest.approx(dfi(weight), rel=1e-5)
+            assert values["dfi_per_dim"] == pytest.approx(dfi(weight, per_dimension=True), rel=1e-5)
+            assert values["dfi_unscaled"] == pytest.approx(dfi_unscaled(weight), rel=1e-5, abs=1e-9)
+            fire_(module, method="polar")
+        assert values["dfi_unscaled"] < 1e-9
+        assert (values["dfi"] < 1e-9) == (shape[0] == shape[1])
 
 
 def test_costly_metrics_are_taken_only_when_asked_for():

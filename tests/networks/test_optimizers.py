@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.networks.learner import Learner, learner_for
+from supple.networks import Learner, learner_for
 from supple.networks.optimizers import step
 
 Make = Callable[[Any], torch.optim.Optimizer]

@@ -188,7 +188,7 @@ IMAGE = Box(0, 255, (84, 84), np.uint8)
         ("flip_actions", [None, MultiDiscrete([2])], "flip_actions needs Box or Discrete actions, but Toy has Multi"),
         ("permute_actions", [None, Box(0, 1)], "permute_actions needs two or more Discrete actions, but Toy has Box("),
         ("delay", [None, MultiDiscrete([2])], "delay needs Box or Discrete actions, but Toy has MultiDiscrete([2])"),
-        ("direction", [], "direction needs reward_forward in the info of a step, but Toy has none"),
+        ("direction", [], "direction needs a number reward_forward in the info of a step, but Toy has none"),
         ("friction", [], "friction needs MuJoCo physics, but Toy has none"),
         ("gravity", [], "gravity needs MuJoCo physics, but Toy has none"),
         ("actuators", [], "actuators needs MuJoCo physics, but Toy has none"),

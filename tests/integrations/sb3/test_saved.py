@@ -1,15 +1,21 @@
 """A saved model's weights, read without its pickles, with data of its own; and what is no such file."""
 
 import copy
+import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import pytest
 import torch
 
 pytest.importorskip("stable_baselines3")
 
-from stable_baselines3 import A2C, DQN, PPO, SAC
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
+from stable_baselines3.common.envs import FakeImageEnv
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from supple.integrations.sb3 import learners_of_saved
 from supple.metrics import diagnose
@@ -98,3 +104,124 @@ def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path, content: bytes |
         file.write_bytes(content)
     with pytest.raises(ValueError, match=r"model.zip is not a model of Stable-Baselines3|No such file"):
         learners_of_saved(file, "PPO", "CartPole-v1", **SMALL)
+
+
+class Pixels(FakeImageEnv):
+    def __init__(self, discrete: bool = True) -> None:
+        super().__init__(screen_height=36, screen_width=36, discrete=discrete)
+
+
+gym.register("SupplePixels-v0", Pixels)
+gym.register("SupplePixelsBox-v0", Pixels, kwargs={"discrete": False})
+
+
+class Narrow(BaseFeaturesExtractor):
+    """A features extractor of a user."""
+
+    def __init__(self, space: gym.Space, width: int = 6) -> None:
+        super().__init__(space, width)
+        self.net = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+
+def rewritten(file: Path, rename: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> Path:
+    """Write another file with other weights, and return it."""
+    with zipfile.ZipFile(file) as source:
+        weights = torch.load(io.BytesIO(source.read("policy.pth")), weights_only=True)
+    data = io.BytesIO()
+    torch.save(rename(weights), data)
+    other = file.with_name("other.zip")
+    with zipfile.ZipFile(other, "w") as target:
+        target.writestr("policy.pth", data.getvalue())
+    return other
+
+
+def test_before_1_7_extractors_had_one_name(tmp_path: Path) -> None:
+    model = PPO("CnnPolicy", "SupplePixels-v0", n_steps=8, batch_size=8, seed=5, device="cpu")
+    model.save(tmp_path / "model.zip")
+    old = rewritten(
+        tmp_path / "model.zip", lambda w: {n: v for n, v in w.items() if not n.startswith(("pi_feat", "vf_feat"))}
+    )
+    learner = learners_of_saved(old, "PPO", "SupplePixels-v0", "CnnPolicy", steps=8)["policy"]
+    ours, theirs = learner.module.state_dict(), model.policy.state_dict()
+    assert all(torch.equal(ours[name], value) for name, value in theirs.items())
+    assert not torch.equal(learner.initial["features_extractor.cnn.0.weight"], ours["features_extractor.cnn.0.weight"])
+    apart = {"policy_kwargs": {"share_features_extractor": False}}
+    with pytest.raises(ValueError, match=r"it lacks 'vf_features_extractor.cnn.0.weight'"):
+        learners_of_saved(old, "PPO", "SupplePixels-v0", "CnnPolicy", steps=8, **apart)
+
+
+@pytest.mark.parametrize("middle", [[], ["pi_", "vf_"]])
+def test_before_1_8_policy_and_values_shared_layers(middle: list[str], tmp_path: Path) -> None:
+    """The layout of 1.0 to 1.7 is that of files of these versions, from which the same outputs came."""
+    net = {"pi": [5], "vf": [4, 3]}
+    PPO("CnnPolicy", "SupplePixels-v0", n_steps=8, batch_size=8, seed=5, policy_kwargs={"net_arch": net}).save(
+        tmp_path / "model.zip"
+    )
+
+    def old_layout(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        own = {n: v for n, v in weights.items() if not n.startswith(("pi_f", "vf_f"))}
+        own |= {f"{part}{n}": v for n, v in own.items() for part in middle if n.startswith("features_extractor")}
+        shared = {"mlp_extractor.shared_net.0.weight": torch.randn(8, 512), "mlp_extractor.shared_net.0.bias": BIAS}
+        for part in ("policy", "value"):
+            own[f"mlp_extractor.{part}_net.0.weight"] = own[f"mlp_extractor.{part}_net.0.weight"][:, :8].clone()
+        return own | shared
+
+    old = rewritten(tmp_path / "model.zip", old_layout)
+    learner = learners_of_saved(old, "PPO", "SupplePixels-v0", "CnnPolicy", steps=8)["policy"]
+    policy = learner.module
+    assert torch.equal(policy.get_parameter("features_extractor.shared_net.0.bias"), BIAS)
+    observations, _ = learner.probe()  # type: ignore[misc]
+    features = policy.features_extractor.extractor(observations / 255)  # type: ignore[operator, union-attr]
+    latent = torch.tanh(policy.features_extractor.shared_net[0](features))  # type: ignore[operator, union-attr, index]
+    expected = policy.value_net(policy.mlp_extractor.value_net(latent))  # type: ignore[operator, union-attr]
+    assert torch.allclose(policy.predict_values(observations), expected)  # type: ignore[operator]
+    assert diagnose(learner, updates=1).now.units
+
+
+BIAS = torch.arange(8.0)
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_before_1_6_critics_of_images_had_no_hidden_layers(kind: Any, tmp_path: Path) -> None:
+    old = {"net_arch": [], "share_features_extractor": True}
+    model = kind("CnnPolicy", "SupplePixelsBox-v0", policy_kwargs=old, buffer_size=8, seed=5, device="cpu")
+    model.save(tmp_path / "model.zip")
+    learners = learners_of_saved(tmp_path / "model.zip", kind.__name__, "SupplePixelsBox-v0", "CnnPolicy", steps=8)
+    for name, learner in learners.items():
+        theirs = model.policy.get_submodule(name).state_dict()
+        assert all(torch.equal(theirs[n], value) for n, value in learner.module.state_dict().items())
+
+
+@pytest.mark.parametrize(("kind", "env"), [(PPO, "Pendulum-v1"), (SAC, "Pendulum-v1")])
+def test_state_dependent_noise_is_read_from_the_weights(kind: Any, env: str, tmp_path: Path) -> None:
+    kind("MlpPolicy", env, use_sde=True, device="cpu", **copy.deepcopy(SMALL)).save(tmp_path / "model.zip")
+    found = learners_of_saved(tmp_path / "model.zip", kind.__name__, env, steps=16, **SMALL)
+    assert all(diagnose(each, updates=1) for each in found.values())
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod."])
+def test_names_of_wrappers_do_not_matter(saved: dict[str, Path], prefix: str) -> None:
+    wrapped = rewritten(saved["DQN"], lambda weights: {f"{prefix}{name}": value for name, value in weights.items()})
+    plain = learners_of_saved(saved["DQN"], "DQN", "CartPole-v1", steps=16, **SMALL)["q"]
+    found = learners_of_saved(wrapped, "DQN", "CartPole-v1", steps=16, **SMALL)["q"]
+    assert all(map(torch.equal, found.module.parameters(), plain.module.parameters()))
+
+
+def test_an_extractor_of_ones_own_is_given_with_the_policys_arguments(tmp_path: Path) -> None:
+    kwargs = {"features_extractor_class": Narrow, "features_extractor_kwargs": {"width": 5}, **SMALL["policy_kwargs"]}
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, policy_kwargs=copy.deepcopy(kwargs), device="cpu")
+    model.save(tmp_path / "model.zip")
+    learner = learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", steps=16, policy_kwargs=kwargs)["policy"]
+    assert torch.equal(learner.module.get_parameter("features_extractor.net.0.weight"),
+                       model.policy.get_parameter("features_extractor.net.0.weight"))  # fmt: skip
+    with pytest.raises(ValueError, match=r"'features_extractor.net.0.bias', .* which the network has not"):
+        learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", steps=16, **SMALL)
+    wrong = {**kwargs, "features_extractor_kwargs": {"width": 5, "depth": 2}}
+    with pytest.raises(
+        ValueError, match=r"cannot be made: TypeError: .* unexpected keyword argument 'depth'"
+    ) as refusal:
+        learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", steps=16, policy_kwargs=wrong)
+    assert "\n" not in str(refusal.value)

@@ -107,7 +107,7 @@ def percent(spread: Spread) -> str:
 def _intervened(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
     return {
         "SFE": [number(arm.at_events["sfe"]) for arm in arms.values()],
-        "DfI (scale-free)": [_arrow(arm, "dfi_unscaled") for arm in arms.values()],
+        "DfI (unscaled)": [_arrow(arm, "dfi_unscaled") for arm in arms.values()],
         "λ_max": [_arrow(arm, "lambda_max") for arm in arms.values()],
         "units replaced": [
             ", ".join(f"{name} {number(count, 6)}" for name, count in arm.replaced.items()) or MISSING

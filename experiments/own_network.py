@@ -1,0 +1,229 @@
+"""Networks that a function in a user's own file describes, for example to `supple doctor`."""
+
+import copy
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..interventions import Learner, learner_for
+from ..metrics.trainability import tensors_among
+from ..networks.forward import methods, runner, runs
+from ..networks.learner import check_values
+from ..networks.parameters import saved_buffers
+from ..networks.redraw import borrowed_generators, redraw
+from ..networks.state_dicts import fitted_state, listed, not_redrawn
+from ..networks.unchanged import unchanged
+from .errors import UsageError, one_line
+
+FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
+DRAWN = (
+    "The network at initialisation was drawn by each layer's own reset_parameters. If it is initialised otherwise, "
+    "return a function that makes it anew as the third value."
+)
+
+
+def named(text: str, what: str) -> Any:
+    """Return what FILE.py:NAME names, after running the file. Modules beside it can be imported.
+
+    what: Beginning of error messages. Raises UsageError, in one line, whatever the file raises."""
+    path, _, name = text.rpartition(":")
+    file = Path(path)
+    if file.suffix != ".py" or not name.isidentifier():
+        raise UsageError(f"{what} must be FILE.py:NAME")
+    if not file.is_file():
+        raise UsageError(f"{what}: no such file: {file}")
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    code = module_from_spec(spec)
+    before = sys.modules.get(file.stem)
+    sys.modules[file.stem] = code  # as for an imported module; dataclasses look there
+    try:
+        with beside(file), in_one_line(what):
+            spec.loader.exec_module(code)
+            return getattr(code, name)
+    finally:
+        sys.modules.pop(file.stem)
+        if before is not None:
+            sys.modules[file.stem] = before
+
+
+@contextmanager
+def beside(file: Path) -> Iterator[None]:
+    """Let the modules in a file's folder be imported."""
+    sys.path.insert(0, str(file.parent))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(file.parent))
+
+
+@contextmanager
+def in_one_line(what: str) -> Iterator[None]:
+    """Raise UsageError for any exception in this block, with its type and text in one line."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{what}: {one_line(error)}") from error
+
+
+def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str]]:
+    """Return the learner of the network that FILE.py:FUNCTION returns, and remarks about it at initialisation.
+
+    The function returns (module, inputs), and as a third value either the state dict at initialisation or a function
+    that makes the network anew. Inputs are a tensor, or a tuple of the arguments of one forward pass. With two values,
+    the layers' own `reset_parameters` make the network at initialisation. Parameters of the trained network never take
+    the place of those at initialisation.
+
+    Args:
+        text: FILE.py:FUNCTION.
+        forward: The method that runs the network on the inputs.
+
+    Raises:
+        UsageError: The file, the function or the network cannot be used, or a parameter cannot be drawn anew; in one
+            line.
+    """
+    function = named(text, text)
+    with beside(Path(text.rpartition(":")[0])):
+        with in_one_line(text):
+            found = function()
+        if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
+            raise UsageError(f"{text} must return {FORMS}")
+        module, given, *third = found
+        inputs = given if isinstance(given, tuple) else (given,)
+        try:
+            check_values(module, type(module).__name__)
+            if forward == "forward" and not runs(module):
+                choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
+                raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
+            run = runner(module, forward)
+            _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
+            learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
+            remarks = _initialised(learner, third[0] if third else None, text)
+        except UsageError:
+            raise
+        except ValueError as error:
+            raise UsageError(f"{text}: {error}") from error
+    return learner, remarks
+
+
+def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
+    """Run a network forward and backward once. Raises UsageError if that fails, or nothing in it can be trained."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if not trained:
+        raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
+    with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
+        outputs = run(*inputs)
+        if not (found := tensors_among(outputs)):
+            raise UsageError(f"{what} returns no tensor of real numbers, but a value {_type(outputs)}")
+        if not any(each.requires_grad for each in found):
+            raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
+        torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
+
+
+def _loss(outputs: Any) -> Tensor:
+    return torch.stack([each.square().mean() for each in tensors_among(outputs)]).sum()
+
+
+def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
+    """Give a learner its values at initialisation, and its way to draw them if a function makes them.
+
+    Returns remarks."""
+    module = learner.module
+    if third is None:
+        values, remarks = _by_layers(learner, text)
+    elif isinstance(third, Mapping):
+        values, remarks = fitted_state(third, module, "the state dict at initialisation"), []
+    elif isinstance(third, nn.Module) or not callable(third):
+        raise UsageError(f"{text} must return {FORMS}, but its third value is {_type(third)}")
+    else:
+        what = f"{text}: the function that makes the network anew"
+        values, second = (_made(module, third, seed, what) for seed in (0, 1))
+        equal = not_redrawn(values, second)
+        remarks = check_drawn(learner, values, equal, what)
+
+        def redraw_anew() -> dict[str, Tensor]:
+            seed = int(torch.randint(2**62, (), generator=learner.generator))
+            return {name: value for name, value in _made(module, third, seed, what).items() if name not in equal}
+
+        learner.redraw = redraw_anew
+    learner.initial |= {name: value for name, value in values.items() if name in learner.initial}
+    return remarks
+
+
+def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Return what layers draw themselves, and remarks on what stays. Frozen parameters stay."""
+    module, trained = learner.module, learner.trained().keys()
+    drawn = {name: value for name, value in redraw(module, learner.generator).items() if name in trained}
+    if kept := sorted(trained - drawn.keys()):
+        raise UsageError(
+            f"{text}: {listed(kept)} cannot be drawn anew, because no layer draws it by reset_parameters: return a "
+            f"third value, the state dict at initialisation or a function that makes the network anew"
+        )
+    statistics = reset_statistics(module)
+    stays = [name for name in saved_buffers(module) if name not in statistics]
+    return {**drawn, **statistics}, [DRAWN, *([f"Buffers as they are now: {listed(stays)}."] if stays else [])]
+
+
+def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
+    """Return the running statistics with which normalisation layers begin, by name. The module does not change."""
+    found: dict[str, Tensor] = {}
+    for path, part in module.named_modules():
+        if callable(getattr(part, "reset_running_stats", None)):
+            new = copy.deepcopy(part)
+            new.reset_running_stats()
+            found |= {f"{path}.{name}" if path else name: value for name, value in new.named_buffers(recurse=False)}
+    return found
+
+
+def check_drawn(learner: Learner, values: Mapping[str, Tensor], equal: list[str], who: str) -> list[str]:
+    """Return a remark about values at initialisation that are equal in two draws, though not constant.
+
+    Raises UsageError if such values are those of trained parameters now. who: what drew them, in error messages."""
+    now = learner.trained()
+    if kept := [n for n in equal if n in now and torch.equal(values[n].to(now[n]), now[n].detach())]:
+        raise UsageError(f"{who} does not draw {listed(kept)}: it returns the values of the trained network")
+    return [f"Equal under two seeds, so not redrawn: {listed(equal, len(equal))}."] if equal else []
+
+
+def of_two_draws(learner: Learner, who: str) -> list[str]:
+    """Return `check_drawn` for a learner whose `initial` was drawn, in comparison with one more draw.
+
+    The learner does not change."""
+    state = learner.generator.get_state()
+    again = learner.redraw()
+    learner.generator.set_state(state)
+    first = {name: value for name, value in learner.initial.items() if name in again}
+    return check_drawn(learner, first, not_redrawn(first, again), who)
+
+
+def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
+    """Return the state of a new network of `make`, drawn from a seed, under the names of the trained module."""
+    kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
+    with in_one_line(what), borrowed_generators(seed):
+        new = make()
+    if not isinstance(new, nn.Module):
+        raise UsageError(f"{what} must return a module, but returned a value {_type(new)}")
+    mine = {tensor.untyped_storage().data_ptr() for tensor in _tensors(module).values() if tensor.numel()}
+    if any(tensor.untyped_storage().data_ptr() in mine for tensor in _tensors(new).values() if tensor.numel()):
+        with torch.no_grad():
+            for name, tensor in _tensors(module).items():
+                tensor.copy_(kept[name])
+        raise UsageError(f"{what} returned the trained network itself, or parts of it: it must make a new one")
+    return fitted_state(new.state_dict(), module, "the network that the function makes anew")
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in module.state_dict().items() if isinstance(tensor, Tensor)}
+
+
+def _type(value: Any) -> str:
+    return f"of type {type(value).__name__}"

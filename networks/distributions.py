@@ -1,0 +1,40 @@
+"""Policies as distributions over actions, in the forms that metrics of change and of entropy compare."""
+
+from collections.abc import Sequence
+from math import log
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Categorical, Distribution, Independent, Normal
+
+
+def independent_categoricals(logits: Tensor, sizes: Sequence[int]) -> Distribution:
+    """Return independent choices among `sizes` options each, of which `logits`, (n, Σ sizes), has one after another."""
+    padded = torch.nn.utils.rnn.pad_sequence(
+        [part.mT for part in logits.split(list(sizes), -1)], batch_first=True, padding_value=-torch.inf
+    )  # (choices, options, n): an option that a choice does not have has probability 0
+    return Independent(Categorical(logits=padded.permute(2, 0, 1), validate_args=False), 1, validate_args=False)
+
+
+def independent_bits(logits: Tensor) -> Distribution:
+    """Return independent bits, each 1 with probability sigmoid(logit), for logits (n, bits)."""
+    return Independent(Bernoulli(logits=logits, validate_args=False), 1, validate_args=False)
+
+
+def independent_normals(mean: Tensor, std: Tensor) -> Distribution:
+    """Return independent Gaussians, for means (n, actions) and standard deviations of this shape or (actions,)."""
+    return Independent(Normal(mean, std, validate_args=False), 1, validate_args=False)
+
+
+def greatest_entropy(policy: Distribution) -> float | None:
+    """Return the entropy of the uniform policy over the same actions, in nats.
+
+    It is None for continuous policies, and if there is only one action."""
+    each = policy.base_dist if isinstance(policy, Independent) else policy
+    if isinstance(each, Categorical):
+        options = (each.logits[0] > -torch.inf).sum(-1)
+    elif isinstance(each, Bernoulli):
+        options = torch.full(each.batch_shape[1:], 2)
+    else:
+        return None
+    return sum(map(log, options.flatten().tolist())) or None

@@ -1,0 +1,277 @@
+"""Environments as people have them: their rewards, infos, spaces and keyword arguments, in whole runs."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.policies import Categoricals, policy_for
+from supple.agents.ppo.update import normalized
+from supple.agents.sac import SACSettings
+from supple.agents.settings import AgentSettings
+from supple.agents.trained import Trained
+from supple.envs import Exploded, make_env
+from supple.experiments.errors import UsageError
+from supple.experiments.runs import create, train
+
+ID = "Own-v0"
+COMMON: dict[str, Any] = {"env": ID, "num_envs": 2, "steps": 80, "measure_every": 80, "eval_episodes": 1}
+REPLAY: dict[str, Any] = {
+    "learning_starts": 20, "replay_size": 100, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
+}  # fmt: skip
+WORDS = {  # of ours and of others, as an environment may use them for itself
+    "explosion": 1.0, "explosion_cause": "none", "exploded": True, "repeated": 99, "taken": 7, "final_obs": None,
+    "final_info": {}, "episode": "x", "TimeLimit.truncated": True, "reward_forward": "fast", 3: object(),
+}  # fmt: skip
+
+
+def ppo(**own: Any) -> PPOSettings:
+    small: dict[str, Any] = {"rollout_steps": 20, "minibatch_size": 20, "epochs": 1, "hidden": (8,), "compile": "off"}
+    return PPOSettings(**COMMON | small | own)
+
+
+def dqn(**own: Any) -> DQNSettings:
+    return DQNSettings(**COMMON | REPLAY | {"widths": (8,)} | own)
+
+
+def sac(**own: Any) -> SACSettings:
+    small: dict[str, Any] = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "compile": "off"}
+    return SACSettings(**COMMON | REPLAY | small | own)
+
+
+AGENTS = {"ppo": ppo, "dqn": dqn, "sac": sac}
+
+
+class Own(gym.Env):
+    """Ten steps an episode of what it is told to show; it keeps the actions and arguments that it is given."""
+
+    shown: spaces.Space = spaces.Box(-1, 1, (2,), np.float32)
+    acted: spaces.Space = spaces.Discrete(2)
+    reward: float = 1.0
+    info: dict[Any, Any] = {}  # noqa: RUF012
+    actions: list[Any] = []  # noqa: RUF012
+    given: list[Any] = []  # noqa: RUF012
+
+    def __init__(self, **options: Any) -> None:
+        self.observation_space, self.action_space = self.shown, self.acted
+        self.given.append(options)
+        options.get("list", []).append(0)  # an argument that is shared would grow
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
+        self.t = 0
+        if seed is not None:
+            self.observation_space.seed(seed)
+        return self.observation_space.sample(), dict(self.info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self.t += 1
+        self.actions.append(action)
+        return self.observation_space.sample(), self.reward, self.t == 10, False, dict(self.info)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Own]]:
+    gym.register(ID, entry_point=Own)
+    for name in ("shown", "acted", "reward", "info"):
+        monkeypatch.setattr(Own, name, getattr(Own, name))
+    for name in ("actions", "given"):
+        monkeypatch.setattr(Own, name, [])
+    yield Own
+    del gym.registry[ID]
+
+
+def trained(folder: Path, agent: str, settings: AgentSettings) -> Path:
+    create(folder, agent, settings, command="")
+    train(folder, lambda step: None, lambda line: None)
+    return folder
+
+
+def lines(run: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
+
+
+def actions_for(agent: str) -> spaces.Space:
+    return spaces.Box(-1, 1, (1,), np.float32) if agent == "sac" else spaces.Discrete(2)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_large_rewards_without_physics_are_no_explosions(tmp_path: Path, own: type[Own], agent: str) -> None:
+    own.reward, own.acted = -2.5e6, actions_for(agent)
+    run = trained(tmp_path / "run", agent, AGENTS[agent]())
+    episodes = lines(run, "episodes")
+    assert {(e["return"], e["length"], "exploded" in e) for e in episodes} == {(-2.5e7, 10, False)}
+    assert not [e for e in lines(run, "events") if e["event"] == "explosion"]
+
+
+def test_with_mujoco_a_reward_below_the_floor_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make_env("halfcheetah")
+    env.reset(seed=0)
+    monkeypatch.setattr(env.unwrapped, "_get_rew", lambda *_: (-1.1e6, {}))
+    _, reward, terminated, _, info = env.step(np.zeros(6))
+    assert (reward, terminated) == (0.0, True)
+    assert isinstance(info, Exploded)
+    assert (info.reward, info.cause) == (-1.1e6, "reward")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_whatever_info_holds_is_harmless(tmp_path: Path, own: type[Own], agent: str) -> None:
+    own.info, own.acted = WORDS, actions_for(agent)
+    run = trained(tmp_path / "run", agent, AGENTS[agent]())
+    assert {(e["length"], "exploded" in e) for e in lines(run, "episodes")} == {(10, False)}
+
+
+def test_infos_pass_the_wrappers_unchanged(own: type[Own]) -> None:
+    own.info = WORDS
+    env = make_env(ID)
+    assert env.reset()[1] == WORDS
+    assert env.step(0)[4] == WORDS
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.MultiBinary([2, 3]),
+        spaces.MultiDiscrete([2, 5, 3]),
+        spaces.MultiDiscrete([[2, 2], [2, 2]]),
+        spaces.Box(-1, 1, (2,), np.float64),
+        spaces.Box(-1, 1, (2,), np.float16),
+    ],
+)
+def test_actions_have_the_shape_and_type_of_their_space(tmp_path: Path, own: type[Own], space: spaces.Space) -> None:
+    own.acted = space
+    trained(tmp_path / "run", "ppo", ppo())
+    assert len(own.actions) >= 80
+    assert all(action in space for action in own.actions)
+
+
+NO_BOUND = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    ("agent", "space", "words"),
+    [
+        ("ppo", spaces.Box(0, 3, (2,), np.int64), "ppo needs actions of real numbers"),
+        ("sac", spaces.Box(0, 255, (2,), np.uint8), "sac needs actions of real numbers"),
+        ("sac", spaces.Box(-NO_BOUND, NO_BOUND, (2,), np.float32), "SAC needs bounded actions"),
+        ("sac", spaces.Box(0, 1e300, (2,), np.float64), "SAC needs bounded actions"),
+        ("ppo", spaces.MultiDiscrete([2, 2], start=[1, 0]), "ppo needs actions numbered from 0"),
+        ("ppo", spaces.Box(-1, 1, (0,), np.float32), "ppo needs at least one action"),
+        ("dqn", spaces.MultiDiscrete([2, 2]), "dqn needs Discrete actions, .*: use ppo"),
+    ],
+)
+def test_actions_that_cannot_be_right_are_refused_in_one_line(
+    tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, words: str
+) -> None:
+    own.acted = space
+    with pytest.raises(UsageError, match=f"^{ID}: {words}") as error:
+        create(tmp_path / "run", agent, AGENTS[agent](), command="")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_independent_categoricals_are_those_of_pytorch() -> None:
+    policy = policy_for(spaces.MultiDiscrete([[2, 5], [3, 1]]))
+    assert isinstance(policy, Categoricals)
+    torch.manual_seed(0)
+    outputs = torch.randn(6, 11, requires_grad=True)
+    actions = torch.from_numpy(
+        policy.draw(outputs.detach().numpy(), policy.noise((6,), torch.Generator()).numpy(), None)
+    )
+    assert actions.shape == (6, 2, 2)
+    each = [torch.distributions.Categorical(logits=part) for part in outputs.split((2, 5, 3, 1), -1)]
+    columns = actions.flatten(1).T
+    log_probs = sum(one.log_prob(column) for one, column in zip(each, columns, strict=True))
+    torch.testing.assert_close(policy.log_prob(outputs, actions, None), log_probs)
+    torch.testing.assert_close(policy.entropy(outputs, None), sum(one.entropy() for one in each))
+    kl = torch.distributions.kl_divergence(*[policy.distribution(o, None) for o in (outputs, outputs.flip(0))])
+    assert torch.isfinite(kl).all()
+    (gradient,) = torch.autograd.grad(
+        (policy.entropy(outputs, None) + policy.log_prob(outputs, actions, None)).sum(), outputs
+    )
+    assert torch.isfinite(gradient).all()
+    draws = policy.draw(
+        np.repeat(outputs[:1].detach().numpy(), 20_000, 0), policy.noise((20_000,), torch.Generator()).numpy(), None
+    )
+    shares = np.bincount(draws[:, 0, 1], minlength=5) / 20_000
+    np.testing.assert_allclose(shares, each[1].probs[0].detach().numpy(), atol=0.02)
+
+
+def test_a_replay_memory_keeps_many_actions(tmp_path: Path, own: type[Own]) -> None:
+    own.acted = spaces.Discrete(40_000)
+    run = trained(tmp_path / "run", "dqn", dqn())
+    assert max(own.actions) > 2**15
+    agent = Trained(run)._work.agent
+    kept = agent.experience.memory.action  # type: ignore[attr-defined]
+    assert (kept.min(), kept.max()) == (0, max(own.actions[:80]))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_dicts_are_read_and_predicted_from(tmp_path: Path, own: type[Own], agent: str) -> None:
+    own.shown = spaces.Dict({"a": spaces.Box(-1, 1, (2, 2)), "b": spaces.Tuple([spaces.Discrete(3)])})
+    own.acted = actions_for(agent)
+    run = trained(tmp_path / "run", agent, AGENTS[agent]())
+    predictor, seen = Trained(run), own.shown.sample()
+    assert predictor.predict(seen) in own.acted
+    assert len(predictor.predict([seen, seen, seen])) == 3
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type[Own], agent: str) -> None:
+    own.acted = actions_for(agent)
+    text = '{"list": [], "size": 8}'
+    run = trained(tmp_path / "run", agent, AGENTS[agent](env_kwargs=text))
+    assert json.loads((run / "config.json").read_text())["settings"]["env_kwargs"] == text
+    Trained(run).predict(own.shown.sample())
+    assert len(own.given) >= 5
+    assert own.given == [{"list": [0], "size": 8}] * len(own.given)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "--env-kwargs is not JSON"),
+        ("[1]", "--env-kwargs must be a JSON object such as"),
+        ('{"max_episode_steps": 3}', "--env-kwargs cannot set max_episode_steps: use --max-episode-steps"),
+        ('{"render_mode": "human"}', "--env-kwargs cannot set render_mode"),
+    ],
+)
+def test_keyword_arguments_that_are_none_are_refused_in_one_line(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        ppo(env_kwargs=text).check()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("scope", ["minibatch", "batch"])
+def test_a_batch_of_one_row_is_not_normalised(tmp_path: Path, own: type[Own], scope: str) -> None:
+    one: dict[str, Any] = {"num_envs": 1, "rollout_steps": 32, "minibatch_size": 32, "steps": 33}
+    run = trained(tmp_path / "run", "ppo", ppo(**one, advantage_scope=scope))
+    assert lines(run, "metrics")[-1]["step"] == 33
+    advantage = torch.tensor([3.0])
+    assert normalized(advantage).tolist() == [3.0]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("offset", [5.4e6, -1.7e9])
+def test_large_offsets_keep_all_values_to_the_network(
+    tmp_path: Path, own: type[Own], agent: str, offset: float
+) -> None:
+    own.shown, own.acted = spaces.Box(offset - 1, offset + 1, (1,), np.float64), actions_for(agent)
+    run = trained(tmp_path / "run", agent, AGENTS[agent](eval_episodes=0))
+    learner: Any = Trained(run)._work.agent
+    if agent == "ppo":
+        read = learner._normalize(np.linspace(offset - 1, offset + 1, 200)[:, None], ID)
+        assert 0.8 < learner.observation_statistics[ID].variance[0] ** 0.5 * 3**0.5 < 1.2
+    else:
+        read = learner.centre(np.linspace(offset - 1, offset + 1, 200)[:, None]).astype(np.float32)
+        memory = learner.experience.memory
+        assert len(np.unique(memory.frames[memory.acted])) >= 35
+        assert np.abs(memory.frames[memory.acted]).max() <= 2
+    assert len(np.unique(read)) == 200

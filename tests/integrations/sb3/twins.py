@@ -1,0 +1,84 @@
+"""Runs of SB3 with and without `SuppleCallback`, and everything of theirs that may not differ."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
+
+ON_POLICY: dict[str, Any] = {"n_steps": 16}
+OFF_POLICY: dict[str, Any] = {
+    "learning_starts": 8, "train_freq": 8, "gradient_steps": 1, "batch_size": 8, "buffer_size": 64
+}  # fmt: skip
+ALGORITHMS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "PPO": (PPO, {**ON_POLICY, "batch_size": 8, "n_epochs": 1}), "A2C": (A2C, ON_POLICY), "DQN": (DQN, OFF_POLICY),
+    "SAC": (SAC, OFF_POLICY), "TD3": (TD3, OFF_POLICY), "DDPG": (DDPG, OFF_POLICY),
+}  # fmt: skip
+POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+IMAGE, VECTOR = spaces.Box(0, 255, (36, 36, 1), np.uint8), spaces.Box(-1, 1, (3,), np.float32)
+SEEN: dict[str, spaces.Space] = {
+    "MlpPolicy": VECTOR, "CnnPolicy": IMAGE, "MultiInputPolicy": spaces.Dict({"image": IMAGE, "vector": VECTOR})
+}  # fmt: skip
+
+
+class Noise(gym.Env):
+    """Random observations of a policy's kind, and rewards; episodes of 6 steps."""
+
+    def __init__(self, policy: str, action_space: spaces.Space) -> None:
+        self.observation_space, self.action_space = SEEN[policy], action_space
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self.steps += 1
+        return self.observation_space.sample(), float(self.np_random.random()), False, self.steps == 6, {}
+
+
+def env_for(algorithm: str, policy: str, action_space: spaces.Space | None = None) -> Noise:
+    if action_space is None:
+        action_space = spaces.Discrete(3) if algorithm in ("PPO", "A2C", "DQN") else spaces.Box(-1, 1, (2,), np.float32)
+    return Noise(policy, action_space)
+
+
+def model_of(algorithm: str, policy: str, action_space: spaces.Space | None = None, **more: Any) -> Any:
+    kind, settings = ALGORITHMS[algorithm]
+    return kind(policy, env_for(algorithm, policy, action_space), seed=0, device="cpu", **{**settings, **more})
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """Return all tensors in a tree, copied."""
+    if isinstance(tree, torch.Tensor):
+        return [tree.detach().clone()]
+    branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return [tensor for branch in branches for tensor in tensors(branch)]
+
+
+def optimizers_of(model: Any) -> list[torch.optim.Optimizer]:
+    return [part.optimizer for part in model.policy.modules() if hasattr(part, "optimizer")]
+
+
+def result(model: Any) -> list[torch.Tensor]:
+    """Return everything that a run leaves: weights, optimizers, generators, the last observation, gradients."""
+    generators = torch.get_rng_state(), torch.as_tensor(np.random.get_state()[1])  # noqa: NPY002
+    last = tensors(torch.utils._pytree.tree_map(torch.as_tensor, dict(enumerate([model._last_obs]))))
+    gradients = [p.grad for p in model.policy.parameters() if p.grad is not None]
+    return [*tensors(model.get_parameters()), *generators, *last, *tensors(gradients)]
+
+
+def objects(model: Any) -> list[int]:
+    """Return what must stay the same object: parameters by all their names, and those that optimizers step."""
+    named = model.policy.named_parameters(remove_duplicate=False)
+    steps = [p for optimizer in optimizers_of(model) for group in optimizer.param_groups for p in group["params"]]
+    return [*(id(p) for _, p in named), *(id(p) for p in model.policy.buffers()), *map(id, steps)]
+
+
+def assert_same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
+    assert len(ours) == len(theirs)
+    assert all(map(torch.equal, ours, theirs))

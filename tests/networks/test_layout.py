@@ -1,0 +1,131 @@
+"""Units and the columns that read them: only a real flattening couples channels to the columns of a Linear layer."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from supple.interventions import make
+from supple.networks import learner_for, trace_wiring
+
+SIGNAL = torch.randn(5, 3, 6, generator=torch.Generator().manual_seed(0))  # (rows, channels, positions)
+IMAGES = torch.randn(5, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+ROWS = torch.randn(5, 7, 3, generator=torch.Generator().manual_seed(0))  # (rows, tokens, inputs)
+
+
+class Net(nn.Module):
+    """A layer, an activation and a layer; `between` is what lies before the second layer."""
+
+    def __init__(self, first: nn.Module, second: nn.Module, between) -> None:
+        super().__init__()
+        self.first, self.act, self.second, self.between = first, nn.ReLU(), second, between
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.between(self.act(self.first(x))))
+
+
+def conv(out: int = 4) -> nn.Conv2d:
+    return nn.Conv2d(3, out, 3)  # (5, 4, 4, 4) of IMAGES
+
+
+FLAT = {
+    "nn.Flatten": nn.Flatten(),
+    "flatten(1)": lambda h: h.flatten(1),
+    "flatten(-3)": lambda h: h.flatten(-3),
+    "torch.flatten": lambda h: torch.flatten(h, start_dim=1),
+    "view(rows, -1)": lambda h: h.view(h.size(0), -1),
+    "reshape(shape[0], -1)": lambda h: h.reshape(h.shape[0], -1),
+    "view(-1, 64)": lambda h: h.view(-1, 64),
+    "view((rows, 64))": lambda h: h.view((h.size(0), 64)),
+}
+RIGHT = {
+    **{name: (conv(), nn.Linear(64, 2), between, IMAGES) for name, between in FLAT.items()},
+    "pooling": (conv(), nn.Linear(16, 2), lambda h: F.max_pool2d(h, 2).flatten(1), IMAGES),
+    "to one position": (conv(), nn.Linear(4, 2), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), IMAGES),
+    "convolution": (conv(), nn.Conv2d(4, 2, 3), nn.Dropout(), IMAGES),
+    "signal": (nn.Conv1d(3, 4, 3), nn.Linear(16, 2), nn.Flatten(), SIGNAL),
+    "tokens": (nn.Linear(3, 4), nn.Linear(4, 2), nn.Identity(), ROWS),
+    "rows of tokens": (nn.Linear(3, 4), nn.Linear(4, 2), lambda h: h.reshape(-1, 4), ROWS),
+    "to an image": (nn.Linear(3, 4), nn.Conv2d(4, 2, 1), nn.Unflatten(1, (4, 1, 1)), ROWS[:, 0]),
+}
+WRONG = {
+    "Conv1d to Linear": (nn.Conv1d(3, 4, 3), nn.Linear(4, 2), nn.Identity(), SIGNAL),
+    "Conv2d to Linear": (conv(), nn.Linear(4, 2), nn.Identity(), IMAGES),
+    "Linear to Conv1d": (nn.Linear(3, 7), nn.Conv1d(7, 2, 1), nn.Identity(), ROWS),
+    "wrong view": (conv(), nn.Linear(4, 2), lambda h: h.view(-1, 4), IMAGES),
+    "wrong view of other rows": (conv(), nn.Linear(8, 2), lambda h: h.view(-1, 8), IMAGES),
+    "rows and channels joined": (conv(), nn.Linear(16, 2), lambda h: h.flatten(0, 1).flatten(1), IMAGES),
+    "positions joined": (conv(), nn.Linear(16, 2), lambda h: h.flatten(2), IMAGES),
+    "pooling over units": (nn.Linear(3, 4), nn.Linear(2, 2), nn.AvgPool1d(2), ROWS),
+    "functional pooling over units": (nn.Linear(3, 4), nn.Linear(2, 2), lambda h: F.max_pool1d(h, 2), ROWS),
+    "units divided": (nn.Linear(3, 16), nn.Conv2d(4, 2, 1), nn.Unflatten(1, (4, 2, 2)), ROWS[:, 0]),
+    "units divided by view": (nn.Linear(3, 16), nn.Linear(4, 2), lambda h: h.view(-1, 4, 4), ROWS[:, 0]),
+}
+
+
+def learner(parts):
+    torch.manual_seed(0)
+    first, second, between, inputs = parts
+    for layer in (first, second):
+        layer.reset_parameters()
+    with torch.no_grad():
+        first.bias[1] = -100.0  # a silent unit
+    module = Net(first, second, between)
+    return learner_for(module, probe=lambda: (inputs,), loss=lambda: module(inputs).square().mean()), module, inputs
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_silent_units_are_renewed_and_the_outputs_stay(name):
+    subject, module, inputs = learner(RIGHT[name])
+    module.eval()
+    before = module(inputs).detach()
+    written = make("redo", tau=0.0).apply(subject)
+    assert set(written) == {"first.weight", "first.bias", "second.weight"}
+    assert module.first.bias[1] == 0
+    torch.testing.assert_close(module(inputs).detach(), before)
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("intervention", ["redo", "regrama", "cbp", "snr", "cpr"])
+def test_units_without_columns_of_their_own_are_refused_at_the_start(name, intervention):
+    subject, module, _ = learner(WRONG[name])
+    before = [p.detach().clone() for p in module.parameters()]
+    with pytest.raises(ValueError, match=r"'act' has no private outgoing weights|do not fit") as caught:
+        make(intervention).attach(subject)
+    assert "\n" not in str(caught.value)
+    assert all(torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
+
+
+def test_what_only_shapes_can_tell_is_told_at_the_first_inputs():
+    first, second, between, inputs = WRONG["wrong view of other rows"]
+    module, data = Net(first, second, between), []
+    subject = learner_for(module, probe=lambda: data[0] if data else None, loss=lambda: module(inputs).mean())
+    make("redo").attach(subject)  # a view of 8 columns may be right, and there are no inputs yet
+    data.append((inputs,))
+    with pytest.raises(ValueError, match=r"'act' has no private outgoing weights: 'second' reads \(40, 8\)"):
+        make("redo", tau=0.0).apply(subject)
+
+
+def test_a_view_that_may_be_wrong_is_no_wiring():
+    for between in (lambda h: h.view(-1, 4), lambda h: h.view(5, 2, -1)):
+        wiring, reasons = trace_wiring(Net(conv(), nn.Linear(4, 2), between), ["act"])
+        assert not wiring
+        assert "does not keep a row for each input" in reasons["act"]
+
+
+def test_a_tensor_that_is_written_in_place_is_what_others_read():
+    class InPlace(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.a(x)
+            h.relu_()
+            return self.b(h)
+
+    module = InPlace()
+    subject = learner_for(module)
+    assert subject.units == ("F.relu",)
+    assert subject.wiring["F.relu"].outgoing == ("b",)
+    assert [pair.between for pair in subject.linear_pairs()] == ["homogeneous"]
