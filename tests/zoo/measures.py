@@ -1,12 +1,13 @@
 """Everything public that looks at a network and must leave it as it was, as functions of a subject of the zoo."""
 
 import copy
+import inspect
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from supple import interventions as I
 from supple import metrics as M
@@ -178,6 +179,12 @@ def evaluating(it: Subject) -> Any:
         return [part.training for part in it.module.modules()]
 
 
+@measures("unchanged")
+def unchanged(it: Subject) -> Any:
+    with N.unchanged(it.module):
+        return it.run()
+
+
 @measures("weight_norm", "gradient_norm", "sfe")
 def norms(it: Subject) -> Any:
     return M.weight_norm(it.module), M.gradient_norm(it.module), M.sfe(it.module, it.learner.initial)
@@ -263,7 +270,7 @@ def public_functions() -> set[str]:
     for room in (N, M, I):
         for name in room.__all__:
             part = getattr(room, name)
-            if callable(part) and not isinstance(part, type) and not isinstance(part, nn.Module):
+            if inspect.isfunction(part):
                 found.add(name)
     return found
 
