@@ -29,8 +29,8 @@ from ..networks.capabilities import no_batches
 from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.members import own_axes
-from ..networks.unchanged import unchanged
-from ..networks.wiring import CONV
+from ..networks.modules import CONV
+from ..networks.passes import unchanged
 from .base import Reinitialization, interventions
 
 

@@ -18,13 +18,14 @@ from .normalization import (
     stacked_hidden_linear,
 )
 from .parameters import copy_module_, restore_, snapshot
+from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
 from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
-from .unchanged import evaluating, unchanged
-from .wiring import Wiring, trace_wiring, unit_names
+from .tracing import unit_names
+from .wiring import Wiring, trace_wiring
 
 __all__ = [
     "Layer",

@@ -12,8 +12,8 @@ from .capabilities import no_batches
 from .layers import Layer, Role
 from .learner import Learner
 from .matrices import adapter_modules, is_transposed, parts_of
+from .modules import CONV, LINEAR, is_activation
 from .redraw import redraw
-from .wiring import CONV, LINEAR, is_activation
 
 PARTS = {
     "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
+from .modules import CONV, LINEAR, NORMS, STACKED, is_activation
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
-from .wiring import CONV, LINEAR, NORMS, STACKED, is_activation
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)

@@ -55,10 +55,16 @@ def reason(why: str) -> str:
     """Return a reason without the names of the intervention and of this network."""
     why = re.sub(r"^\w+: ", "", why)
     why = re.sub(r"'model' has no private units: ", "", why)
+    why = re.sub(r"(cannot be (?:traced|copied)) \(.*?\)(?=[:,])", r"\1", why)  # PyTorch's words, which change
     return why.split("; ")[0].replace("|", "\\|").replace("<", "\\<")
 
 
-def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, int]) -> str:
+def kind_of(why: str) -> str:
+    """Return a reason without the names of layers: of reasons that differ in nothing else, the first stands for all."""
+    return re.sub(r"'[^']*'|[\w.]*\.[\w.]*(, [\w.]+)*( and \d+ more)?|\b[A-Z]\w+\b|\d+", "…", why)
+
+
+def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, str]) -> str:
     by_name = {outcome.operation: outcome for outcome in found}
     of = {text: by_name[text] for text in operations if text in by_name}
     refused = {text: outcome for text, outcome in of.items() if outcome.kind == "refused"}
@@ -68,7 +74,9 @@ def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, i
         return "✓"
     numbers: dict[int, list[str]] = {}
     for text, outcome in refused.items():
-        number = notes.setdefault(reason(outcome.why), len(notes) + 1)
+        why = reason(outcome.why)
+        notes.setdefault(kind_of(why), why)
+        number = list(notes).index(kind_of(why)) + 1
         numbers.setdefault(number, []).append(text.partition("(")[0])
     if len(refused) == len(of):
         return "– " + " ".join(f"({number})" for number in numbers)
@@ -77,14 +85,14 @@ def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, i
 
 def page(names: Sequence[str]) -> str:
     """Return the page about these networks."""
-    notes: dict[str, int] = {}
+    notes: dict[str, str] = {}
     lines = [f"| network | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
     for name in names:
         kind = zoo()[name]
         marks = ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
         cells = [cell(outcomes(name), operations, notes) for operations in COLUMNS.values()]
         lines.append(f"| {kind.about}{marks} | {' | '.join(cells)} |")
-    listed = [f"{number}. {why}" for why, number in notes.items()]
+    listed = [f"{number}. {why}" for number, why in enumerate(notes.values(), 1)]
     return INTRODUCTION + "\n".join(lines) + "\n\n## Reasons\n\n" + "\n".join(listed) + "\n"
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from supple.interventions import Intervention, make, parse_call
 from supple.networks import evaluating
-from supple.networks.wiring import NORMS
+from supple.networks.modules import NORMS
 from tests.zoo.measures import MEASURES, OWN_LOSS, refusal
 from tests.zoo.networks import Harmed, Kind, Subject, subject, zoo
 from tests.zoo.state import State, bits, differences, take
