@@ -12,13 +12,8 @@ from torch import Tensor
 from supple import interventions as I
 from supple import metrics as M
 from supple import networks as N
-<<<<<<< HEAD
-from supple.networks.wiring import is_activation
-from tests.zoo.networks import Subject, forward_of, tensors
-=======
 from supple.networks.modules import is_activation
-from tests.zoo.networks import Subject, tensors
->>>>>>> main
+from tests.zoo.networks import Subject, forward_of, tensors
 
 UPDATES = 2  # of the fits to random targets
 Measure = Callable[[Subject], Any]
