@@ -57,7 +57,7 @@ def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None)
 
 
 class LearnerState(TypedDict):
-    """The part of a learner that a callback saves; its network and optimizer are in the trainer's own checkpoint."""
+    """The state of a learner that a callback saves. Its network and optimizer are in the checkpoint of the trainer."""
 
     initial: dict[str, Any]
     marked: dict[str, Any] | None
