@@ -16,9 +16,9 @@ from ..metrics.trainability import tensors_among
 from ..networks.forward import methods, runner, runs
 from ..networks.learner import check_values
 from ..networks.parameters import saved_buffers
+from ..networks.passes import unchanged
 from ..networks.redraw import borrowed_generators, redraw
 from ..networks.state_dicts import fitted_state, listed, not_redrawn
-from ..networks.unchanged import unchanged
 from .errors import UsageError, one_line
 
 FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"

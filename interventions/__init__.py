@@ -19,7 +19,8 @@ from ..networks.parameters import snapshot
 from ..networks.redraw import redraw
 from ..networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
-from ..networks.wiring import Wiring, trace_wiring, unit_names
+from ..networks.tracing import unit_names
+from ..networks.wiring import Wiring, trace_wiring
 from ..registry import Registry, UnknownName, did_you_mean, parse_call
 from . import activations  # noqa: F401 - networks' activations, where people import them from
 from .adam_rel import AdamRel

@@ -34,7 +34,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.linear_pairs import Between, LinearPair, pair_of
-from ..networks.wiring import LINEAR
+from ..networks.modules import LINEAR
 from .orthogonalize import completed, polar
 
 SWEEPS = 10_000  # over pairs that share layers

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.modules import CONV, LINEAR
 from ..networks.optimizers import bare
 from ..networks.parameters import copy_module_, restore_
 from ..networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
-from ..networks.wiring import CONV, LINEAR
 
 Preset = Literal["uniform", "as_released"]
 

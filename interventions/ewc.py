@@ -32,7 +32,7 @@ from torch import Tensor
 
 from ..networks.capabilities import no_batches
 from ..networks.learner import Learner
-from ..networks.unchanged import unchanged
+from ..networks.passes import unchanged
 from .base import Intervention, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32

@@ -23,8 +23,9 @@ from torch import Tensor, nn
 
 from ..networks.activations import set_generators
 from ..networks.learner import Learner
+from ..networks.modules import is_activation
 from ..networks.parameters import restore_
-from ..networks.wiring import Wiring, is_activation
+from ..networks.wiring import Wiring
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, check_optimizer, contract_for, settle
 

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.modules import CONV, LINEAR, STACKED
 from ..networks.slots import slot_starts
-from ..networks.wiring import CONV, LINEAR, STACKED
 from .base import Intervention, Variant, interventions
 from .contract import check_optimizer
 from .orthogonalize import iterate

@@ -29,8 +29,9 @@ from torch import Tensor, nn
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
 from ..networks.members import AtStart, fit, own_axes
+from ..networks.modules import CONV
 from ..networks.units import check_module
-from ..networks.wiring import CONV, layer_before
+from ..networks.wiring import layer_before
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
 

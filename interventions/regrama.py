@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.unchanged import unchanged
+from ..networks.passes import unchanged
 from ..networks.units import hidden_units, incoming_gradients, small_gradients
 from .base import interventions
 from .recycle import Outgoing

@@ -26,7 +26,7 @@ from torch.nn.functional import normalize
 
 from ..networks.layers import Layer, but_factors, trained_kernels
 from ..networks.learner import Learner
-from ..networks.wiring import NORMS
+from ..networks.modules import NORMS
 from .base import Intervention, interventions
 
 START = 10  # steps of the power iteration before the first loss

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
-from ..networks.unchanged import evaluating
+from ..networks.modules import CONV, STACKED, is_activation
+from ..networks.passes import evaluating
 from ..networks.units import check_module
-from ..networks.wiring import CONV, STACKED, is_activation, layer_before
+from ..networks.wiring import layer_before
 from .base import Intervention, interventions
 from .contract import check_optimizer
 

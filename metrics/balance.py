@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.linear_pairs import LinearPair
-from ..networks.unchanged import evaluating
+from ..networks.passes import evaluating
 
 Map = Tensor | nn.Module
 

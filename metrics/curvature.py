@@ -50,7 +50,7 @@ def hessian_eigenvalues(
 
     Raises:
         ValueError: There are fewer than k parameters (of each member), block or basis are out of range, or the loss is
-            not a finite scalar.
+            not a finite scalar, or has no second derivative.
     """
     wanted = list(parameters)
     networks = 1 if members is None else members
@@ -89,14 +89,17 @@ def _hessian_product(loss: Tensor, parameters: Sequence[Tensor], networks: int) 
         if not live:  # a loss that is linear in its parameters
             return torch.zeros_like(vector)
         parts = vector.split(sizes, dim=1)
-        products = torch.autograd.grad(
-            [gradients[i] for i in live],
-            parameters,
-            [parts[i].reshape(parameters[i].shape).to(parameters[i]) for i in live],
-            retain_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
-        )
+        try:
+            products = torch.autograd.grad(
+                [gradients[i] for i in live],
+                parameters,
+                [parts[i].reshape(parameters[i].shape).to(parameters[i]) for i in live],
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=True,
+            )
+        except NotImplementedError as error:  # of EmbeddingBag, for example
+            raise ValueError(f"hessian_eigenvalues: the loss has no second derivative: {error}") from error
         return torch.cat([p.reshape(networks, -1).to(vector) for p in products], dim=1)
 
     return product

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..networks.activations import SATURATED
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
-from ..networks.unchanged import unchanged
+from ..networks.passes import unchanged
 from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn

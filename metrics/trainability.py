@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.unchanged import unchanged
+from ..networks.passes import unchanged
 from .view import View
 
 UPDATES = 200

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
+from ..networks.passes import unchanged
 from ..networks.recording import Recording, record
-from ..networks.unchanged import unchanged
 from .features import feature_matrices
 from .saturation import activation_slopes
 from .weights import deviations, gram_matrices

@@ -8,6 +8,7 @@ from .layers import Layer, Role, Scope, chain
 from .learner import Learner
 from .learner_for import learner_for
 from .linear_pairs import LinearPair
+from .matrices import Matrices, Weight, Written, weight_matrices
 from .members import members_of, normal_like
 from .normalization import (
     Normalization,
@@ -18,18 +19,20 @@ from .normalization import (
     stacked_hidden_linear,
 )
 from .parameters import copy_module_, restore_, snapshot
+from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
 from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
-from .unchanged import evaluating, unchanged
-from .wiring import Wiring, trace_wiring, unit_names
+from .tracing import unit_names
+from .wiring import Wiring, trace_wiring
 
 __all__ = [
     "Layer",
     "Learner",
     "LinearPair",
+    "Matrices",
     "NoSymmetry",
     "Normalization",
     "Recording",
@@ -42,7 +45,9 @@ __all__ = [
     "StackedLinear",
     "StackedSpectralLinear",
     "Units",
+    "Weight",
     "Wiring",
+    "Written",
     "activation",
     "activation_registry",
     "chain",
@@ -70,4 +75,5 @@ __all__ = [
     "trace_wiring",
     "unchanged",
     "unit_names",
+    "weight_matrices",
 ]

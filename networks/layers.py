@@ -9,8 +9,8 @@ from torch.nn.utils.parametrize import is_parametrized
 from torch.optim.swa_utils import AveragedModel
 
 from .matrices import Layout, Weight, adapter_modules, is_transposed, parts_of
-from .unchanged import evaluating
-from .wiring import CONV, LINEAR, STACKED
+from .modules import CONV, LINEAR, STACKED
+from .passes import evaluating
 
 Role = Literal["encoder", "hidden", "head"]
 Scope = str | tuple[str, ...]

@@ -15,12 +15,13 @@ from .capabilities import Compared, MoreData, Restructured, Specifics
 from .forward import Forward, runner
 from .layers import Layer, Scope
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
 from .parameters import snapshot
+from .passes import outputs_with
 from .recording import misread_units
 from .redraw import is_constant
-from .unchanged import outputs_with
-from .wiring import CONV, LINEAR, STACKED, Wiring, layer_before, trace_wiring
+from .wiring import Wiring, layer_before, trace_wiring
 
 
 def _is_part(word: str) -> Callable[[Layer], bool]:
@@ -234,7 +235,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             "encoder": lambda layer: layer.role == "encoder",
             "hidden": lambda layer: layer.role == "hidden",
             "head": lambda layer: layer.role == "head",
-            "linear": lambda layer: isinstance(layer.module, LINEAR),
+            "linear": lambda layer: isinstance(layer.module, LINEAR) or layer.transposed,
             "conv": lambda layer: isinstance(layer.module, CONV),
         }
         fits |= {layer.part: _is_part(layer.part) for layer in self.layers if layer.part}

@@ -12,10 +12,12 @@ from .capabilities import no_batches
 from .forward import Forward, methods, runner, runs
 from .layers import Layer, chain
 from .learner import Learner, check_values
+from .modules import CONV, LINEAR
+from .passes import unchanged
 from .recording import called_units, record
 from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
-from .unchanged import unchanged
-from .wiring import CONV, LINEAR, Wiring, traced_units, unit_names
+from .tracing import traced_units, unit_names
+from .wiring import Wiring
 
 
 def learner_for(

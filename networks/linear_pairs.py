@@ -19,7 +19,9 @@ from torch import Tensor, fx, nn
 
 from .activations import Activation
 from .forward import Forward
-from .wiring import LINEAR, Paths, Shared, Untraceable, Wiring, operation, readers, trace
+from .modules import LINEAR
+from .tracing import Untraceable, operation, trace
+from .wiring import Paths, Shared, Wiring, readers
 
 Between = Literal["linear", "homogeneous"]
 

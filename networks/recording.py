@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .calls import ActivationCall, function_name, parse_call_name
-from .unchanged import unchanged
-from .wiring import CONV, LINEAR, STACKED, Wiring, is_activation
+from .modules import CONV, LINEAR, STACKED, is_activation
+from .passes import unchanged
+from .wiring import Wiring
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from .activations import Activation
 from .activations.leaky import LearnedSlope
 from .calls import parse_call_name
 from .learner import Learner
+from .modules import CONV, LAYER_NORM, LINEAR, NORMS, STACKED
 from .recording import See, run_watched
-from .wiring import CONV, LAYER_NORM, LINEAR, NORMS, STACKED, Wiring
+from .wiring import Wiring
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor, cat, nn
 from torch.distributions import Categorical, Distribution
 
 from ...networks.distributions import independent_bits, independent_categoricals, independent_normals
-from ...networks.unchanged import outputs_with
+from ...networks.passes import outputs_with
 from .recent import untouched
 
 BOUNDS = (nn.Tanh, nn.Hardtanh)

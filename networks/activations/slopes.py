@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ..unchanged import evaluating
+from ..passes import evaluating
 from .base import Activation
 
 SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Section 4)

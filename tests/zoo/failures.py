@@ -1,4 +1,4 @@
-"""What is broken on which network: `python -m tests.zoo.failures FILE` tries everything and writes it there, by kind."""
+"""What is broken on which network: `python -m tests.zoo.failures FILE` tries everything and writes it, by kind."""
 
 import re
 import sys

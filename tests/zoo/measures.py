@@ -1,17 +1,19 @@
 """Everything public that looks at a network and must leave it as it was, as functions of a subject of the zoo."""
 
 import copy
+import inspect
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from supple import interventions as I
 from supple import metrics as M
 from supple import networks as N
-from supple.networks.wiring import is_activation
-from tests.zoo.networks import Subject, tensors
+from supple.networks.modules import is_activation
+from tests.zoo.networks import Subject, forward_of, tensors
 
 UPDATES = 2  # of the fits to random targets
 Measure = Callable[[Subject], Any]
@@ -59,12 +61,17 @@ def measures(*covers: str) -> Callable[[Measure], Measure]:
     return add
 
 
+def forward(it: Subject) -> Callable[..., Any] | None:
+    """The function to call instead of the module, for the networks that have one."""
+    if it.kind.forward == "forward":
+        return None
+    return lambda *inputs: forward_of(it.module, it.kind.forward, inputs)
+
+
 def units_of(it: Subject) -> dict[str, Tensor]:
     """The recorded units of the learner."""
     learner = it.learner
-    if not hasattr(learner, "record"):
-        return dict(N.record(learner.module, learner.units, it.inputs).units)
-    return dict(M.View(learner).recording.units)
+    return dict(N.record(learner.module, learner.units, it.inputs, forward=forward(it)).units)
 
 
 def weights_of(it: Subject) -> list[Tensor]:
@@ -104,12 +111,13 @@ def diagnose(it: Subject) -> Any:
 
 @measures("record")
 def record(it: Subject) -> Any:
-    return N.record(it.module, it.learner.units, it.inputs)
+    return N.record(it.module, it.learner.units, it.inputs, forward=forward(it))
 
 
 @measures()
 def record_every_module(it: Subject) -> Any:
-    return N.record(it.module, [name for name, part in it.module.named_modules() if is_activation(part)], it.inputs)
+    names = [name for name, part in it.module.named_modules() if is_activation(part)]
+    return N.record(it.module, names, it.inputs, forward=forward(it))
 
 
 @measures("trace_wiring")
@@ -171,6 +179,12 @@ def evaluating(it: Subject) -> Any:
         return [part.training for part in it.module.modules()]
 
 
+@measures("unchanged")
+def unchanged(it: Subject) -> Any:
+    with N.unchanged(it.module):
+        return it.run()
+
+
 @measures("weight_norm", "gradient_norm", "sfe")
 def norms(it: Subject) -> Any:
     return M.weight_norm(it.module), M.gradient_norm(it.module), M.sfe(it.module, it.learner.initial)
@@ -187,8 +201,7 @@ def isometries(it: Subject) -> Any:
 @measures("lambda_balance", "lambda_residual")
 def balances(it: Subject) -> Any:
     layers = [layer.module for layer in it.learner.layers]
-    pairs = zip(layers, layers[1:], strict=False)
-    return [(M.lambda_balance(a, b), M.lambda_residual(a, b)) for a, b in pairs]
+    return [(M.lambda_balance(a, b), M.lambda_residual(a, b)) for a, b in pairwise(layers)]
 
 
 @measures("activity_scores", "dormant_fraction", "effective_rank", "feature_rank", "numerical_rank", "srank",
@@ -257,7 +270,7 @@ def public_functions() -> set[str]:
     for room in (N, M, I):
         for name in room.__all__:
             part = getattr(room, name)
-            if callable(part) and not isinstance(part, type) and not isinstance(part, nn.Module):
+            if inspect.isfunction(part):
                 found.add(name)
     return found
 

@@ -79,7 +79,7 @@ def fire(it: Subject) -> str:
         path, _, last = name.rpartition(".")
         owner = it.module.get_submodule(path)
         tolerance = TOLERANCE[old[name].dtype] * max(1.0, float(old[name].abs().max()))
-        errors = [float((now[name].double() - e).abs().max()) for e in expected(owner, last, old[name])]
+        errors = [float((now[name].detach().double() - e).abs().max()) for e in expected(owner, last, old[name])]
         if not min(errors) < tolerance:
             raise Broken(f"fire_: {name} is off its isometry by {min(errors):.2g}")
     return f"{len(names)} of {sum(p.ndim > 1 for p in it.module.parameters())} matrices"

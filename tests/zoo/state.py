@@ -27,7 +27,7 @@ Path = str
 
 @dataclass
 class State:
-    """What was found, by path: a comparable value, and the object itself, which is kept so that its id stays its own."""
+    """What was found, by path: comparable values, and the objects, which are kept so that their ids stay their own."""
 
     values: dict[Path, Any] = field(default_factory=dict)
     objects: dict[Path, Any] = field(default_factory=dict)

@@ -25,18 +25,20 @@ COLUMNS = {  # heading → the operations whose outcomes it shows
 }
 INTRODUCTION = """# Networks
 
-This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a network. The tests
-write the table: they train each network for two steps, measure it, and apply every intervention. They require four things.
+This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a
+network. The tests write the table: they train each network for two steps, measure it, and apply every intervention.
+They require four things.
 
-- A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object, mode or attribute.
+- A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object,
+  mode or attribute.
 - An intervention writes the parameters that it names, and no frozen one. Tied parameters stay tied.
 - The outputs stay the same if only silent units are reinitialised.
 - A refusal comes before training, with its reason in one line.
 
-✓ means that all operations of the column work. A number in parentheses refers to the reason for a refusal, listed below the table. If a
-name stands before the number, only that operation is refused. "Units" are `redo` and `cbp`; `snr`, `regrama` and `cpr` need the same.
-"Matrices" are `parseval` and `weight_clip`. A network with * needs the function that makes it (`fresh=` of `learner_for`), and one with †
-the function to call (`forward=`).
+✓ means that all operations of the column work. A number in parentheses refers to the reason for a refusal, listed
+below the table. If a name stands before the number, only that operation is refused. "Units" are `redo` and `cbp`;
+`snr`, `regrama` and `cpr` need the same. "Matrices" are `parseval` and `weight_clip`. A network with * needs the
+function that makes it (`fresh=` of `learner_for`), and one with † the function to call (`forward=`).
 
 """
 
@@ -53,10 +55,16 @@ def reason(why: str) -> str:
     """Return a reason without the names of the intervention and of this network."""
     why = re.sub(r"^\w+: ", "", why)
     why = re.sub(r"'model' has no private units: ", "", why)
+    why = re.sub(r"(cannot be (?:traced|copied)) \(.*?\)(?=[:,])", r"\1", why)  # PyTorch's words, which change
     return why.split("; ")[0].replace("|", "\\|").replace("<", "\\<")
 
 
-def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, int]) -> str:
+def kind_of(why: str) -> str:
+    """Return a reason without the names of layers: of reasons that differ in nothing else, the first stands for all."""
+    return re.sub(r"'[^']*'|[\w.]*\.[\w.]*(, [\w.]+)*( and \d+ more)?|\b[A-Z]\w+\b|\d+", "…", why)
+
+
+def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, str]) -> str:
     by_name = {outcome.operation: outcome for outcome in found}
     of = {text: by_name[text] for text in operations if text in by_name}
     refused = {text: outcome for text, outcome in of.items() if outcome.kind == "refused"}
@@ -66,7 +74,9 @@ def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, i
         return "✓"
     numbers: dict[int, list[str]] = {}
     for text, outcome in refused.items():
-        number = notes.setdefault(reason(outcome.why), len(notes) + 1)
+        why = reason(outcome.why)
+        notes.setdefault(kind_of(why), why)
+        number = list(notes).index(kind_of(why)) + 1
         numbers.setdefault(number, []).append(text.partition("(")[0])
     if len(refused) == len(of):
         return "– " + " ".join(f"({number})" for number in numbers)
@@ -75,14 +85,14 @@ def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, i
 
 def page(names: Sequence[str]) -> str:
     """Return the page about these networks."""
-    notes: dict[str, int] = {}
+    notes: dict[str, str] = {}
     lines = [f"| network | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
     for name in names:
         kind = zoo()[name]
         marks = ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
         cells = [cell(outcomes(name), operations, notes) for operations in COLUMNS.values()]
         lines.append(f"| {kind.about}{marks} | {' | '.join(cells)} |")
-    listed = [f"{number}. {why}" for why, number in notes.items()]
+    listed = [f"{number}. {why}" for number, why in enumerate(notes.values(), 1)]
     return INTRODUCTION + "\n".join(lines) + "\n\n## Reasons\n\n" + "\n".join(listed) + "\n"
 
 

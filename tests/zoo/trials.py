@@ -10,7 +10,7 @@ from torch import Tensor
 
 from supple.interventions import Intervention, make, parse_call
 from supple.networks import evaluating
-from supple.networks.wiring import NORMS
+from supple.networks.modules import NORMS
 from tests.zoo.measures import MEASURES, OWN_LOSS, refusal
 from tests.zoo.networks import Harmed, Kind, Subject, subject, zoo
 from tests.zoo.state import State, bits, differences, take
@@ -58,7 +58,7 @@ MUST = ("measure", "trainability", "diagnose")  # measures that no network with 
 
 @cache
 def moved_by_itself(name: str) -> frozenset[str]:
-    """Return the places that a forward pass of the network changes by itself: counters, drawn noise, computed weights."""
+    """Return the places that a forward pass changes by itself: counters, drawn noise, computed weights."""
     it = new(zoo()[name])
     before = state_of(it)
     with torch.no_grad(), evaluating(it.module):
@@ -291,8 +291,12 @@ def tried(kind: Kind, texts: Sequence[str] = VARIANTS) -> list[Outcome]:
 
 
 def as_wanted(kind: Kind, text: str, outcome: Outcome) -> Outcome:
-    """Return the outcome, broken if the network's facts say that another one is right: for any part of it, they do not."""
+    """Return the outcome, broken if the network's facts say that another one is right.
+
+    They say nothing of interventions on a part of the network.
+    """
     name, part = text.partition("(")[0], "what=" in text or "scope=" in text
+    part = part or ("toward=fresh" in text and not kind.fresh)  # what cannot be drawn is refused, and named
     if outcome.kind == "refused" and name in kind.acts and not part:
         return replace(outcome, kind="broken", why=f"refused, though it must act: {outcome.why}")
     if outcome.kind == "acts" and name in kind.refuses:

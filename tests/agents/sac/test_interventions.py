@@ -9,7 +9,7 @@ from torch import Tensor
 
 from supple.interventions import Learner
 from supple.metrics import measure
-from supple.networks.wiring import LINEAR
+from supple.networks.modules import LINEAR
 
 D, A = 5, 2
 

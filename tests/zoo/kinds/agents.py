@@ -1,5 +1,6 @@
 """Agents: CleanRL's, which have no `forward`, and the policies of Stable-Baselines3."""
 
+import random
 from typing import Any
 
 import gymnasium
@@ -93,13 +94,17 @@ class Atari(nn.Module):
 
 
 def both_parts(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    return module.actor_mean(x), module.critic(x)
+    if isinstance(module, Continuous):
+        return module.actor_mean(x), module.critic(x)
+    hidden = module.network(x / 255.0) if isinstance(module, Atari) else x
+    return module.actor(hidden), module.critic(hidden)
 
 
-AGENT = {"fresh": True, "acts": SOME + UNITS}
+AGENT = {"fresh": True, "acts": SOME}
+PARTS = {"fresh": True, "acts": SOME + UNITS}
 
 
-@network("CleanRL's agent for continuous actions, without forward", forward=both_parts, silent=False, **AGENT)
+@network("CleanRL's agent for continuous actions, without forward", forward=both_parts, silent=False, **PARTS)
 def cleanrl_continuous() -> Made:
     return Continuous(), rows()
 
@@ -117,6 +122,16 @@ def cleanrl_discrete() -> Made:
 @network("CleanRL's agent for Atari, without forward", forward="get_action_and_value", **AGENT)
 def cleanrl_atari() -> Made:
     return Atari(), torch.randint(256, (ROWS, 2, 7, 7)).float(), torch.randint(3, (ROWS,))
+
+
+@network("the agent for discrete actions, by a function that calls its parts", forward=both_parts, **PARTS)
+def cleanrl_discrete_parts() -> Made:
+    return Discrete(), rows()
+
+
+@network("the agent for Atari, by a function that calls its parts", forward=both_parts, **PARTS)
+def cleanrl_atari_parts() -> Made:
+    return Atari(), torch.randint(256, (ROWS, 2, 7, 7)).float()
 
 
 @network("a dueling Q-network", acts=(*SOME, "redo"))
@@ -193,21 +208,21 @@ def sb3_dict() -> Made:
     return policy, {"vector": rows()[:3], "image": picture()}, True
 
 
-@network("Stable-Baselines3's Q-network of DQN", acts=(*SOME, "redo"), **SB3)
+@network("Stable-Baselines3's Q-network of DQN", acts=SOME, **SB3)
 def sb3_dqn() -> Made:
     from stable_baselines3.dqn.policies import DQNPolicy
 
     return DQNPolicy(BOX, gymnasium.spaces.Discrete(3), rate, [WIDTH, WIDTH]).q_net, rows()
 
 
-@network("Stable-Baselines3's actor of SAC", acts=(*SOME, "redo"), **SB3)
+@network("Stable-Baselines3's actor of SAC", acts=SOME, **SB3)
 def sb3_actor() -> Made:
     from stable_baselines3.sac.policies import SACPolicy
 
     return SACPolicy(BOX, gymnasium.spaces.Box(-1, 1, (2,)), rate, [WIDTH, WIDTH]).actor, rows(), True
 
 
-@network("Stable-Baselines3's critic of SAC", acts=(*SOME, "redo"), **SB3)
+@network("Stable-Baselines3's critic of SAC", acts=SOME, **SB3)
 def sb3_critic() -> Made:
     from stable_baselines3.sac.policies import SACPolicy
 
@@ -226,8 +241,6 @@ def of_a_model(name: str, policy: str, env: gymnasium.Env, learner: str) -> Any:
         settings: dict[str, Any] = {"net_arch": [WIDTH]} | (SMALL if policy == "CnnPolicy" else {})
         more = {"n_steps": 4, "batch_size": 4} if name == "PPO" else {"learning_starts": 4, "buffer_size": 16}
         state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002
-        import random
-
         plain = random.getstate()
         model: BaseAlgorithm = getattr(stable_baselines3, name)(
             policy, env, policy_kwargs=settings, seed=0, device="cpu", **more

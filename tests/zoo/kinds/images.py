@@ -48,7 +48,7 @@ class Viewed(nn.Module):
 def wrong_view() -> Made:
     class Net(Viewed):
         def arrange(self, x: Tensor) -> Tensor:
-            return x.permute(0, 2, 3, 1).contiguous().view(len(x), -1)
+            return x.permute(0, 2, 3, 1).contiguous().view(x.shape[0], -1)
 
     return Net(16), pictures(size=3)
 
@@ -57,7 +57,7 @@ def wrong_view() -> Made:
 def view_of_columns() -> Made:
     class Net(Viewed):
         def arrange(self, x: Tensor) -> Tensor:
-            return x.view(len(x), 2, 8)
+            return x.view(x.shape[0], 2, 8)
 
     return Net(8), pictures(size=3)
 
@@ -87,7 +87,7 @@ def view_of_the_batch() -> Made:
             return x.view(-1, 8)
 
         def forward(self, x: Tensor) -> Tensor:
-            return super().forward(x).view(len(x), -1)
+            return super().forward(x).view(x.shape[0], -1)
 
     return Net(8), pictures(size=3)
 

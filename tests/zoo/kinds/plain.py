@@ -354,7 +354,7 @@ def keyword_inputs() -> Made:
     return Net(), rows(), 2.0
 
 
-@network("outputs in nested dicts and tuples", acts=("fire", "reset", "redo"))
+@network("outputs in nested dicts and tuples", acts=("fire", "reset"))
 def nested_outputs() -> Made:
     class Net(Three):
         def __init__(self) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ....networks import chain
-from ....networks.wiring import STACKED
+from ....networks.modules import STACKED
 from ....registry import bind, did_you_mean
 from .base import Adapter, adapters_by_kind
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 _STANDARD = frozenset(nn.Module().__dict__)  # attributes that every module has
-_open: set[int] = set()  # ids of the modules whose state an enclosing `unchanged` keeps already
+_open: set[int] = set()  # ids of the modules, each without its submodules, that an enclosing `unchanged` keeps already
 
 
 @contextmanager
@@ -39,15 +39,16 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     generators back, and so have the global generators of PyTorch, NumPy and Python. Parameters are the same objects.
     Compiled parts run uncompiled meanwhile, because compiled code does not call hooks.
     """
-    if id(module) in _open:
+    parts = [part for part in module.modules() if id(part) not in _open]
+    if not parts:
         yield
         return
-    parts = list(module.modules())
     may_change = [part for part in parts if not _is_steady(part)]
     with ExitStack() as stack:
         stack.enter_context(evaluating(module))
-        stack.callback(_open.discard, id(module))
-        _open.add(id(module))
+        for part in parts:
+            stack.callback(_open.discard, id(part))
+            _open.add(id(part))
         if may_change:
             stack.enter_context(_global_generators_kept(module))
         for part in may_change:
@@ -174,7 +175,9 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
                 for name, tensor in group.items():
                     if tensor is not None and tensor in new:
                         places.append((group, name, tensor))
-                        group[name] = new[tensor]
+                        # an embedding with max_norm renormalises the rows that it reads, in place
+                        renormed = getattr(part, "max_norm", None) is not None
+                        group[name] = new[tensor].clone() if renormed else new[tensor]
         yield
     finally:
         for group, name, tensor in places:
