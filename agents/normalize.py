@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..envs import StepResult
 from ..experiments.alike import alike
 
 Array = NDArray[np.float64]
@@ -77,6 +78,12 @@ class Centre:
     def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
         """Return the observations, (n, size), less the offset."""
         return observations - self.offset if self._moves else observations
+
+    def of(self, result: StepResult) -> StepResult:
+        """Return the result of a step with centred observations."""
+        if not self._moves:
+            return result
+        return result._replace(obs=self(result.obs), final_obs=self(result.final_obs))
 
     def state_dict(self) -> dict[str, Any]:
         return {"offset": self.offset.copy(), "known": self.known}

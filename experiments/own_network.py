@@ -88,7 +88,7 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         forward: The method that runs the network on the inputs.
 
     Raises:
-        UsageError: The file, the function or the network cannot be used, or a parameter cannot be drawn anew; in one
+        UsageError: The file, the function or the network cannot be used, or a parameter cannot be redrawn; in one
             line.
     """
     function = named(text, text)
@@ -148,7 +148,7 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
         what = f"{text}: the function that makes the network anew"
         values, second = (_made(module, third, seed, what) for seed in (0, 1))
         equal = not_redrawn(values, second)
-        remarks = check_drawn(learner, values, equal, what)
+        remarks = settle_equal(learner, values, equal, what)
 
         def redraw_anew() -> dict[str, Tensor]:
             seed = int(torch.randint(2**62, (), generator=learner.generator))
@@ -165,7 +165,7 @@ def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str
     drawn = {name: value for name, value in redraw(module, learner.generator).items() if name in trained}
     if kept := sorted(trained - drawn.keys()):
         raise UsageError(
-            f"{text}: {listed(kept)} cannot be drawn anew, because no layer draws it by reset_parameters: return a "
+            f"{text}: {listed(kept)} cannot be redrawn, because no layer draws it by reset_parameters: return a "
             f"third value, the state dict at initialisation or a function that makes the network anew"
         )
     statistics = reset_statistics(module)
@@ -184,25 +184,31 @@ def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def check_drawn(learner: Learner, values: Mapping[str, Tensor], equal: list[str], who: str) -> list[str]:
-    """Return a remark about values at initialisation that are equal in two draws, though not constant.
+def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], who: str) -> list[str]:
+    """Return a remark on values at initialisation that are equal in two draws, though not constant.
 
-    Raises UsageError if such values are those of trained parameters now. who: what drew them, in error messages."""
-    now = learner.trained()
-    if kept := [n for n in equal if n in now and torch.equal(values[n].to(now[n]), now[n].detach())]:
-        raise UsageError(f"{who} does not draw {listed(kept)}: it returns the values of the trained network")
-    return [f"Equal under two seeds, so not redrawn: {listed(equal, len(equal))}."] if equal else []
+    Those that the trained network has now are exchanged in `values` for draws of their layers, because they may be
+    trained. Raises UsageError if no layer draws one. who: what drew them, in error messages."""
+    module, trained = learner.module, learner.trained()
+    drawn = reset_statistics(module) | (redraw(module, torch.Generator().manual_seed(0)) if equal else {})
+    now = trained | {name: buffer for name, buffer in saved_buffers(module).items() if name in drawn}
+    kept = [n for n in equal if n in now and torch.equal(values[n].to(now[n]), now[n].detach())]
+    if lost := [name for name in kept if name not in drawn]:
+        raise UsageError(f"{who} does not draw {listed(lost)}: it returns the values of the trained network")
+    values |= {name: drawn[name].to(now[name]) for name in kept}
+    instead = f" At initialisation, {listed(kept)} are drawn by their layers instead." if kept else ""
+    return [f"Equal under two seeds, so not redrawn: {listed(equal, len(equal))}.{instead}"] if equal else []
 
 
-def of_two_draws(learner: Learner, who: str) -> list[str]:
-    """Return `check_drawn` for a learner whose `initial` was drawn, in comparison with one more draw.
+def settle_drawn(learner: Learner, who: str) -> list[str]:
+    """Return the remark of `settle_equal` for a learner whose `initial` was drawn, in comparison with one more draw.
 
-    The learner does not change."""
+    Generators do not move."""
     state = learner.generator.get_state()
     again = learner.redraw()
     learner.generator.set_state(state)
     first = {name: value for name, value in learner.initial.items() if name in again}
-    return check_drawn(learner, first, not_redrawn(first, again), who)
+    return settle_equal(learner, learner.initial, not_redrawn(first, again), who)
 
 
 def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:

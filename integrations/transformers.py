@@ -31,7 +31,7 @@ from .updates import Build, Recent, Updates
 FOLDER = "supple"  # in a checkpoint of the Trainer
 
 
-def of_model(model: nn.Module, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
+def of_model(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
     """Return the learner of a model of transformers, with or without adapters, whose outputs have a loss.
 
     The inputs to measure on are those of the last training batch without the labels, which an encoder-decoder needs,

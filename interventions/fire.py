@@ -64,7 +64,7 @@ class Fire(Reinitialization):
         if FACTOR in kept.values():
             raise ValueError(
                 f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
-                "applies, not on two factors of its update: merge these and train the layers, or use snp or reset"
+                "applies, not on two factors of its update: merge the adapters and train the layers, or use snp"
             )
         why = f": {in_words(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")

@@ -51,5 +51,5 @@ class WeightClip(Intervention):
 
 def _bound(layer: Layer) -> float:
     """Return 1/√fan_in."""
-    fan_in: int = layer.weight.flatten(1 + int(layer.stacked)).shape[-1]
+    fan_in: int = layer.kernel.flatten(1 + int(layer.stacked)).shape[-1]
     return fan_in**-0.5

@@ -8,6 +8,7 @@ from .layers import Layer, Role, Scope, chain
 from .learner import Learner
 from .learner_for import learner_for
 from .linear_pairs import LinearPair
+from .matrices import Matrices, Weight, Written, weight_matrices
 from .members import members_of, normal_like
 from .normalization import (
     Normalization,
@@ -31,6 +32,7 @@ __all__ = [
     "Layer",
     "Learner",
     "LinearPair",
+    "Matrices",
     "NoSymmetry",
     "Normalization",
     "Recording",
@@ -43,7 +45,9 @@ __all__ = [
     "StackedLinear",
     "StackedSpectralLinear",
     "Units",
+    "Weight",
     "Wiring",
+    "Written",
     "activation",
     "activation_registry",
     "chain",
@@ -71,4 +75,5 @@ __all__ = [
     "trace_wiring",
     "unchanged",
     "unit_names",
+    "weight_matrices",
 ]

@@ -87,9 +87,9 @@ def causal_units(model: nn.Module) -> tuple[str, ...]:
     )
 
 
-def causal_features(model: nn.Module) -> str | None:
+def causal_features(model: Any) -> str | None:
     """Return the name of the last normalisation, whose outputs the head reads; None if it has no known name."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
     prefix = getattr(inner, "base_model_prefix", "")
     names = {id(module): name for name, module in model.named_modules()}
     parts = dict(inner.named_modules())
@@ -112,7 +112,7 @@ def causal_learner(
     Arguments are those of `Learner`. Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
     by another layer's outputs, so interventions on single units refuse them, and those of other models because they are
     not traced. A new draw (`redraw`) is that of transformers or PEFT, from the learner's generator. With adapters it is
-    a draw of these alone, since the model under them is not drawn anew.
+    a draw of these alone, and the model under them stays as it is.
     """
     units = causal_units(model)
     return Learner(
@@ -158,7 +158,7 @@ def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor
             for name in getattr(part, "lora_A", ()):
                 begin = model.peft_config[name].init_lora_weights
                 if begin not in (True, False, "gaussian"):
-                    raise ValueError(f"adapters with init_lora_weights={begin!r} cannot be drawn anew")
+                    raise ValueError(f"adapters with init_lora_weights={begin!r} have no new draw")
                 part.reset_lora_parameters(name, begin)
                 drawn |= {*part.lora_A[name].parameters(), *part.lora_B[name].parameters()}
     if not drawn:

@@ -235,7 +235,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             "encoder": lambda layer: layer.role == "encoder",
             "hidden": lambda layer: layer.role == "hidden",
             "head": lambda layer: layer.role == "head",
-            "linear": lambda layer: isinstance(layer.module, LINEAR),
+            "linear": lambda layer: isinstance(layer.module, LINEAR) or layer.transposed,
             "conv": lambda layer: isinstance(layer.module, CONV),
         }
         fits |= {layer.part: _is_part(layer.part) for layer in self.layers if layer.part}

@@ -198,7 +198,7 @@ def _forms(path: str, part: nn.Module) -> Iterator[tuple[str, tuple[Layout, int]
 def _computed(part: nn.Module, own: str) -> str:
     """Return why a layer has no parameter of this name."""
     if parametrize.is_parametrized(part, own):
-        kinds = ", ".join(type(each).__name__.strip("_") for each in part.parametrizations[own])  # type: ignore[index,union-attr]
+        kinds = ", ".join(type(each).__name__.strip("_") for each in part.parametrizations[own])  # type: ignore[index]
         return f"parametrized ({kinds}) and cannot be rewritten in place"
     if made_of := [name for name in (*part._parameters, *part._buffers) if name.startswith(f"{own}_")]:
         return f"computed from {', '.join(made_of)} in every pass and cannot be rewritten in place"

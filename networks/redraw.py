@@ -35,7 +35,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     except (RuntimeError, TypeError, NotImplementedError) as error:
         why = str(error).strip().splitlines()[0]
         raise ValueError(
-            f"{type(module).__name__} cannot be copied ({why}), so nothing can be drawn anew: give a function that "
+            f"{type(module).__name__} cannot be copied ({why}), so nothing can be redrawn: give a function that "
             f"makes it (learner_for(…, fresh=…))"
         ) from error
     redrawn: list[nn.Module] = []

@@ -144,7 +144,7 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
         raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[sb3]'") from error
-    from supple.experiments.own_network import of_two_draws
+    from supple.experiments.own_network import settle_drawn
 
     try:
         learners = learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, policy_kwargs=_policy_kwargs(o))
@@ -155,7 +155,7 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
         fits += "arguments of the policy by --policy-kwargs FILE.py:NAME"
         raise UsageError(f"{error}{fits if 'do not fit' in str(error) else ''}") from error
     for learner in learners.values():
-        remarks += of_two_draws(learner, f"{o.what}: a new {o.policy} of {o.sb3}")
+        remarks += settle_drawn(learner, f"{o.what}: a new {o.policy} of {o.sb3}")
     yield None, learners
 
 
@@ -189,7 +189,7 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
     """Yield the learner of a causal language model, with the beginning of a text as its inputs."""
     import torch
 
-    from supple.experiments.own_network import of_two_draws
+    from supple.experiments.own_network import settle_drawn
     from supple.networks.causal import causal_learner
     from supple.tracks.language.models import load_model
 
@@ -210,7 +210,7 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     learner.initial |= learner.redraw()
-    remarks += of_two_draws(learner, f"{o.what}: a new {type(model.model).__name__}")
+    remarks += settle_drawn(learner, f"{o.what}: a new {type(model.model).__name__}")
     yield None, {learner.name: learner}
 
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LIBRARIES: dict[str, set[str]] = {
     "registry": set(),
-    "networks": {"torch"},
+    "networks": {"torch", "numpy"},
     "interventions": {"torch"},
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},

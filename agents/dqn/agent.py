@@ -212,10 +212,9 @@ class DQN:
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
-        self.current = self._centred(result.obs)
-        self.experience.add(
-            self.actions, rewards, result._replace(obs=self.current, final_obs=self._centred(result.final_obs))
-        )
+        kept = result if self.centre is None else self.centre.of(result)
+        self.experience.add(self.actions, rewards, kept)
+        self.current = kept.obs
 
     def greedy(self, env: str) -> "Greedy":
         """Return the ε-greedy policy for evaluations."""

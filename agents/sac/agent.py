@@ -222,8 +222,7 @@ class SAC:
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        kept = result._replace(obs=self.centre(result.obs), final_obs=self.centre(result.final_obs))
-        self.experience.add(self.actions, result.reward, kept)
+        self.experience.add(self.actions, result.reward, self.centre.of(result))
         self.current = result.obs
 
     def greedy(self, env: str) -> "Mean":

@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import gymnasium as gym
@@ -48,6 +49,64 @@ def test_a_registered_id_stands_for_itself():
 def test_an_unknown_name_is_refused_with_near_names(name: str, near: str):
     with pytest.raises(ValueError, match=f"unknown environment '{name}': did you mean .*{near}") as error:
         make_env(name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "newer"),
+    [
+        ("LunarLander-v2", "LunarLander-v3"),
+        ("BipedalWalker-v2", "BipedalWalker-v3"),
+        ("Pendulum-v0", "Pendulum-v1"),
+        ("Taxi-v3", "Taxi-v4"),
+        ("halfcheetah-v1", "HalfCheetah-v5"),
+        ("ALE/Pong-v0", "ALE/Pong-v5"),
+        ("PongNoFrameskip-v4", "ALE/Pong-v5"),
+        ("SpaceInvaders-ramDeterministic-v4", "ALE/SpaceInvaders-v5"),
+    ],
+)
+def test_an_old_id_is_answered_with_its_successor(name: str, newer: str):
+    if newer.startswith("ALE/"):
+        pytest.importorskip("ale_py")
+    with pytest.raises(
+        ValueError, match=f"unknown environment '{name}': did you mean '{newer}', its successor"
+    ) as error:
+        resolve_env(name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "newer"), [("HalfCheetah-v3", "HalfCheetah-v5"), ("Ant-v2", "Ant-v5"), ("Pusher-v4", "Pusher-v5")]
+)
+def test_an_id_that_gymnasium_only_remembers_is_answered_with_its_successor(name: str, newer: str):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=f"^{name} can no longer be made: its successor is '{newer}'$"):
+            make_env(name)
+
+
+def test_an_old_id_that_still_works_is_made_with_a_warning():
+    with pytest.warns(UserWarning, match="Hopper-v4 is out of date: its successor is Hopper-v5"):
+        make_env("Hopper-v4").close()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("minigrid:MiniGrid-Empty-5x5-v0", "pip install minigrid, .*FlatObsWrapper"),
+        ("BabyAI-GoToRedBall-v0", "pip install minigrid, .*FlatObsWrapper"),
+        ("minatar", "pip install minatar, .*register_envs"),
+        ("MinAtar/Breakout-v1", "pip install minatar, .*register_envs"),
+        ("dm_control/walker-walk-v0", "'mujoco<4'"),
+        ("dmc:walker-walk", "'mujoco<4'"),
+        ("Meta-World/MT1", "metaworld 3.0.0 fails"),
+        ("metaworld:reach-v3", "metaworld 3.0.0 fails"),
+        ("pick-place-v2-goal-observable", "metaworld 3.0.0 fails"),
+    ],
+)
+def test_environments_of_known_packages_are_answered_with_what_makes_them_work(name: str, words: str):
+    with pytest.raises(ValueError, match=f"environment '{name}': .*{words}") as error:
+        resolve_env(name)
     assert "\n" not in str(error.value)
 
 

@@ -68,6 +68,9 @@ def partly():
         new[0].load_state_dict(made[0].state_dict())
         return new
     return made, X, again
+def own_kept():
+    made = trained(Own())
+    return made, X, lambda: copy.deepcopy(made)
 def frozen():
     made = trained(net()); made[0].requires_grad_(False)
     return made, X
@@ -158,6 +161,22 @@ def test_a_function_draws_the_network_anew_and_nothing_else_moves(code: Path, na
     assert random.getstate() == states[2]
 
 
+@pytest.mark.parametrize(
+    ("name", "equal"),
+    [
+        ("kept", "'0.weight', '0.bias', '1.running_mean', '1.running_var', '3.weight'"),
+        ("partly", "'0.weight', '0.bias'"),
+    ],
+)
+def test_what_a_function_does_not_draw_is_named_and_drawn_by_its_layer(code: Path, name: str, equal: str) -> None:
+    learner, (remark,) = learner_from(f"{code}:{name}")
+    assert remark.startswith(f"Equal under two seeds, so not redrawn: {equal}")
+    assert ". At initialisation, '0.weight', '0.bias'" in remark
+    assert not learner.initial["1.running_mean"].any()
+    for n in ("0.weight", "0.bias", "3.weight"):
+        assert not torch.equal(learner.initial[n], learner.module.get_parameter(n))
+
+
 def test_frozen_parameters_are_at_initialisation_what_they_are_now(code: Path) -> None:
     learner, _ = learner_from(f"{code}:frozen")
     assert torch.equal(learner.initial["0.weight"], learner.module.state_dict()["0.weight"])
@@ -193,9 +212,8 @@ def test_a_network_that_the_function_overwrites_gets_its_values_back(code: Path)
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("own_two", "'fixed', 'token' cannot be drawn anew, because no layer draws it"),
-        ("kept", "does not draw '0.weight', '0.bias', '3.weight' and 1 more: it returns the values of the trained"),
-        ("partly", "does not draw '0.weight', '0.bias': it returns the values of the trained network"),
+        ("own_two", "'fixed', 'token' cannot be redrawn, because no layer draws it"),
+        ("own_kept", "does not draw 'token', 'fixed': it returns the values of the trained network"),
         ("same", "returned the trained network itself"),
         ("agent", r"Agent has no forward: name a method with --forward \(get_action\)"),
         ("other_shape", "the network that the function makes anew does not fit Sequential: it lacks '0.weight'"),

@@ -47,6 +47,7 @@ def under(model: Any) -> dict[str, Tensor]:
 
 
 HOOKS = [
+    "weight_clip(kappa=0.1)", "snp(noise=0.1)@0.5",
     "snp@0.5", "snp(toward=fresh)@0.5", "reset(what=hidden)@0.5", "reset(toward=fresh)@0.5",
     "wasserstein", "hare_tortoise@0.5",
 ]  # fmt: skip

@@ -280,3 +280,23 @@ def test_nap_keeps_frozen_weights_bit_for_bit() -> None:
     assert nap.apply(learner) == ["2.weight"]
     assert torch.equal(module[0].weight, wanted)
     assert not torch.equal(before, wanted)
+
+
+def test_a_transposed_weight_is_treated_as_the_linear_layer_that_it_is() -> None:
+    """Its scope, the bound of its clip, the rows that dash shrinks, and its spectral penalty are those of a Linear."""
+    linear, transposed = nn.Sequential(nn.Linear(9, 4)), nn.Sequential(Conv1D(4, 9))
+    with torch.no_grad():
+        transposed[0].weight.copy_(linear[0].weight.T)
+        transposed[0].bias.copy_(linear[0].bias)
+    x = torch.randn(8, 9)
+    ours = learner_for(transposed, batches=lambda _: iter([(x @ transposed[0].weight).square().sum(1)]))
+    theirs = learner_for(linear, batches=lambda _: iter([(x @ linear[0].weight.T).square().sum(1)]))
+    assert ours.select("linear")
+    for name in ("parseval", "spectral"):
+        torch.testing.assert_close(*(make(name).penalty(each) for each in (ours, theirs)))
+    for each in (ours, theirs):
+        make("weight_clip", kappa=0.3).after_update(each)
+    assert transposed[0].weight.detach().abs().max().item() == pytest.approx(0.1)
+    for each in (ours, theirs):
+        make("dash", scope="linear").apply(each)
+    torch.testing.assert_close(transposed[0].weight.T, linear[0].weight)

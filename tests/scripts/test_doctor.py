@@ -124,3 +124,120 @@ def test_a_run_without_a_checkpoint_is_told_so(run: Path, tmp_path: Path) -> Non
     (tmp_path / "run/config.json").write_bytes((run / "config.json").read_bytes())
     with pytest.raises(RunError, match="has no checkpoint yet"):
         dispatch(["doctor", str(tmp_path / "run")])
+
+
+def test_a_network_that_is_made_anew_is_compared_with_that_and_remarks_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "anew.py").write_text(ANEW)
+    dispatch(["doctor", f"{tmp_path / 'anew.py'}:anew", "--updates", "2", "--out", str(tmp_path / "out")])
+    words = said(capsys)
+    assert "Equal under two seeds, so not redrawn: 'grid'." in words
+    found = json.loads((tmp_path / "out/doctor.json").read_text())
+    assert found["remarks"] == ["Equal under two seeds, so not redrawn: 'grid'."]
+    norms = [found["stages"][0][of]["numbers"]["weight_norm"] for of in ("now", "new")]
+    assert norms[0] > 10 * norms[1]
+    assert "so not redrawn" in (tmp_path / "out/index.html").read_text()
+    with pytest.raises(UsageError, match="'grid' cannot be redrawn"):
+        dispatch(["doctor", f"{tmp_path / 'anew.py'}:two"])
+    with pytest.raises(UsageError, match=r"Own has no forward: name a method with --forward \(values\)"):
+        dispatch(["doctor", f"{tmp_path / 'anew.py'}:agent"])
+    dispatch(["doctor", f"{tmp_path / 'anew.py'}:agent", "--forward", "values", "--updates", "2"])
+    assert "'model'" in said(capsys)
+
+
+ANEW = """
+import torch
+from torch import nn
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.grid = nn.Parameter(torch.linspace(-1, 1, 5))
+        self.body = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 3))
+
+    def values(self, x):
+        return self.body(x + self.grid)
+
+class Net(Own):
+    def forward(self, x):
+        return self.values(x)
+
+X = torch.randn(32, 5, generator=torch.Generator().manual_seed(0))
+
+def trained(net):
+    with torch.no_grad():
+        for p in net.parameters():
+            p.mul_(20)
+    return net
+
+def anew():
+    return trained(Net()), X, Net
+
+def two():
+    return trained(Net()), X
+
+def agent():
+    return trained(Own()), X, Own
+"""
+
+KWARGS = """
+import torch
+from torch import nn
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+class Narrow(BaseFeaturesExtractor):
+    def __init__(self, space, width=6):
+        super().__init__(space, width)
+        self.net = nn.Sequential(nn.Linear(4, width), nn.ReLU())
+
+    def forward(self, x):
+        return self.net(x)
+
+class Loaded(Narrow):
+    def __init__(self, space, width=6):
+        super().__init__(space, width)
+        with torch.no_grad():
+            self.net[0].weight.copy_(torch.linspace(-1, 1, 4 * width).view(width, 4))
+
+given = dict(features_extractor_class=Narrow, net_arch=[8])
+
+def made():
+    return given
+
+loaded = dict(features_extractor_class=Loaded, net_arch=[8], ortho_init=False)
+number = 3
+
+def fails():
+    raise KeyError("width")
+"""
+
+
+def test_an_extractor_of_a_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    file, model = tmp_path / "kwargs.py", tmp_path / "model.zip"
+    file.write_text(KWARGS)
+    from supple.experiments.own_network import named
+
+    kwargs = named(f"{file}:given", "test")
+    made = sb3.PPO("MlpPolicy", "CartPole-v1", policy_kwargs=dict(kwargs), n_steps=8, batch_size=8, device="cpu")
+    made.save(model)
+    call = ["doctor", str(model), *["--sb3", "PPO", "--env", "CartPole-v1", "--steps", "32", "--updates", "2"]]
+    for name in ("given", "made"):
+        dispatch([*call, "--policy-kwargs", f"{file}:{name}"])
+        assert "features_extractor.net.0" in said(capsys)
+    dispatch([*call, "--policy-kwargs", f"{file}:loaded"])
+    assert "Equal under two seeds, so not redrawn: 'features_extractor.net.0.weight'." in said(capsys)
+    for words, message in (
+        ("", "features extractor of your own and other arguments of the policy by --policy-kwargs FILE.py:NAME"),
+        (f"--policy-kwargs {file}:nothing", "AttributeError: module 'kwargs' has no attribute 'nothing'"),
+        (f"--policy-kwargs {file}:number", "must be a dictionary, or a function that returns one, but is int"),
+        (f"--policy-kwargs {file}:fails", "fails: KeyError: 'width'"),
+        (f"--policy-kwargs {file}", "must be FILE.py:NAME"),
+        ("--policy-kwargs nowhere.py:given", "no such file: nowhere.py"),
+        (f"--policy-kwargs {file}:given --net-arch 8", "has a net_arch: leave out --net-arch"),
+    ):
+        with pytest.raises(UsageError) as refusal:
+            dispatch([*call, *words.split()])
+        assert message in str(refusal.value)
+        assert "\n" not in str(refusal.value)

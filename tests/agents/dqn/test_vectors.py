@@ -208,7 +208,6 @@ def test_exploration_may_begin_at_any_rate() -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
-    "observations in two parts": ({"env": "Blackjack-v1"}, "Blackjack-v1: observations of Tuple"),
     "no layers": ({"widths": ()}, "--widths must be a positive number"),
     "a layer of nothing": ({"widths": (8, 0)}, "--widths must be a positive number"),
     "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must both lie in [0, 1), got 0.9 1.0"),
