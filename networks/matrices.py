@@ -315,7 +315,8 @@ def in_words(skipped: Mapping[str, str]) -> str:
         groups.setdefault(reason, []).append(name)
     texts = []
     for reason, names in list(groups.items())[:REASONS]:
-        rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        texts.append(f"{', '.join(names[:2])}{rest} ({reason})")
+        told = names[:2] if len(", ".join(names[:2])) <= 60 else names[:1]
+        rest = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
+        texts.append(f"{', '.join(told)}{rest} ({reason})")
     others = sum(len(names) for names in list(groups.values())[REASONS:])
     return "; ".join(texts) + (f"; and {others} more" if others else "")
