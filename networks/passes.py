@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 _STANDARD = frozenset(nn.Module().__dict__)  # attributes that every module has
+_known: dict[type, bool] = {}  # whether modules of a class are steady
 _open: set[int] = set()  # ids of the modules, each without its submodules, that an enclosing `unchanged` keeps already
 
 
@@ -64,13 +65,12 @@ def _is_steady(part: nn.Module) -> bool:
     Those of PyTorch and of this package do, unless somebody hung a hook on them. Keeping their state would take as long
     as the pass through a small network.
     """
-    # a lookup changes rows of the embedding; a recurrent layer remembers the tensors that it was run with
-    remembers = getattr(part, "max_norm", None) is not None or isinstance(part, nn.RNNBase)
-    return _is_known(type(part)) and not (remembers or part._forward_hooks or part._forward_pre_hooks)
-
-
-def _is_known(kind: type[nn.Module]) -> bool:
-    return kind.__module__.partition(".")[0] in ("torch", __name__.partition(".")[0])
+    if (known := _known.get(type(part))) is None:
+        ours = type(part).__module__.partition(".")[0] in ("torch", __name__.partition(".")[0])
+        # a recurrent layer remembers the tensors that it was run with
+        known = _known[type(part)] = ours and not isinstance(part, nn.RNNBase)
+    # a lookup changes rows of an embedding with max_norm
+    return known and not (part._forward_hooks or part._forward_pre_hooks or part.__dict__.get("max_norm") is not None)
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _refill(container: Any, items: Any) -> None:
 
 def own_copies(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
-    if all(_is_steady(part) and not getattr(part, "inplace", False) for part in module.modules()):
+    if all(_is_steady(part) and not part.__dict__.get("inplace", False) for part in module.modules()):
         return tuple(inputs)
     return tuple(_copied(value) for value in inputs)
 

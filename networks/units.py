@@ -65,7 +65,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     """
     found: dict[str, Hidden] = {}
     reasons: list[str] = []
-    frozen, undrawn = set(learner.frozen()), set(learner.undrawn() if learner.units else ())
+    frozen, undrawn = learner.frozen(), learner.undrawn() if learner.units else []
     for unit in learner.units:
         try:
             if unit in learner.unwired:
@@ -85,7 +85,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     return found
 
 
-def _check_values(learner: Learner, group: Hidden, frozen: set[str], undrawn: set[str]) -> None:
+def _check_values(learner: Learner, group: Hidden, frozen: list[str], undrawn: list[str]) -> None:
     """Raise ValueError if weights of these units are frozen, or if no new values of them can be drawn."""
     if not frozen and not undrawn:
         return
