@@ -45,18 +45,22 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         yield
         return
     may_change = [part for part in parts if not _is_steady(part)]
-    with ExitStack() as stack:
-        stack.enter_context(evaluating(module))
-        for part in parts:
-            stack.callback(_open.discard, id(part))
-            _open.add(id(part))
-        if may_change:
-            stack.enter_context(_global_generators_kept(module))
-        for part in may_change:
-            stack.callback(_keep(part))
-        if any("_orig_mod" in part._modules or part._compiled_call_impl is not None for part in parts):
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        yield
+    opened = set(map(id, parts))
+    _open.update(opened)
+    try:
+        with evaluating(module):
+            if not may_change:
+                yield
+                return
+            with ExitStack() as stack:
+                stack.enter_context(_global_generators_kept(module))
+                for part in may_change:
+                    stack.callback(_keep(part))
+                if any("_orig_mod" in part._modules or part._compiled_call_impl is not None for part in parts):
+                    stack.enter_context(torch.compiler.set_stance("force_eager"))
+                yield
+    finally:
+        _open.difference_update(opened)
 
 
 def _is_steady(part: nn.Module) -> bool:
@@ -68,9 +72,10 @@ def _is_steady(part: nn.Module) -> bool:
     if (known := _known.get(type(part))) is None:
         ours = type(part).__module__.partition(".")[0] in ("torch", __name__.partition(".")[0])
         # a recurrent layer remembers the tensors that it was run with
-        known = _known[type(part)] = ours and not isinstance(part, nn.RNNBase)
-    # a lookup changes rows of an embedding with max_norm
-    return known and not (part._forward_hooks or part._forward_pre_hooks or part.__dict__.get("max_norm") is not None)
+        known = _known[type(part)] = ours and not isinstance(part, nn.RNNBase) and "_orig_mod" not in part._modules
+    # a lookup changes rows of an embedding with max_norm, and compiled code is not to run
+    changes = part.__dict__.get("max_norm") is not None or part._compiled_call_impl is not None
+    return known and not (changes or part._forward_hooks or part._forward_pre_hooks)
 
 
 @contextmanager

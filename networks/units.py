@@ -111,8 +111,8 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     if not incoming or not outgoing:
         raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
     call = parse_call_name(unit)
-    for name in (*wires.incoming, *wires.outgoing):
-        if module.get_submodule(name)._parameters.get("weight") is None:
+    for name, layer in zip((*wires.incoming, *wires.outgoing), (*incoming, *outgoing), strict=True):
+        if layer._parameters.get("weight") is None:
             raise ValueError(f"'{unit}' has no weights to rewrite: that of '{name}' is parametrized")
     activation = None if call.function else module.get_submodule(call.path)
     if (
