@@ -76,7 +76,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     tracer = _Tracer()
     try:
         # a tensor that is no parameter becomes an attribute of the module
-        with unchanged(module), _lengths_traced(inner):
+        with unchanged(module), _lengths_traced(inner), _no_new_attributes(inner):
             graph = tracer.trace(with_forward(inner, forward))
         _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
@@ -92,6 +92,17 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
         lines = str(error).strip().splitlines() or [type(error).__name__]
         why = lines[0].partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
+
+
+@contextmanager
+def _no_new_attributes(module: nn.Module) -> Iterator[None]:
+    """Remove the attributes in which tracing keeps tensors that the forward pass makes."""
+    before = dict(vars(module))
+    try:
+        yield
+    finally:
+        for name in vars(module).keys() - before:
+            del vars(module)[name]
 
 
 @contextmanager
