@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation
+from .parameters import expanded
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
@@ -223,7 +224,7 @@ def unfit(tensor: Tensor) -> str:
         return "an inference tensor and cannot be rewritten in place"
     if not tensor.numel():
         return f"empty: {tuple(tensor.shape)}"
-    if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)):
+    if expanded(tensor):
         return "expanded: several of its entries are one number"
     return ""
 

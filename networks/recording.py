@@ -43,7 +43,7 @@ def run_watched(
         if call in calls:
             watch[calls[call]](called)
 
-    with unchanged(module), _watched(module, calls, pass_on):
+    with unchanged(module, forward), _watched(module, calls, pass_on):
         return (forward or module)(*own_copies(module, inputs))
 
 
@@ -61,7 +61,7 @@ def called_units(
         elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
             met.append(str(call))
 
-    with unchanged(module), _watched(module, None, note), torch.no_grad():
+    with unchanged(module, forward), _watched(module, None, note), torch.no_grad():
         (forward or module)(*own_copies(module, inputs))
     return tuple(met[:hidden])
 
