@@ -72,14 +72,16 @@ def learner_state(learner: Learner) -> LearnerState:
 
 
 def take_up(learner: Learner, state: LearnerState) -> None:
-    """Restore a state that `learner_state` returned.
+    """Restore a state that `learner_state` returned, before hooks are attached: they look at the values of step 0.
 
     Raises ValueError if names or shapes are not those of the learner's network."""
     of, marked = f"'{learner.name}' in the saved state", state["marked"]
     tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
     if missing := learner.trained().keys() - state["initial"].keys():
         raise ValueError(f"initial of {of} lacks {listed(sorted(missing))}: it is the state of another network")
-    learner.initial = _placed(state["initial"], tensors, f"initial of {of}")
+    initial = _placed(state["initial"], tensors, f"initial of {of}")
+    learner.initial.clear()  # and not another dictionary: the learner's `redraw` looks at this one
+    learner.initial.update(initial)
     learner.marked = None if marked is None else _placed(marked, tensors, f"marked of {of}")
     learner.generator.set_state(state["generator"].cpu())
 

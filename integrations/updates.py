@@ -74,13 +74,17 @@ class Updates:
         start = step if saved is None else 0
         check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
+        state: State | None = None if saved is None else typed.fitted(saved, State, "state")
+        if state is not None:
+            take_up(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
         self._step, self._total = step, total
-        if saved is None:
+        if state is not None:
+            self._driver.load_state_dict(state["hooks"])
+            self._switches, self._switching = state["switches"], state["switching"]
+        else:
             self._driver.passed(start - 1, start)
             self.learner.mark()
-        else:
-            self._take_up(typed.fitted(saved, State, "state"))
 
     def before_update(self) -> None:
         """Apply the hooks that act on the gradients, before the optimizer's step."""
@@ -120,8 +124,3 @@ class Updates:
 
     def _attached_to(self, model: nn.Module, step: int) -> bool:
         return hasattr(self, "learner") and self.learner.module is model and self._step == step
-
-    def _take_up(self, state: State) -> None:
-        take_up(self.learner, state)
-        self._driver.load_state_dict(state["hooks"])
-        self._switches, self._switching = state["switches"], state["switching"]

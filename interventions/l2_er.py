@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.passes import unchanged
 from ..networks.recording import Called, See, run_watched
 from .base import Intervention, interventions
 
@@ -90,7 +91,8 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
         return rank
 
     parameters = list(learner.trained().values())
-    with torch.enable_grad():
+    # the gradient, too, is of the pass in evaluation mode, which activation checkpointing repeats
+    with unchanged(learner.module), torch.enable_grad():
         try:
             run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
         except torch.linalg.LinAlgError:

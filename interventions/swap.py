@@ -56,6 +56,8 @@ class Swap(Intervention):
             check_module(learner, unit, "swap")
             old = learner.module.get_submodule(unit)
             kind = type(old).__name__
+            if isinstance(old, nn.GLU):
+                raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
             if not is_activation(old):
                 raise ValueError(f"swap: '{unit}' is a {kind}, not an activation module, and cannot be replaced")
             if isinstance(old, Activation) and old.preactivations(WIDTH) != old.features(WIDTH):

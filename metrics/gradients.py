@@ -28,6 +28,8 @@ def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor
         raise ValueError(f"per_sample_gradients: needs losses (n,) or (members, n), got {tuple(losses.shape)}")
     if losses.dim() == 2 and any(p.dim() == 0 or len(p) != len(losses) for p in wanted):
         raise ValueError(f"per_sample_gradients: every parameter's first axis must be the {len(losses)} members")
+    if not wanted:
+        raise ValueError("per_sample_gradients: there are no parameters (all frozen?)")
     samples = losses.shape[-1]
     select = torch.eye(samples, dtype=losses.dtype, device=losses.device)
     if losses.dim() == 2:  # members share no parameter, so one pass has the gradients of all of them

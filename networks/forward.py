@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import partial
-from inspect import getattr_static
+from inspect import getattr_static, signature
 from typing import Any
 
 from torch import nn
@@ -40,15 +40,38 @@ def methods(module: nn.Module) -> list[str]:
     return [name for name in names if callable(getattr_static(kind, name))]
 
 
-def with_forward(module: nn.Module, forward: Forward) -> nn.Module:
-    """Return a module of the same submodules whose `forward` is that function, for code that traces `forward`."""
+class Rerouted(nn.Module):
+    """A module that runs another by a function, for code that traces `forward`."""
+
+    def __init__(self, network: nn.Module, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.network, self.function = network, function
+
+
+# by the number of inputs, because a traced function must have as many arguments
+_RUNS: tuple[Callable[..., Any], ...] = (
+    lambda self: self.function(self.network),
+    lambda self, a: self.function(self.network, a),
+    lambda self, a, b: self.function(self.network, a, b),
+    lambda self, a, b, c: self.function(self.network, a, b, c),
+    lambda self, a, b, c, d: self.function(self.network, a, b, c, d),
+)
+
+
+def traceable(module: nn.Module, forward: Forward) -> tuple[nn.Module, str]:
+    """Return a module whose `forward` is that function, for code that traces `forward`, and the prefix in its names."""
     if forward == "forward":
-        return module
-    runner(module, forward)  # raises if there is no such method
-    function = getattr(type(module), forward) if isinstance(forward, str) else forward
-    view = copy.copy(module)
-    view.__class__ = type(type(module).__name__, (type(module),), {"forward": function})
-    return view
+        return module, ""
+    if isinstance(forward, str):
+        runner(module, forward)  # raises if there is no such method
+        view = copy.copy(module)
+        function = getattr(type(module), forward)
+        view.__class__ = type(type(module).__name__, (type(module),), {"forward": function})
+        return view, ""
+    given = [p for p in signature(forward).parameters.values() if p.default is p.empty]
+    count = min(len(given) - 1, len(_RUNS) - 1)
+    kind = type("Rerouted", (Rerouted,), {"forward": _RUNS[count]})
+    return kind(module, forward), "network"
 
 
 def unwrapped(module: nn.Module) -> tuple[str, nn.Module]:

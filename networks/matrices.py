@@ -24,6 +24,7 @@ from .stacked import StackedLayerNorm
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+REASONS = 3  # of those that are given in a text
 FROZEN = "frozen (requires_grad=False)"
 FACTOR = "a factor of an adapter, and the map of no layer: merge the adapter first"
 
@@ -308,12 +309,13 @@ class Written(list[str]):
 
 
 def in_words(skipped: Mapping[str, str]) -> str:
-    """Return which parameters were skipped and why, in words: up to two names for each reason, and how many others."""
+    """Return which parameters were skipped and why, in words: up to two names for each of three reasons."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():
         groups.setdefault(reason, []).append(name)
     texts = []
-    for reason, names in groups.items():
+    for reason, names in list(groups.items())[:REASONS]:
         rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
         texts.append(f"{', '.join(names[:2])}{rest} ({reason})")
-    return "; ".join(texts)
+    others = sum(len(names) for names in list(groups.values())[REASONS:])
+    return "; ".join(texts) + (f"; and {others} more" if others else "")

@@ -136,6 +136,23 @@ def _refill(container: Any, items: Any) -> None:
     (container.update if isinstance(container, (dict, set)) else container.extend)(items)
 
 
+def own_copies(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
+    """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
+    if all(_is_steady(part) and not getattr(part, "inplace", False) for part in module.modules()):
+        return tuple(inputs)
+    return tuple(_copied(value) for value in inputs)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    return value
+
+
 class NotExchangeable(ValueError):
     """A network cannot be run with other values than its own. The message is one line."""
 
@@ -152,7 +169,7 @@ def outputs_with(
     Raises NotExchangeable (a ValueError) for a scripted module.
     """
     with unchanged(module), exchanged(module, values):
-        return (forward or module)(*inputs)
+        return (forward or module)(*own_copies(module, inputs))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from .calls import ActivationCall, function_name, parse_call_name
 from .modules import CONV, LINEAR, STACKED, is_activation
-from .passes import unchanged
+from .passes import own_copies, unchanged
 from .wiring import Wiring
 
 
@@ -44,7 +44,7 @@ def run_watched(
             watch[calls[call]](called)
 
     with unchanged(module), _watched(module, calls, pass_on):
-        return (forward or module)(*inputs)
+        return (forward or module)(*own_copies(module, inputs))
 
 
 def called_units(
@@ -62,7 +62,7 @@ def called_units(
             met.append(str(call))
 
     with unchanged(module), _watched(module, None, note), torch.no_grad():
-        (forward or module)(*inputs)
+        (forward or module)(*own_copies(module, inputs))
     return tuple(met[:hidden])
 
 

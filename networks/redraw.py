@@ -105,8 +105,9 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
         and old.abs().max() * (1 - 10 / count) > new.abs().max()
     ):
         return False
-    # six standard deviations of a ratio of mean squares of normal numbers
-    return bool((size - of_old).abs() <= max(LARGEST, 12 / count**0.5) * torch.maximum(size, of_old))
+    # six standard deviations of a ratio of mean squares of normal numbers; of few numbers, a factor of 33
+    largest = min(max(LARGEST, 12 / count**0.5), 0.97 if count > 5 else 1.0)
+    return bool((size - of_old).abs() <= largest * torch.maximum(size, of_old))
 
 
 def _leaves(module: nn.Module) -> dict[int, Any]:

@@ -153,8 +153,8 @@ class SuppleCallback(BaseCallback):
                 )
         for learner in learners:
             take_up(learner, state["learners"][learner.name])
-        self._driver.load_state_dict(state["hooks"])
-        self._switches, self._switching, self._saved = state["switches"], state["switching"], None
+        self._start, self._step, self._seen = state["start"], state["step"], state["seen"]
+        self._switches, self._switching = state["switches"], state["switching"]
 
     def _all_learners(self) -> list[Learner]:
         """Return the learners, and that of SAC's temperature if there is one."""
@@ -184,13 +184,14 @@ class SuppleCallback(BaseCallback):
         self.events.begin()
         total = model._total_timesteps
         if saved is not None:
-            self._start, self._step, self._seen = saved["start"], saved["step"], saved["seen"]
+            self._take_up(saved)
         elif not goes_on:
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
         check(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
         if saved is not None:
-            self._take_up(saved)
+            self._driver.load_state_dict(saved["hooks"])
+            self._saved = None
         self._hang_on()
         if not goes_on:
             self._driver.passed(start - 1, start)

@@ -39,7 +39,11 @@ def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
 
 def _slopes_of(function: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     with torch.enable_grad():
-        y = function(x.clone())  # a copy: some activations work in place
+        try:
+            y = function(x.clone())  # a copy: some activations work in place
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
         return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]

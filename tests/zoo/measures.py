@@ -145,6 +145,11 @@ def linear_pairs(it: Subject) -> Any:
     return it.learner.linear_pairs(), it.learner.paired()
 
 
+@measures("weight_matrices")
+def weight_matrices(it: Subject) -> Any:
+    return N.weight_matrices(it.module)
+
+
 @measures("snapshot")
 def snapshot(it: Subject) -> Any:
     return N.snapshot(it.module)

@@ -67,7 +67,9 @@ def moved_by_itself(name: str) -> frozenset[str]:
 
 
 def place_of(path: str) -> str:
-    return path.removesuffix(" is gone").removesuffix(" is new").partition(" (")[0]
+    """Return the attribute or parameter that a difference is about, whichever element of it."""
+    place = path.removesuffix(" is gone").removesuffix(" is new").partition(" (")[0]
+    return place.partition("[")[0] if place.startswith("module") else place
 
 
 # -- measures --------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def _registered() -> Iterator[None]:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unbounded actions": ({"env": "Unbounded-v0"}, "Unbounded-v0: SAC needs bounded actions"),
     "half-bounded actions": ({"env": "HalfBounded-v0"}, "SAC needs bounded actions"),
-    "images": ({"env": "Images-v0"}, "Images-v0: observations of Box(0, 255, (8, 8, 3), uint8) cannot be"),
+    "images": ({"env": "Images-v0"}, "Images-v0: observations of Box(0, 255, (8, 8, 3), uint8) are images, "),
     "discrete actions": ({"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, but they are Discrete(2): use"),
     "β of 1": ({"adam_betas": (1.0, 0.9)}, "--adam-betas must both lie in [0, 1), got 1.0 0.9"),
     "another normalisation of SimBa": (

@@ -167,7 +167,7 @@ def test_measuring_leaves_running_statistics_of_all_networks_alone(kind: Any) ->
 def test_before_any_data_only_weights_are_measured(kind: Any) -> None:
     for learner in learners_of(small(kind)).values():
         assert learner.probe() is None
-        assert measure(learner).keys() == metrics_of(learner, needs=("weights", "pairs"))
+        assert measure(learner).keys() == metrics_of(learner, needs=("weights", "matrices", "pairs"))
 
 
 def logged(model: Any, *arguments: Any) -> dict[str, float]:
