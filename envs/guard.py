@@ -50,11 +50,11 @@ class ClipActions(gym.Wrapper):
 class Guard(gym.Wrapper):
     """A wrapper that ends the episode when the physics explodes, and checks the results of `reset` and `step`.
 
-    An explosion is a reward or an observation that is not finite or, in an environment with MuJoCo physics, a reward
-    below `REWARD_FLOOR` or a simulation that diverged, so that MuJoCo reset it. MuJoCo counts bad positions,
-    velocities, accelerations and controls in `data.warning` until the next reset of the environment. (Checking whether
-    simulation time runs backwards would be a little cheaper, but would miss a divergence in the first step of an
-    episode.)
+    An explosion is a reward or an observation that is not finite (in the type of its space) or, in an environment with
+    MuJoCo physics, a reward below `REWARD_FLOOR` or a simulation that diverged, so that MuJoCo reset it. MuJoCo counts
+    bad positions, velocities, accelerations and controls in `data.warning` until the next reset of the environment.
+    (Checking whether simulation time runs backwards would be a little cheaper, but would miss a divergence in the first
+    step of an episode.)
 
     At an explosion, `step` returns the last finite observation, reward 0.0, terminated True, truncated False,
     and an info of class `Exploded`. Otherwise it returns what the environment returned.
@@ -78,6 +78,8 @@ class Guard(gym.Wrapper):
         self._single = not isinstance(space, COMPOSITE)  # not a Dict or Tuple, which may have parts of real numbers
         self._real_valued = _is_real(space) or not self._single
         self._shape, self._dtype = space.shape, space.dtype
+        # the square of the largest number, in float64, to which Python's own numbers would not promote a float32
+        self._limit = np.float64(float(np.finfo(space.dtype).max) ** 2 if _is_short(space) else inf)
         self._whole = isinstance(space, gym.spaces.Box) and not self._real_valued
         self._range = range(space.start, space.start + space.n) if isinstance(space, gym.spaces.Discrete) else range(0)
         self._last_observation: Any = None
@@ -142,9 +144,9 @@ class Guard(gym.Wrapper):
         if not (self._floor <= reward < inf) or reward == -inf:  # type: ignore[operator]  # so that NaN fails it
             cause = "reward"
         # A dot product is the cheapest reduction that preserves NaN and infinity. It may overflow for huge finite
-        # numbers, so the exact check follows if the product is not finite.
+        # numbers, so the exact check follows if the product is large.
         elif self._real_valued and not (
-            (self._single and isfinite(vdot(observation, observation))) or self._is_finite(observation)
+            (self._single and vdot(observation, observation) < self._limit) or self._is_finite(observation)
         ):
             cause = "observation"
         else:
@@ -158,7 +160,9 @@ class Guard(gym.Wrapper):
 
     def _is_finite(self, observation: Any) -> bool:
         return all(
-            bool(np.isfinite(value).all()) for space, value, _ in _parts(self._space, observation) if _is_real(space)
+            bool((np.abs(value) <= np.finfo(space.dtype).max).all())
+            for space, value, _ in _parts(self._space, observation)
+            if _is_real(space)
         )
 
     def close(self) -> None:
@@ -218,6 +222,10 @@ def _parts(space: gym.Space, value: Any, name: str = "") -> Iterator[tuple[gym.S
 
 def _is_real(space: gym.Space) -> bool:
     return isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
+
+
+def _is_short(space: gym.Space) -> bool:
+    return isinstance(space, gym.spaces.Box) and space.dtype in (np.float16, np.float32)
 
 
 def _is_in(space: gym.Space, value: Any) -> bool:

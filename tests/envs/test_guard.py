@@ -263,3 +263,18 @@ def test_attributes_named_like_mujocos_are_an_environments_own_business():
     env.reset()
     assert env.step(0)[1:] == (0.0, False, False, {})
     assert model_of(env) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_numbers_that_are_infinite_in_the_type_of_their_space_are_not_finite(dtype: Any):
+    space = gym.spaces.Box(-np.inf, np.inf, (2,), dtype)
+    most = float(np.finfo(dtype).max)
+    for shown, value in ((space, np.zeros(2)), (gym.spaces.Dict({"a": space}), {"a": np.zeros(2)})):
+        env = Guard(Shows(shown, value))
+        env.reset()
+        env.unwrapped.value = np.full(2, most) if shown is space else {"a": np.full(2, most)}  # type: ignore[attr-defined]
+        assert not isinstance(env.step(0)[4], Exploded)
+        env.unwrapped.value = np.full(2, 2 * most) if shown is space else {"a": np.full(2, 2 * most)}  # type: ignore[attr-defined]
+        assert isinstance(env.step(0)[4], Exploded)
+        with pytest.raises(EnvironmentFault, match="an observation that is not finite"):
+            env.reset()

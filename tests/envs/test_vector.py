@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.envs import Episode, Vector, make_env
+from supple.envs import EnvironmentFault, Episode, Vector, make_env
 
 
 class Counter(gym.Env):
@@ -168,7 +168,7 @@ def test_misuse_is_refused_in_one_line():
     with pytest.raises(ValueError, match="num_envs must be at least 1, got 0"):
         Vector(lambda: Counter([1]), 0)
     names = iter(["hopper", "walker2d"])
-    with pytest.raises(EnvironmentFault, match=r"Hopper-v5: its copies have different spaces, but all must be equal"):
+    with pytest.raises(EnvironmentFault, match=r"Walker2d-v5: its copies have different spaces, but all must be equal"):
         Vector(lambda: make_env(next(names)), 2)
     vector = Vector(lambda: Counter([1]), 2)
     with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
