@@ -29,6 +29,7 @@ from ...experiments import typed
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
 from ...metrics import measure
+from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import listed
 from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
@@ -140,6 +141,8 @@ class SuppleCallback(BaseCallback):
         Its model must be the one that was saved with the state. Then hooks and metrics act as if the model had not been
         saved and loaded. Raises ValueError if this is no such state; `learn()` raises it if the model does not fit.
         """
+        if not isinstance(state, Mapping):
+            raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
         self._saved = typed.fitted(dict(state), State, "state")
 
     def _take_up(self, state: State) -> None:
@@ -171,6 +174,7 @@ class SuppleCallback(BaseCallback):
     def _on_training_start(self) -> None:
         self.detach()
         self._settle_others([each for each in _callbacks(self.locals.get("callback")) if each is not self])
+        self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
         saved = self._saved or (self.state_dict() if self._knows_copy(model) else None)
         if saved is not None and saved["seen"] != start:
@@ -213,6 +217,20 @@ class SuppleCallback(BaseCallback):
                 "the SuppleCallback of an interrupted learn() no longer acts: pass it again to continue with it",
                 stacklevel=2,
             )
+
+    def _look_for_replacements(self) -> None:
+        """Take over new optimizers of the known model, or forget it if the user has replaced its networks."""
+        if self.model is not self._known:
+            return
+        parts = set(self.model.policy.modules())
+        if any(
+            part not in parts for part in (*self._owners.values(), *(each.module for each in self.learners.values()))
+        ):
+            self._known = None
+            return
+        for name, owner in self._owners.items():
+            learner = self.learners[name]
+            learner.optimizer = trainer_of(learner.module, owner.optimizer, name)
 
     def _meet(self, model: BaseAlgorithm) -> None:
         """Attach to a model, without any memory of an earlier one."""

@@ -301,6 +301,27 @@ def test_two_callbacks_add_their_penalties() -> None:
     torch.testing.assert_close(*ends)
 
 
+@pytest.mark.parametrize("kind", [PPO, SAC])
+def test_networks_and_optimizers_that_the_user_replaced_are_taken_as_they_are(kind: Any) -> None:
+    model, callback = small(kind), SuppleCallback([f"{FIRE}@every:32", "l2_init(strength=0.1)"], measure_every=16)
+    model.learn(32, callback=callback)
+    owner = model.policy if kind is PPO else model.actor
+    owner.optimizer = optimizer = torch.optim.SGD(owner.parameters(), lr=1e-3)
+    model.learn(32, callback=callback, reset_num_timesteps=False)
+    assert owner.optimizer is optimizer
+    assert optimizer in [learner.optimizer for learner in callback.learners.values()]
+    model.policy = model.policy_class(
+        model.observation_space, model.action_space, model.lr_schedule, **model.policy_kwargs
+    )
+    if kind is SAC:
+        model._create_aliases()
+    before = torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+    model.learn(32, callback=callback, reset_num_timesteps=False)
+    parts = set(model.policy.modules())
+    assert all(learner.module in parts for learner in callback.learners.values())
+    assert not torch.equal(before, torch.cat([p.detach().flatten() for p in model.policy.parameters()]))
+
+
 class Stops(BaseCallback):
     def _on_step(self) -> bool:
         raise KeyboardInterrupt
