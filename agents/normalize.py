@@ -58,10 +58,11 @@ class RunningMeanStd:
 class Centre:
     """The offset of observations, which is subtracted before they become float32.
 
-    float32 has 24 bits: of observations around 5,400,000, it keeps steps of 0.5. So every float64 entry whose first
-    value is above `LARGE` in magnitude is centred on it, once for all tasks. The others stay as they are, bit for bit:
-    their steps are below 1e-5. Observations that the environment gives as float32 are not centred, because they have
-    lost those bits already.
+    float32 has 24 bits: of observations around 5,400,000, it keeps steps of 0.5. So every float64 entry whose value is
+    above `LARGE` in magnitude after the first step is centred on it, once for all tasks. The others stay as they are,
+    bit for bit: their steps are below 1e-5. What `reset` returned does not decide, because it may be unlike all others:
+    zeros, or 1e9 for "nothing seen". Observations that the environment gives as float32 are not centred, because they
+    have lost those bits already.
     """
 
     def __init__(self, size: int) -> None:
@@ -69,7 +70,7 @@ class Centre:
         self.known = self._moves = False
 
     def begin(self, observations: NDArray[Any]) -> None:
-        """Set the offset from the first of these observations, (n, size), unless it is set already."""
+        """Set the offset from the first of these observations, (n, size) after a step, unless it is set already."""
         if not self.known:
             first = observations[0].astype(np.float64)
             large = (np.abs(first) > LARGE) & (observations.dtype == np.float64)

@@ -59,6 +59,26 @@ def is_numbers(value: Any, shape: tuple[int, ...]) -> bool:
     """Return whether a value consists of real numbers in this shape. The shape () is a single number."""
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):  # for instance, a list with rows of different lengths
+    except Exception:  # a list with rows of different lengths, a tensor that requires a gradient, …
         return False
     return array.shape == shape and array.dtype.kind in "biuf"
+
+
+def unfit(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the first of these numbers that a type of whole numbers cannot hold, or None if it holds all."""
+    array = np.asarray(value)
+    if np.can_cast(array.dtype, dtype):
+        return None
+    with np.errstate(invalid="ignore"):
+        wrong = array[array.astype(dtype) != array]
+    return wrong.flat[0] if wrong.size else None
+
+
+def attribute(env: Any, name: str) -> Any:
+    """Return an attribute of the environment inside all wrappers, or None if it has none, or if reading it fails.
+
+    An attribute of any environment may have this name, and a property may not work before the first reset."""
+    try:
+        return getattr(env.unwrapped, name, None)
+    except Exception:
+        return None

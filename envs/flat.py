@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .fault import worded
 
+MOST = 1_000_000  # numbers of a one-hot vector
 EXACT = 2**24  # up to which float32 holds every whole number
 PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 FLOATS = (np.float32, np.float64)  # that networks and memories take as they are
@@ -35,7 +36,8 @@ class Flat(gym.ObservationWrapper):
     Box of integers              its numbers in C order, unscaled, float32, or float64 if its bounds are beyond ±2²⁴
     Dict, Tuple of these         their parts, concatenated as by `gymnasium.wrappers.FlattenObservation`
 
-    Raises ValueError for spaces without numbers, for images (see `is_image`), and for other spaces: Text, Sequence, ….
+    Raises ValueError for spaces without numbers, for images (see `is_image`), for one-hot vectors of more than `MOST`
+    numbers, and for other spaces: Text, Sequence, ….
     """
 
     def __init__(self, env: gym.Env) -> None:
@@ -98,6 +100,11 @@ def _require_numbers(shown: spaces.Space) -> None:
                 "Discrete, MultiDiscrete or MultiBinary space, or a Dict or Tuple of them"
             )
     for name, part in parts.items():
+        if isinstance(part, spaces.Discrete | spaces.MultiDiscrete) and spaces.flatdim(part) > MOST:
+            raise ValueError(
+                f"observations of {worded(part)}{name and f', the part {name},'} would be one-hot vectors of "
+                f"{spaces.flatdim(part):,} numbers, more than {MOST:,}: use a Box"
+            )
         if is_image(part):
             where = (
                 f"the part {name} of observations, {worded(part)}, is an image"

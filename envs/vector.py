@@ -14,9 +14,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .fault import Exploded, worded
+from .fault import EnvironmentFault, Exploded, worded
 from .repeat import Repeat
 from .shifts import shifted
+from .shifts.base import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Vector:
     `reset` seeded: the same seeds and actions give the same trajectory. Observations have the dtype of the observation
     space (float64 for MuJoCo) and are not normalised.
 
-    Raises ValueError if `num_envs` < 1, if the observation space is not Box or Discrete, or if the spaces of the
-    environments differ.
+    Raises ValueError if `num_envs` < 1 or if the observation space is not Box or Discrete, and EnvironmentFault if the
+    spaces of the environments differ.
     """
 
     def __init__(self, make: Callable[[], gym.Env], num_envs: int) -> None:
@@ -99,9 +100,9 @@ class Vector:
         if not isinstance(self.single_observation_space, gym.spaces.Box | gym.spaces.Discrete):
             raise ValueError(f"observations must be a Box or Discrete, got {worded(self.single_observation_space)}")
         spaces = (self.single_observation_space, self.single_action_space)
-        for index, env in enumerate(self.envs):
+        for env in self.envs:
             if (env.observation_space, env.action_space) != spaces:
-                raise ValueError(f"environment {index} has other spaces than environment 0: all must be equal")
+                raise EnvironmentFault(name_of(env), "its copies have different spaces, but all must be equal")
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
@@ -131,6 +132,7 @@ class Vector:
         """
         if len(actions) != self.num_envs:
             raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        actions = np.array(actions)  # an environment may change its action in place
         obs = np.empty(self._shape, self._dtype)
         reward = np.empty(self.num_envs)
         terminated = np.zeros(self.num_envs, bool)

@@ -122,7 +122,7 @@ class Apart:
             raise EnvironmentFault(env, what) from error
         found = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
         if any(spaces != found[0] for spaces in found):
-            raise ValueError(f"copies of {env} have different spaces: all must be equal")
+            raise EnvironmentFault(env, "its copies have different spaces, but all must be equal")
         self.single_observation_space, self.single_action_space = found[0]
         layout = _layout(self.single_observation_space)
         self._memory = SharedMemory(create=True, size=copies * layout.itemsize)

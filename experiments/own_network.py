@@ -120,6 +120,9 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
     trained = [p for p in module.parameters() if p.requires_grad]
     if not trained:
         raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
+    for given in inputs:
+        if isinstance(given, Tensor) and not (given.numel() and given.isfinite().all()):
+            raise UsageError(f"{what} cannot be examined: its inputs {_flaw(given)}")
     with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
         outputs = run(*inputs)
         if not (found := tensors_among(outputs)):
@@ -127,6 +130,10 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
         if not any(each.requires_grad for each in found):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
         torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
+
+
+def _flaw(tensor: Tensor) -> str:
+    return "contain NaN or infinity" if tensor.numel() else f"of shape {(*tensor.shape,)} are empty"
 
 
 def _loss(outputs: Any) -> Tensor:
@@ -141,7 +148,15 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
     if third is None:
         values, remarks = _by_layers(learner, text)
     elif isinstance(third, Mapping):
-        values, remarks = fitted_state(third, module, "the state dict at initialisation"), []
+        what, remarks = "the state dict at initialisation", []
+        values = fitted_state(third, module, what)
+        if shared := [name for name in _parts_of(module, third) if name in learner.trained()]:
+            raise UsageError(
+                f"{text}: '{shared[0]}' in {what} is that of the trained network itself: keep a copy of step 0, "
+                f"copy.deepcopy(module.state_dict())"
+            )
+        if flawed := [name for name, value in values.items() if not value.isfinite().all()]:
+            raise UsageError(f"{text}: '{flawed[0]}' in {what} has NaN or infinity")
     elif isinstance(third, nn.Module) or not callable(third):
         raise UsageError(f"{text} must return {FORMS}, but its third value is {_type(third)}")
     else:
@@ -218,13 +233,19 @@ def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> d
         new = make()
     if not isinstance(new, nn.Module):
         raise UsageError(f"{what} must return a module, but returned a value {_type(new)}")
-    mine = {tensor.untyped_storage().data_ptr() for tensor in _tensors(module).values() if tensor.numel()}
-    if any(tensor.untyped_storage().data_ptr() in mine for tensor in _tensors(new).values() if tensor.numel()):
+    if _parts_of(module, _tensors(new)):
         with torch.no_grad():
             for name, tensor in _tensors(module).items():
                 tensor.copy_(kept[name])
         raise UsageError(f"{what} returned the trained network itself, or parts of it: it must make a new one")
     return fitted_state(new.state_dict(), module, "the network that the function makes anew")
+
+
+def _parts_of(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
+    """Return the names of a network's tensors whose memory is that of one of these tensors."""
+    theirs = {tensor.untyped_storage().data_ptr() for tensor in tensors.values() if tensor.numel()}
+    mine = {name: tensor.untyped_storage().data_ptr() for name, tensor in _tensors(module).items() if tensor.numel()}
+    return [name for name, place in mine.items() if place in theirs]
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from .activations import Activation
+from .calls import parse_call_name
 from .forward import Forward
 from .modules import LINEAR
 from .tracing import Untraceable, operation, trace
@@ -191,11 +192,12 @@ def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) 
 def _wired(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
     """Yield the same of the layers that a wiring names before units, trusting that nothing else is around these."""
     for unit, wires in wiring.items():
-        kind = type(module.get_submodule(unit)).__name__
+        call = parse_call_name(unit)
+        called = None if call.function else module.get_submodule(call.path)
         alike = [other for other, others in wiring.items() if set(others.incoming) & set(wires.incoming)]
-        if not is_homogeneous(module.get_submodule(unit)):
-            yield f"'{unit}' ({kind}) is not positive-homogeneous"
+        if not (call.function in _FUNCTIONS if called is None else is_homogeneous(called)):
+            yield f"'{unit}' ({call.function or type(called).__name__}) is not positive-homogeneous"
         elif wires.norms or len(wires.incoming) != 1 or len(alike) != 1 or not wires.outgoing:
             yield f"'{unit}' has more than one layer before it, a norm around it, or no layer after it"
         else:
-            yield Joint(wires.incoming[0], wires.outgoing, (unit,), "homogeneous")
+            yield Joint(wires.incoming[0], wires.outgoing, () if called is None else (call.path,), "homogeneous")

@@ -30,6 +30,8 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
     if not isinstance(values, Mapping):
         raise ValueError(f"{what} is no state dict, but {_kind(values)}")
     for name, value in values.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(name)}, not a name")
         if not isinstance(value, Tensor):
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(value)}, not a tensor")
         if value.is_meta:
@@ -52,7 +54,8 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
         if values[given].shape != own[name].shape:
             shapes = f"{(*values[given].shape,)}, not {(*own[name].shape,)}"
             raise ValueError(f"{what} does not fit {kind}: size mismatch for '{name}': {shapes}")
-        if not torch.equal(values[given], values[names[where[id(own[name])]]]):
+        first = names[where[id(own[name])]]
+        if first != given and not torch.equal(values[first], values[given]):  # NaN would differ from itself
             raise ValueError(
                 f"{what} does not fit {kind}: '{where[id(own[name])]}' and '{name}' differ, but are one tensor there"
             )

@@ -58,6 +58,12 @@ class Options:
     """Plug-in that the run was started with, or that has an intervention to try."""
 
 
+A_ZIP, A_FUNCTION = "a .zip of Stable-Baselines3", "FILE.py:FUNCTION"
+MEANT_FOR = {  # options that only one kind of source reads
+    "forward": A_FUNCTION, "text": "a language model",
+    **dict.fromkeys(("sb3", "env", "policy", "net_arch", "policy_kwargs", "steps"), A_ZIP),
+}  # fmt: skip
+
 Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # step (None if there is only one state) and learners by name
 
 
@@ -120,13 +126,17 @@ def _made(text: str) -> Any:
 def source(o: Options) -> Callable[[Options, list[str]], Stages]:
     """Return the function that reads the networks of WHAT, and adds remarks on them at initialisation to a list."""
     path = Path(o.what)
+    read, kind = of_language_model, "a language model"
     if path.suffix == ".zip":
-        return of_sb3
-    if ".py:" in o.what:
-        return of_function
-    if path.is_dir() and not (path / "tokenizer_config.json").exists():
-        return of_run
-    return of_language_model
+        read, kind = of_sb3, A_ZIP
+    elif ".py:" in o.what:
+        read, kind = of_function, A_FUNCTION
+    elif path.is_dir() and not (path / "tokenizer_config.json").exists():
+        read, kind = of_run, "a run"
+    for name, meant in MEANT_FOR.items():
+        if meant != kind and getattr(o, name) != getattr(Options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for {meant}, but {o.what} is {kind}: leave it out")
+    return read
 
 
 def of_run(o: Options, remarks: list[str]) -> Stages:

@@ -175,10 +175,9 @@ class DQN:
         """Begin episodes: all environments were reset to these observations.
 
         observations: (num_envs, stack, H, W) or (num_envs, size)."""
-        if self.centre is not None:
-            self.centre.begin(observations)
         self.current = self._centred(observations)
-        self.experience.memory.begin(self.current)
+        if self.centre is None or self.centre.known:  # else the first step decides how they are stored
+            self.experience.memory.begin(self.current)
 
     def _centred(self, observations: np.ndarray) -> np.ndarray:
         """Return the observations as the network and the memory read them (see `Centre`)."""
@@ -212,6 +211,9 @@ class DQN:
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
+        if self.centre is not None and not self.centre.known:
+            self.centre.begin(result.final_obs)
+            self.experience.memory.begin(self._centred(self.current))
         kept = result if self.centre is None else self.centre.of(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs

@@ -180,8 +180,6 @@ class PPO:
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
         self.reward_scales[self.key].cut()
-        if self.centres:
-            self.centres[self.key].begin(observations)
         self._see(observations)
 
     def _see(self, observations: Array) -> None:
@@ -219,6 +217,8 @@ class PPO:
         done = result.terminated | result.truncated
         if self.settings.normalize_rewards:
             rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
+        if self.centres:
+            self.centres[self.key].begin(result.final_obs)
         self.rollout.add(self.current, self._outputs, self._actions, rewards, result.terminated, result.truncated)
         for env in np.flatnonzero(result.truncated & ~result.terminated):
             self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))

@@ -189,8 +189,8 @@ class SAC:
 
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
         """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
-        self.centre.begin(observations)
-        self.experience.memory.begin(self.centre(observations))
+        if self.centre.known:  # else the first step decides how they are stored
+            self.experience.memory.begin(self.centre(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
@@ -222,6 +222,9 @@ class SAC:
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
+        if not self.centre.known:
+            self.centre.begin(result.final_obs)
+            self.experience.memory.begin(self.centre(self.current))
         self.experience.add(self.actions, result.reward, self.centre.of(result))
         self.current = result.obs
 

@@ -8,15 +8,17 @@ Hooks that act at every update, such as penalties, use the hooks of PyTorch's op
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
+from weakref import WeakSet
 
 import torch
 
 try:
-    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 except ImportError as error:
     raise ImportError("SuppleCallback needs Stable-Baselines3: pip install 'supple[sb3]'") from error
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -27,9 +29,12 @@ from ...experiments import typed
 from ...experiments.hooks import HookDriver
 from ...interventions import Learner
 from ...metrics import measure
+from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import listed
 from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
+
+_acting: "WeakSet[SuppleCallback]" = WeakSet()  # those with hooks on optimizers; more than one model may learn
 
 
 class State(TypedDict):
@@ -107,10 +112,11 @@ class SuppleCallback(BaseCallback):
     def detach(self) -> None:
         """Remove all hooks from the model's optimizers.
 
-        `learn()` does this when it ends. Call it only if `learn()` was interrupted and the model will continue to learn
-        without this callback."""
+        `learn()` does this when it ends, and another callback with which the model continues. Call it only if `learn()`
+        was interrupted and the model will continue to learn without any."""
         while self._handles:
             self._handles.pop().remove()
+        _acting.discard(self)
 
     # -- saving and loading ---------------------------------------------------------------------------------
 
@@ -135,6 +141,8 @@ class SuppleCallback(BaseCallback):
         Its model must be the one that was saved with the state. Then hooks and metrics act as if the model had not been
         saved and loaded. Raises ValueError if this is no such state; `learn()` raises it if the model does not fit.
         """
+        if not isinstance(state, Mapping):
+            raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
         self._saved = typed.fitted(dict(state), State, "state")
 
     def _take_up(self, state: State) -> None:
@@ -158,11 +166,15 @@ class SuppleCallback(BaseCallback):
 
     # -- called by SB3 -------------------------------------------------------------------------------------
 
-    def _on_training_start(self) -> None:
-        self.detach()
+    def _init_callback(self) -> None:
         if self.parent is not None:  # an EventCallback, which forwards neither rollouts nor the end of training
             parent = type(self.parent).__name__
             raise ValueError(f"SuppleCallback does not work inside {parent}: pass it to learn(callback=[…]) directly")
+
+    def _on_training_start(self) -> None:
+        self.detach()
+        self._settle_others([each for each in _callbacks(self.locals.get("callback")) if each is not self])
+        self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
         saved = self._saved or (self.state_dict() if self._knows_copy(model) else None)
         if saved is not None and saved["seen"] != start:
@@ -188,6 +200,37 @@ class SuppleCallback(BaseCallback):
         if not goes_on:
             self._driver.passed(start - 1, start)
         self._between_updates()
+
+    def _settle_others(self, beside: list["SuppleCallback"]) -> None:
+        """Refuse other callbacks of this `learn()` that do not fit, and detach those of an interrupted one.
+
+        beside: the other callbacks of this `learn()`."""
+        for hook in [hook for each in (self, *beside) for hook in each.hooks] if beside else []:
+            if hook.intervention.has("restructure"):
+                raise ValueError(
+                    f"{hook.text} changes the network or its optimizer, which another SuppleCallback would not notice: "
+                    f"give all hooks to one"
+                )
+        for other in [each for each in _acting if each._known is self.model and each not in beside]:
+            other.detach()
+            warnings.warn(
+                "the SuppleCallback of an interrupted learn() no longer acts: pass it again to continue with it",
+                stacklevel=2,
+            )
+
+    def _look_for_replacements(self) -> None:
+        """Take over new optimizers of the known model, or forget it if the user has replaced its networks."""
+        if self.model is not self._known:
+            return
+        parts = set(self.model.policy.modules())
+        if any(
+            part not in parts for part in (*self._owners.values(), *(each.module for each in self.learners.values()))
+        ):
+            self._known = None
+            return
+        for name, owner in self._owners.items():
+            learner = self.learners[name]
+            learner.optimizer = trainer_of(learner.module, owner.optimizer, name)
 
     def _meet(self, model: BaseAlgorithm) -> None:
         """Attach to a model, without any memory of an earlier one."""
@@ -242,6 +285,7 @@ class SuppleCallback(BaseCallback):
 
     def _hang_on(self) -> None:
         """Register the hooks that act at every update with the learners' optimizers."""
+        _acting.add(self)
         for learner in self.learners.values():
             assert learner.optimizer is not None
             if self._driver.penalizes:
@@ -286,3 +330,12 @@ class SuppleCallback(BaseCallback):
                 self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
             learner.mark()
         return numbers
+
+
+def _callbacks(callback: Any) -> Iterator[SuppleCallback]:
+    """Yield the SuppleCallbacks of a `learn()`."""
+    if isinstance(callback, SuppleCallback):
+        yield callback
+    elif isinstance(callback, CallbackList):
+        for each in callback.callbacks:
+            yield from _callbacks(each)

@@ -54,7 +54,10 @@ def learners_of_saved(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
         )
     weights, kind = _weights(file), ALGORITHMS[algorithm]
-    settings = fitting_settings(weights, kind, policy, copy.deepcopy(settings))  # SB3 writes into them
+    try:
+        settings = fitting_settings(weights, kind, policy, copy.deepcopy(settings))  # SB3 writes into them
+    except Exception as error:  # names or shapes of layers that SB3 never wrote
+        raise ValueError(f"{file} is not a model of Stable-Baselines3: {one_line(error)}") from error
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
     if kind is PPO:
         memory["batch_size"] = steps  # it never learns, but SB3 would warn of minibatches that do not fit

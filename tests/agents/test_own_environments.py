@@ -275,3 +275,20 @@ def test_large_offsets_keep_all_values_to_the_network(
         assert len(np.unique(memory.frames[memory.acted])) >= 35
         assert np.abs(memory.frames[memory.acted]).max() <= 2
     assert len(np.unique(read)) == 200
+
+
+@pytest.mark.parametrize("agent", ["dqn", "sac"])
+@pytest.mark.parametrize(("first", "offset"), [(1e9, 0.0), (0.0, 5.4e6)])
+def test_what_reset_shows_does_not_decide_how_later_values_are_stored(
+    tmp_path: Path, own: type[Own], monkeypatch: pytest.MonkeyPatch, agent: str, first: float, offset: float
+) -> None:
+    own.shown, own.acted = spaces.Box(offset - 1, offset + 1, (1,), np.float64), actions_for(agent)
+    start = Own.reset
+    monkeypatch.setattr(Own, "reset", lambda self, **given: (np.array([first]), start(self, **given)[1]))
+    run = trained(tmp_path / "run", agent, AGENTS[agent](eval_episodes=0))
+    learner: Any = Trained(run)._work.agent
+    memory = learner.experience.memory
+    kept = memory.frames[memory.acted]
+    later = kept[np.abs(kept) <= 2]
+    assert len(later) > 30
+    assert len(np.unique(later)) == len(later)

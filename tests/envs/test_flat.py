@@ -134,3 +134,10 @@ def test_parts_are_in_the_order_of_gymnasiums_own_wrapper(kind: str) -> None:
     ours, theirs = flat(Shows(KINDS[kind])), gym.wrappers.FlattenObservation(Shows(KINDS[kind]))
     np.testing.assert_array_equal(ours.reset(seed=1)[0], theirs.reset(seed=1)[0])
     np.testing.assert_array_equal(ours.observation_space.low, theirs.observation_space.low)
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(2**40), spaces.MultiDiscrete([2**31, 2])])
+def test_a_one_hot_vector_that_fits_no_memory_is_refused(space: spaces.Space) -> None:
+    for shown, name in ((space, ""), (spaces.Dict({"a": space}), r", the part \['a'\],")):
+        with pytest.raises(ValueError, match=rf"{name} would be one-hot vectors of [\d,]+ numbers"):
+            flat(Shows(shown))

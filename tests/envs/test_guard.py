@@ -3,13 +3,16 @@
 import contextlib
 import math
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 from supple.envs import ClipActions, EnvironmentFault, Exploded, Guard, Vector, make_env
+from supple.envs.shifts.physics import model_of
 
 
 class Broken(gym.Env):
@@ -192,3 +195,86 @@ def test_a_fault_at_the_end_is_told_only_where_nothing_went_wrong_before() -> No
     with pytest.raises(EnvironmentFault, match=r"step\(\) returned 9"):  # noqa: SIM117
         with contextlib.closing(vector):
             vector.step(np.zeros(2, int))
+
+
+class Shows(gym.Env):
+    """Shows a value in a space."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, space: gym.Space, value: Any, reward: Any = 0.0) -> None:
+        self.observation_space, self.value, self.reward = space, value, reward
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        return self.value, {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        return self.value, self.reward, False, False, {}
+
+
+BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "words"),
+    [
+        (BYTES, np.array([0.5, 1.0]), "0.5 as a number of observation, which uint8 cannot hold"),
+        (BYTES, [300, 0], "300 as a number of observation, which uint8"),
+        (BYTES, np.array([1, -1]), "-1 as a number of observation, which uint8"),
+        (gym.spaces.Box(-9, 9, (2,), np.int64), np.array([0.0, np.nan]), "nan as a number of observation, which int64"),
+        (gym.spaces.Box(0, 1, (1,), np.bool_), np.array([2]), "2 as a number of observation, which bool"),
+        (gym.spaces.Dict({"a": BYTES}), {"a": np.array([0.5, 1.0])}, r"0.5 as a number of observation\['a'\]"),
+        (gym.spaces.Box(-1, 1, (1,)), torch.zeros(1, requires_grad=True), "as observation, not 1 numbers"),
+    ],
+)
+def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any, words: str):
+    with pytest.raises(EnvironmentFault, match=f"reset\\(\\) returned .*{words}"):
+        Guard(Shows(space, value)).reset()
+
+
+def test_whole_numbers_of_another_type_become_those_of_the_space():
+    env = Guard(Shows(BYTES, np.array([7.0, 255.0])))
+    for observation in (env.reset()[0], env.step(0)[0]):
+        assert observation.dtype == np.uint8
+        np.testing.assert_array_equal(observation, [7, 255])
+
+
+def test_a_reward_that_requires_a_gradient_is_a_fault():
+    env = Guard(Shows(BYTES, np.zeros(2, np.uint8), torch.ones((), requires_grad=True)))
+    env.reset()
+    with pytest.raises(EnvironmentFault, match="as reward, not a number"):
+        env.step(0)
+
+
+class Named(Shows):
+    """Has attributes with names of MuJoCo's."""
+
+    @property
+    def model(self) -> Any:
+        raise RuntimeError("no model before the first reset")
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(warning="none")
+
+
+def test_attributes_named_like_mujocos_are_an_environments_own_business():
+    env = Guard(Named(BYTES, np.zeros(2, np.uint8)))
+    env.reset()
+    assert env.step(0)[1:] == (0.0, False, False, {})
+    assert model_of(env) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_numbers_that_are_infinite_in_the_type_of_their_space_are_not_finite(dtype: Any):
+    space = gym.spaces.Box(-np.inf, np.inf, (2,), dtype)
+    most = float(np.finfo(dtype).max)
+    for shown, value in ((space, np.zeros(2)), (gym.spaces.Dict({"a": space}), {"a": np.zeros(2)})):
+        env = Guard(Shows(shown, value))
+        env.reset()
+        env.unwrapped.value = np.full(2, most) if shown is space else {"a": np.full(2, most)}  # type: ignore[attr-defined]
+        assert not isinstance(env.step(0)[4], Exploded)
+        env.unwrapped.value = np.full(2, 2 * most) if shown is space else {"a": np.full(2, 2 * most)}  # type: ignore[attr-defined]
+        assert isinstance(env.step(0)[4], Exploded)
+        with pytest.raises(EnvironmentFault, match="an observation that is not finite"):
+            env.reset()

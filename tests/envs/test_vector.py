@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.envs import Episode, Vector, make_env
+from supple.envs import EnvironmentFault, Episode, Vector, make_env
 
 
 class Counter(gym.Env):
@@ -168,7 +168,7 @@ def test_misuse_is_refused_in_one_line():
     with pytest.raises(ValueError, match="num_envs must be at least 1, got 0"):
         Vector(lambda: Counter([1]), 0)
     names = iter(["hopper", "walker2d"])
-    with pytest.raises(ValueError, match="environment 1 has other spaces than environment 0"):
+    with pytest.raises(EnvironmentFault, match=r"Walker2d-v5: its copies have different spaces, but all must be equal"):
         Vector(lambda: make_env(next(names)), 2)
     vector = Vector(lambda: Counter([1]), 2)
     with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
@@ -178,3 +178,23 @@ def test_misuse_is_refused_in_one_line():
         vector.step(np.zeros((1, 1)))
     with pytest.raises(ValueError, match="must be a Box or Discrete"):
         Vector(lambda: make_env("Blackjack-v1"), 1)
+
+
+class Takes(gym.Env):
+    """Changes the action that it gets."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (1,), np.float32), gym.spaces.MultiDiscrete([3, 3])
+
+    def reset(self, **_: object) -> tuple[np.ndarray, dict]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        action += 7
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_actions_belong_to_the_agent_whatever_environments_do_with_theirs():
+    vector, actions = Vector(Takes, 2), np.array([[0, 1], [2, 0]])
+    vector.reset([0, 1])
+    vector.step(actions)
+    np.testing.assert_array_equal(actions, [[0, 1], [2, 0]])

@@ -104,6 +104,10 @@ def no_grad():
     return made, X
 def missing(): made = net(); start = dict(made.state_dict()); del start["0.weight"]; return made, X, start
 def parameters_only(): made = net(); return made, X, dict(made.named_parameters())
+def not_copied(): made = net(); return made, X, made.state_dict()
+def not_a_number(): made = net(); return made, X, {n: v * float("nan") for n, v in made.state_dict().items()}
+def no_rows(): return net(), X[:0]
+def bad_rows(): return net(), X / 0
 """
 
 
@@ -228,6 +232,13 @@ def test_a_network_that_the_function_overwrites_gets_its_values_back(code: Path)
         ("no_grad", "without a gradient: leave out torch.no_grad"),
         ("missing", "the state dict at initialisation does not fit Sequential: it lacks '0.weight'"),
         ("parameters_only", r"it lacks '1.running_mean', .*: give module.state_dict\(\)"),
+        (
+            "not_copied",
+            "'0.weight' in the state dict at initialisation is that of the trained network itself: keep a copy",
+        ),
+        ("not_a_number", "'0.weight' in the state dict at initialisation has NaN or infinity"),
+        ("no_rows", r"Sequential cannot be examined: its inputs of shape \(0, .*\) are empty"),
+        ("bad_rows", "Sequential cannot be examined: its inputs contain NaN or infinity"),
         ("nothing", "AttributeError: module 'mine' has no attribute 'nothing'"),
     ],
 )

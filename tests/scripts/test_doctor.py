@@ -109,6 +109,9 @@ def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.Capt
         ("{code}:network --learner critic", "--learner critic: "),
         ("{code}:network --updates 0", "--updates must be"),
         ("{code}:network --out {code}", "already holds other files"),
+        ("{code}:network --policy-kwargs {code}:kw", "--policy-kwargs is for a .zip of Stable-Baselines3, but"),
+        ("nowhere.zip --sb3 DQN --env CartPole-v1 --forward act", "--forward is for FILE.py:FUNCTION, but nowhere.zip"),
+        ("llama:32x1 --steps 10 --text nowhere.txt", "--steps is for a .zip of Stable-Baselines3"),
         ("llama:32x1 --text nowhere.txt", "--text nowhere.txt: no such file"),
     ],
 )

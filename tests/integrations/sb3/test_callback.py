@@ -16,7 +16,7 @@ from torch import Tensor
 pytest.importorskip("stable_baselines3")
 
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
-from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EvalCallback, EveryNTimesteps
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
@@ -279,6 +279,61 @@ def test_a_condition_that_held_for_one_model_is_asked_anew_for_another() -> None
 def test_inside_of_another_callback_it_would_never_act_and_is_refused() -> None:
     with pytest.raises(ValueError, match="does not work inside EveryNTimesteps"):
         small(SAC).learn(32, callback=EveryNTimesteps(8, SuppleCallback(["fire@0.5"])))
+    best = EvalCallback(gym.make("Pendulum-v1"), callback_on_new_best=SuppleCallback(["fire@0.5"]))
+    with pytest.raises(ValueError, match="does not work inside EvalCallback"):
+        small(SAC).learn(32, callback=best)
+
+
+@pytest.mark.parametrize("hook", ["injection@16", "muon"])
+def test_beside_another_callback_hooks_that_change_the_network_or_optimizer_are_refused(hook: str) -> None:
+    for hooks in ([hook], []), ([], [hook]):
+        both = CallbackList([SuppleCallback(each, measure_every=8) for each in hooks])
+        with pytest.raises(ValueError, match=f"{hook}.* changes the network or its optimizer.*: give all hooks to one"):
+            small(DQN).learn(32, callback=[CallbackList([both])])
+
+
+def test_two_callbacks_add_their_penalties() -> None:
+    ends = []
+    for strengths in ([0.2], [0.1, 0.1]):
+        model = small(PPO)
+        model.learn(64, callback=[SuppleCallback([f"l2_init(strength={s})"], measure_every=0) for s in strengths])
+        ends.append(torch.cat([p.detach().flatten() for p in model.policy.parameters()]))
+    torch.testing.assert_close(*ends)
+
+
+@pytest.mark.parametrize("kind", [PPO, SAC])
+def test_networks_and_optimizers_that_the_user_replaced_are_taken_as_they_are(kind: Any) -> None:
+    model, callback = small(kind), SuppleCallback([f"{FIRE}@every:32", "l2_init(strength=0.1)"], measure_every=16)
+    model.learn(32, callback=callback)
+    owner = model.policy if kind is PPO else model.actor
+    owner.optimizer = optimizer = torch.optim.SGD(owner.parameters(), lr=1e-3)
+    model.learn(32, callback=callback, reset_num_timesteps=False)
+    assert owner.optimizer is optimizer
+    assert optimizer in [learner.optimizer for learner in callback.learners.values()]
+    model.policy = model.policy_class(
+        model.observation_space, model.action_space, model.lr_schedule, **model.policy_kwargs
+    )
+    if kind is SAC:
+        model._create_aliases()
+    before = torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+    model.learn(32, callback=callback, reset_num_timesteps=False)
+    parts = set(model.policy.modules())
+    assert all(learner.module in parts for learner in callback.learners.values())
+    assert not torch.equal(before, torch.cat([p.detach().flatten() for p in model.policy.parameters()]))
+
+
+class Stops(BaseCallback):
+    def _on_step(self) -> bool:
+        raise KeyboardInterrupt
+
+
+def test_after_an_interruption_another_callback_acts_alone() -> None:
+    model, first, second = small(PPO), SuppleCallback(["l2_init"]), SuppleCallback(["l2_init"])
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(64, callback=[first, Stops()])
+    with pytest.warns(UserWarning, match="of an interrupted learn.. no longer acts"):
+        model.learn(64, callback=second, reset_num_timesteps=False)
+    assert not model.policy.optimizer._optimizer_step_pre_hooks
 
 
 def test_a_new_task_is_announced_after_its_environment_is_set() -> None:

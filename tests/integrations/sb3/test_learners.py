@@ -8,17 +8,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 sb3 = pytest.importorskip("stable_baselines3")
 
 from gymnasium import spaces  # noqa: E402
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3  # noqa: E402
-from stable_baselines3.common.torch_layers import FlattenExtractor  # noqa: E402
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, FlattenExtractor  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
 from supple.interventions import Learner, Wiring  # noqa: E402
 from supple.metrics import CHEAP_METRICS, measure  # noqa: E402
+from supple.networks.linear_pairs import find_joints  # noqa: E402
 
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 ENV[DDPG] = "Pendulum-v1"
@@ -277,3 +279,29 @@ def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
     model.q_net.q_net = None
     with pytest.raises(ValueError, match="QNetwork has no submodule 'q_net'"):
         learners_of(model)
+
+
+class Functional(BaseFeaturesExtractor):
+    """Activations are functions, and then one module for two layers."""
+
+    def __init__(self, space: spaces.Box) -> None:
+        super().__init__(space, 6)
+        self.first, self.second, self.third = nn.Linear(space.shape[0], 6), nn.Linear(6, 6), nn.Linear(6, 6)
+        self.act = nn.ReLU()
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        return self.act(self.third(self.act(self.second(torch.relu(self.first(observations))))))
+
+
+@pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3, DDPG])
+def test_extractors_with_functional_and_shared_activations_are_measured_and_recycled(kind: Any) -> None:
+    model = small(kind, policy_kwargs={"features_extractor_class": Functional})
+    callback = SuppleCallback(["redo(tau=0.1)@0.5"], measure_every=16)
+    model.learn(64, callback=callback)
+    assert callback.events
+    for learner in callback.learners.values():
+        units = ("features_extractor.F.relu", "features_extractor.act", "features_extractor.act#2")
+        assert learner.units[:3] == units
+        assert {"features_extractor.first", "features_extractor.second"} <= {
+            joint.first for joint in find_joints(learner.module, learner.wiring)[0]
+        }

@@ -106,6 +106,15 @@ def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path, content: bytes |
         learners_of_saved(file, "PPO", "CartPole-v1", **SMALL)
 
 
+@pytest.mark.parametrize("odd", [{"mlp_extractor.shared_net.x.weight": torch.ones(2, 2)}, {"log_std": 3}])
+def test_layers_that_sb3_never_wrote_are_refused_in_one_line(tmp_path: Path, odd: dict[str, Any]) -> None:
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w") as archive, archive.open("policy.pth", "w") as file:
+        torch.save(odd, file)
+    with pytest.raises(ValueError, match=r"odd\.zip is not a model of Stable-Baselines3") as refusal:
+        learners_of_saved(tmp_path / "odd.zip", "PPO", "CartPole-v1", **SMALL)
+    assert "\n" not in str(refusal.value)
+
+
 class Pixels(FakeImageEnv):
     def __init__(self, discrete: bool = True) -> None:
         super().__init__(screen_height=36, screen_width=36, discrete=discrete)
