@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import ModuleType
@@ -180,6 +180,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     if isinstance(value, random.Random):
         return [partial(value.setstate, value.getstate())]
     seen.add(id(value))
+    items: Collection[Any]
     if isinstance(value, (list, deque, dict, set)):
         items = value.values() if isinstance(value, dict) else value
         undos: list[Callable[[], object]] = [partial(_refill, value, value.copy())]
@@ -276,7 +277,7 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
                         # an embedding with max_norm renormalises the rows that it reads, in place
                         renormed = getattr(part, "max_norm", None) is not None
                         group[name] = new[tensor].clone() if renormed else new[tensor]
-            for group, index, value in [] if _is_known(type(part)) else _held(part, new):
+            for group, index, value in [] if _is_steady(part) else _held(part, new):
                 places.append((group, index, group[index]))
                 group[index] = value
         yield
