@@ -12,6 +12,8 @@ from ..registry import did_you_mean
 
 Forward = str | Callable[..., Any]  # the name of a method, or a function of the module and the inputs
 
+RUN = "run_on_inputs"
+
 _MISSING = nn.Module.forward  # what a class without a forward has
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
@@ -53,13 +55,16 @@ def methods(module: nn.Module) -> list[str]:
 
 
 def with_forward(module: nn.Module, forward: Forward) -> nn.Module:
-    """Return a module of the same submodules whose `forward` is that function, for code that traces `forward`."""
+    """Return a module of the same submodules with that function as its method `RUN`, for code that traces it.
+
+    Its `forward` stays, because the function may call it.
+    """
     if forward == "forward":
         return module
     runner(module, forward)  # raises if there is no such method
     function = getattr(type(module), forward) if isinstance(forward, str) else forward
     view = copy.copy(module)
-    view.__class__ = type(type(module).__name__, (type(module),), {"forward": function})
+    view.__class__ = type(type(module).__name__, (type(module),), {RUN: function})
     return view
 
 

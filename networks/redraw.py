@@ -97,6 +97,8 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
     if is_constant(initial):
         return False
     new, old = (each.detach().double().cpu() for each in (drawn, initial))
+    if int((old == 0).sum()) > 1 + 2 * int((new == 0).sum()):  # somebody set a part of it to zero
+        return False
     size, of_old = new.square().mean(), old.square().mean()
     # a uniform distribution, PyTorch's usual one, has a bound: ten of `count` draws lie in the outermost 10/count of it
     if (

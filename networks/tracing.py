@@ -9,7 +9,7 @@ from typing import Any
 from torch import fx, nn
 
 from .calls import ActivationCall, function_name, parse_call_name
-from .forward import Forward, unwrapped, with_forward
+from .forward import RUN, Forward, unwrapped, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent
 from .passes import unchanged
 
@@ -74,6 +74,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     """
     prefix, inner = unwrapped(module)
     tracer = _Tracer()
+    tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
         # a tensor that is no parameter becomes an attribute of the module
         with unchanged(module), _lengths_traced(inner), _no_new_attributes(inner):
