@@ -107,8 +107,11 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
         and old.abs().max() * (1 - 10 / count) > new.abs().max()
     ):
         return False
-    # six standard deviations of a ratio of mean squares of normal numbers
-    return bool((size - of_old).abs() <= max(LARGEST, 12 / count**0.5) * torch.maximum(size, of_old))
+    # six standard deviations of a ratio of mean squares of normal numbers; of few numbers, those of its logarithm
+    bound = max(LARGEST, 12 / count**0.5)
+    if bound < 1 or initial.ndim < 2:  # single biases of few may be anything
+        return bool((size - of_old).abs() <= bound * torch.maximum(size, of_old))
+    return bool((size / of_old).log().abs() <= bound)
 
 
 def _leaves(module: nn.Module) -> dict[int, Any]:

@@ -88,3 +88,9 @@ def test_a_layer_of_which_a_part_was_set_to_zero_has_another_distribution():
     layer = nn.Linear(8, 8)
     layer.weight.data[:4] = 0
     assert "weight" not in drawn_alike(redraw(layer), dict(layer.named_parameters()))
+
+
+def test_small_layers_of_another_size_have_another_distribution():
+    table = nn.Embedding(12, 8)
+    table.weight.data *= 0.02
+    assert not drawn_alike(redraw(table), dict(table.named_parameters()))
