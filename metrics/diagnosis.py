@@ -218,7 +218,9 @@ def _condition(view: View) -> Condition:
                 float(ranks.mean()),
             )
         )
-    norms = {layer.name: float(torch.linalg.vector_norm(layer.kernel.detach().double())) for layer in learner.layers}
+    norms = {
+        layer.name: float(torch.linalg.vector_norm(layer.kernel.detach().abs().double())) for layer in learner.layers
+    }
     return Condition(measure(view), tuple(units), norms, _entropy(view))
 
 

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import getattr_static, signature
+from inspect import getattr_static
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from ..registry import did_you_mean
 
 Forward = str | Callable[..., Any]  # the name of a method, or a function of the module and the inputs
+
+RUN = "run_on_inputs"
 
 _MISSING = nn.Module.forward  # what a class without a forward has
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -52,38 +54,18 @@ def methods(module: nn.Module) -> list[str]:
     return [name for name in names if callable(getattr_static(kind, name))]
 
 
-class Rerouted(nn.Module):
-    """A module that runs another by a function, for code that traces `forward`."""
+def with_forward(module: nn.Module, forward: Forward) -> nn.Module:
+    """Return a module of the same submodules with that function as its method `RUN`, for code that traces it.
 
-    def __init__(self, network: nn.Module, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.network, self.function = network, function
-
-
-# by the number of inputs, because a traced function must have as many arguments
-_RUNS: tuple[Callable[..., Any], ...] = (
-    lambda self: self.function(self.network),
-    lambda self, a: self.function(self.network, a),
-    lambda self, a, b: self.function(self.network, a, b),
-    lambda self, a, b, c: self.function(self.network, a, b, c),
-    lambda self, a, b, c, d: self.function(self.network, a, b, c, d),
-)
-
-
-def traceable(module: nn.Module, forward: Forward) -> tuple[nn.Module, str]:
-    """Return a module whose `forward` is that function, for code that traces `forward`, and the prefix in its names."""
+    Its `forward` stays, because the function may call it.
+    """
     if forward == "forward":
-        return module, ""
-    if isinstance(forward, str):
-        runner(module, forward)  # raises if there is no such method
-        view = copy.copy(module)
-        function = getattr(type(module), forward)
-        view.__class__ = type(type(module).__name__, (type(module),), {"forward": function})
-        return view, ""
-    given = [p for p in signature(forward).parameters.values() if p.default is p.empty]
-    count = min(len(given) - 1, len(_RUNS) - 1)
-    kind = type("Rerouted", (Rerouted,), {"forward": _RUNS[count]})
-    return kind(module, forward), "network"
+        return module
+    runner(module, forward)  # raises if there is no such method
+    function = getattr(type(module), forward) if isinstance(forward, str) else forward
+    view = copy.copy(module)
+    view.__class__ = type(type(module).__name__, (type(module),), {RUN: function})
+    return view
 
 
 def unwrapped(module: nn.Module) -> tuple[str, nn.Module]:

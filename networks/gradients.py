@@ -14,7 +14,7 @@ def scalar_loss(learner: Learner) -> Tensor:
 
     Raises ValueError, in one line, if it is not one number with a gradient.
     """
-    everything = list(learner.module.parameters())
+    everything = [parameter for parameter in learner.module.parameters() if parameter.is_leaf]
     kept = [parameter.grad for parameter in everything]
     try:
         for parameter in everything:

@@ -73,7 +73,7 @@ class _Trial:
             return
         if any(isinstance(layer, SPECTRAL) or layer._parameters.get("weight") is None for layer in layers):
             return
-        if self._places(unit, order[unit][1]) is None:
+        if self._places(unit, order[unit][1]) is None or not self._fits(unit):
             return
         start, here = (order[name][0] for name in (wires.incoming[0], unit))
         end = max(order[name][0] for name in wires.outgoing)
@@ -83,6 +83,13 @@ class _Trial:
         self.tried.append(unit)
         if not any(at > here for at in norms.values()):
             self.separate.add(unit)
+
+    def _fits(self, unit: str) -> bool:
+        """Return whether each unit has the same number of columns in the layers that read it."""
+        inputs = []
+        for layer in map(self.module.get_submodule, self.wiring[unit].outgoing):
+            inputs.append(layer.get_parameter("weight").shape[1 + isinstance(layer, STACKED)])
+        return all(size and size % len(self._changed(unit)) == 0 for size in inputs)
 
     def _part(self, name: str) -> nn.Module | None:
         try:
@@ -177,7 +184,9 @@ class _Trial:
 
     def _alike(self, a: list[Tensor], b: list[Tensor]) -> bool:
         """Return whether outputs are equal but for rounding, or cannot be compared."""
-        if len(a) != len(b) or any(x.shape != y.shape or not x.isfinite().all() for x, y in zip(a, b, strict=True)):
+        if not all(output.isfinite().all() for output in (*a, *b)):
+            return True
+        if len(a) != len(b) or any(x.shape != y.shape for x, y in zip(a, b, strict=True)):
             return True
         return all(
             float((x - y).abs().max()) <= torch.finfo(x.dtype).eps ** 0.5 * float(x.abs().max())

@@ -222,6 +222,9 @@ def misread_units(
     run_watched(module, inputs, watch, forward)
     reasons = {}
     for unit, wires in wiring.items():
+        if unit in outputs and len(outputs[unit]) < 2:
+            reasons[unit] = f"has no rows for inputs: its outputs are {tuple(outputs[unit])}"
+            continue
         before = module.get_submodule(wires.incoming[0])
         for name in wires.outgoing:
             if unit in outputs and name in readings:

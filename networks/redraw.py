@@ -97,6 +97,8 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
     if is_constant(initial):
         return False
     new, old = (each.detach().double().cpu() for each in (drawn, initial))
+    if int((old == 0).sum()) > 1 + 2 * int((new == 0).sum()):  # somebody set a part of it to zero
+        return False
     size, of_old = new.square().mean(), old.square().mean()
     # a uniform distribution, PyTorch's usual one, has a bound: ten of `count` draws lie in the outermost 10/count of it
     if (
@@ -105,9 +107,11 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
         and old.abs().max() * (1 - 10 / count) > new.abs().max()
     ):
         return False
-    # six standard deviations of a ratio of mean squares of normal numbers; of few numbers, a factor of 33
-    largest = min(max(LARGEST, 12 / count**0.5), 0.97 if count > 5 else 1.0)
-    return bool((size - of_old).abs() <= largest * torch.maximum(size, of_old))
+    # six standard deviations of a ratio of mean squares of normal numbers; of few numbers, those of its logarithm
+    bound = max(LARGEST, 12 / count**0.5)
+    if bound < 1 or initial.ndim < 2:  # single biases of few may be anything
+        return bool((size - of_old).abs() <= bound * torch.maximum(size, of_old))
+    return bool((size / of_old).log().abs() <= bound)
 
 
 def _leaves(module: nn.Module) -> dict[int, Any]:

@@ -86,6 +86,11 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
         raise ValueError(
             f"the optimizer is {kind.__name__}, and how its state starts is not known: {_remedy(optimizer)}"
         )
+    if kind not in _KNOWN and (kept := _tensors_besides(optimizer)):
+        raise ValueError(
+            f"the optimizer is {kind.__name__}, which keeps tensors besides its state ('{kept}'), so it cannot be "
+            f"reset: {_remedy(optimizer)}"
+        )
     if isinstance(optimizer, torch.optim.SGD) and any(g["momentum"] and g["dampening"] for g in optimizer.param_groups):
         raise ValueError(
             f"the optimizer is {kind.__name__} with dampening, whose momentum starts at the first gradient, so it "
@@ -117,6 +122,16 @@ def _steps_alone(kind: type, base: type) -> bool:
         return False
     names = set(step.__code__.co_names)
     return "state" in names or not {"super", base.__name__} & names
+
+
+def _tensors_besides(optimizer: torch.optim.Optimizer) -> str:
+    """Return the name of an attribute in which an optimizer keeps tensors of its own, or ""."""
+    for name, value in vars(optimizer).items():
+        if name not in ("state", "param_groups", "defaults") and not name.startswith("_"):
+            items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+            if any(isinstance(item, Tensor) for item in (value, *items)):
+                return name
+    return ""
 
 
 def _remedy(optimizer: torch.optim.Optimizer) -> str:

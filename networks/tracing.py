@@ -9,7 +9,7 @@ from typing import Any
 from torch import fx, nn
 
 from .calls import ActivationCall, function_name, parse_call_name
-from .forward import Forward, traceable, unwrapped
+from .forward import RUN, Forward, unwrapped, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent
 from .passes import unchanged
 
@@ -73,17 +73,17 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     Layers, norms and activations are single nodes of the graph. Raises Untraceable.
     """
     prefix, inner = unwrapped(module)
-    root, inside = traceable(inner, forward)
-    tracer = _Tracer(inside)
+    tracer = _Tracer()
+    tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
         # a tensor that is no parameter becomes an attribute of the module
         with unchanged(module), _lengths_traced(inner), _no_new_attributes(inner):
-            graph = tracer.trace(root)
-        _follow_writes(graph, root)
+            graph = tracer.trace(with_forward(inner, forward))
+        _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
         for node in kept:
             if node.op in ("call_module", "get_attr"):
-                node.target = f"{prefix}{within(str(node.target), inside)}"
+                node.target = f"{prefix}{node.target}"
         return graph, {
             str(replace(call, path=f"{prefix}{call.path}".rstrip("."))): node
             for call, node in tracer.outputs.items()
@@ -93,11 +93,6 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
         lines = str(error).strip().splitlines() or [type(error).__name__]
         why = lines[0].partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
-
-
-def within(name: str, prefix: str) -> str:
-    """Return the name of a module within the module of that name."""
-    return name if not prefix else name.removeprefix(prefix).removeprefix(".")
 
 
 @contextmanager
@@ -150,10 +145,8 @@ class _Tracer(fx.Tracer):
 
     proxy_buffer_attributes = True  # else an update of running statistics would happen while tracing
 
-    def __init__(self, inside: str) -> None:
-        """inside: the name under which the network lies in the module that is traced, or ""."""
+    def __init__(self) -> None:
         super().__init__()
-        self.inside = inside
         self.outputs: dict[ActivationCall, fx.Node] = {}
         self._calls: Counter[tuple[str, str]] = Counter()
 
@@ -174,7 +167,6 @@ class _Tracer(fx.Tracer):
         return node
 
     def _note(self, node: fx.Node, path: str, function: str = "") -> None:
-        path = within(path, self.inside)
         self._calls[path, function] += 1
         self.outputs[ActivationCall(path, function, self._calls[path, function])] = node
 

@@ -188,3 +188,127 @@ def test_inputs_that_a_network_writes_into_are_kept():
         record(module, [unit], (inputs,))
         outputs_with(module, snapshot(module), (inputs,))
         assert torch.equal(inputs, X)
+
+
+class Records:
+    """Statistics as agents keep them, in an object that is no module."""
+
+    def __init__(self) -> None:
+        self.mean, self.count, self.last = np.zeros(4), 0, torch.zeros(4)
+
+
+class Nested(nn.Module):
+    """Writes into containers in containers, arrays, and the attributes of an object, in evaluation mode too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.records = nn.Linear(4, 2), Records()
+        self.array = np.zeros(4)
+        self.log = {"rows": [0], "sums": {"x": torch.zeros(4)}}
+        self.states = (torch.zeros(4), [])
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.records.mean += 1
+        self.records.count += 1
+        self.records.last = x.mean(0)
+        self.array += 1
+        self.log["rows"].append(1)
+        self.log["sums"]["x"] += 1
+        self.states[0].add_(1)
+        self.states[1].append(x)
+        return self.layer(x)
+
+
+def contents(module: Nested) -> list[object]:
+    records, log, states = module.records, module.log, module.states
+    values = [records.mean, records.last, module.array, log["sums"]["x"], states[0]]
+    return [*(value.tolist() for value in values), records.count, list(log["rows"]), len(states[1])]
+
+
+def test_contents_of_attributes_are_kept_however_deep():
+    module = Nested()
+    before = contents(module)
+    with unchanged(module):
+        module(X)
+        assert contents(module) != before
+    assert contents(module) == before
+
+
+def test_large_arrays_are_not_copied():
+    module = Nested()
+    module.memory = np.zeros(2**20 + 1)
+    with unchanged(module):
+        module.memory[0] = 1
+    assert module.memory[0] == 1
+
+
+def test_modules_of_torch_that_draw_count_or_watch_are_kept():
+    pool = nn.Sequential(nn.Conv2d(1, 2, 3), nn.FractionalMaxPool2d(2, output_size=2))
+    quantised = torch.ao.quantization.MinMaxObserver()
+    graph = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.Dropout()))
+    graph.graph.call_function(torch.rand, (1,))
+    graph.recompile()
+    for module, x in ((pool, X.view(6, 1, 2, 2).repeat(1, 1, 4, 4)), (quantised, X), (graph, X)):
+        before = everything(module)
+        with unchanged(module):
+            module(x)
+        assert everything(module) == before
+
+
+def test_draws_of_a_function_that_is_called_instead_are_kept():
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    before = everything(module)
+    record(module, ["1"], (X,), lambda x: module(x + torch.rand_like(x)))
+    assert everything(module) == before
+
+
+def test_a_network_that_merges_weights_in_eval_is_not_merged():
+    class Merging(nn.Linear):
+        def train(self, mode: bool = True) -> nn.Module:
+            with torch.no_grad():
+                self.weight += 0 if mode else 1
+            return super().train(mode)
+
+    module = Merging(4, 2)
+    before = everything(module)
+    trainability(learner_for(module, probe=lambda: (X,), loss=lambda: module(X).square().mean()), updates=1)
+    assert everything(module) == before
+
+
+def test_tracing_leaves_no_tensors_behind():
+    class Shifted(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.ones(4)
+
+    module = nn.Sequential(nn.Linear(4, 4), Shifted(), nn.ReLU(), nn.Linear(4, 2))
+    before = set(vars(module))
+    learner_for(module)
+    assert set(vars(module)) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda a, b: setattr(b.weight, "data", a.weight.data), "'0.weight' and '1.weight' share memory"),
+        (lambda a, b: setattr(b, "weight", nn.Parameter(a.weight.data.T)), "'0.weight' and '1.weight' share memory"),
+        (lambda a, b: setattr(b, "weight", nn.Parameter(torch.ones(1, 4).expand(4, 4))), "several entries of"),
+    ],
+)
+def test_parameters_without_memory_of_their_own_are_refused(make, why):
+    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    make(*module)
+    with pytest.raises(ValueError, match=why):
+        learner_for(module)
+
+
+def test_parts_of_one_flat_tensor_are_parameters_like_any_other():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    flat = torch.arange(40.0)
+    module[0].weight.data, module[1].weight.data = flat[:16].view(4, 4), flat[16:32].view(4, 4)
+    module[0].bias.data, module[1].bias.data = flat[32::2], flat[33::2]  # one between the other's
+    learner_for(module)
+
+
+def test_a_learner_of_a_scripted_module_is_refused():
+    with pytest.raises(ValueError, match=r"'model' is scripted \(torch.jit\)"):
+        learner_for(torch.jit.script(nn.Sequential(nn.Linear(4, 2))))

@@ -1,0 +1,180 @@
+"""Measuring has the same numbers in any mode of its caller, and moves nothing, whatever probe and loss do."""
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.metrics import diagnose, measure, trainability, weight_norm
+from supple.networks import learner_for
+from tests.zoo.state import differences, take
+
+X = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
+def learner_of(module: nn.Module, **more: Any):
+    given = {"probe": lambda: (X,), "loss": lambda: module(X).square().mean()} | more
+    return learner_for(module, torch.optim.Adam(module.parameters()), **given)
+
+
+def numbers(learner) -> list[float]:
+    found = trainability(learner, updates=3)
+    assert found is not None
+    return [*measure(learner, costly=True).values(), float(found.loss), diagnose(learner, updates=3).loss]
+
+
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)],
+    ids=["no_grad", "inference_mode", "autocast"],
+)  # fmt: skip
+def test_the_mode_of_the_caller_does_not_matter(mode: Callable[[], AbstractContextManager]) -> None:
+    learner = learner_of(network())
+    outside = numbers(learner)
+    with mode():
+        assert numbers(learner) == outside
+
+
+def test_inputs_may_be_made_in_inference_mode() -> None:
+    with torch.inference_mode():
+        made = X.clone()
+        module = network().requires_grad_()
+    learner = learner_of(copy.deepcopy(network()), probe=lambda: (made,))
+    assert numbers(learner) == numbers(learner_of(network()))
+    with pytest.raises(ValueError, match=r"was made under torch.inference_mode\(\)"):
+        learner_for(module)
+
+
+def drawn(source: str) -> Tensor:
+    return X[torch.randint(16, (8,))] if source == "torch" else X[np.random.choice(16, 8)]  # noqa: NPY002
+
+
+@pytest.mark.parametrize("source", ["torch", "numpy"])
+def test_what_probe_and_loss_draw_does_not_move_the_generators(source: str) -> None:
+    module = network()
+    learner = learner_of(module, probe=lambda: (drawn(source),), loss=lambda: module(drawn(source)).square().mean())
+    before = take(module, optimizer=learner.optimizer)
+    numbers(learner)
+    assert differences(before, take(module, optimizer=learner.optimizer)) == []
+
+
+def test_a_loss_that_calls_backward_leaves_the_gradients_as_they_were() -> None:
+    module = network()
+
+    def loss() -> Tensor:
+        value = module(X).square().mean()
+        value.backward(retain_graph=True)
+        return value
+
+    learner = learner_of(module, loss=loss)
+    loss()
+    before = take(module)
+    numbers(learner)
+    assert differences(before, take(module)) == []
+
+
+def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
+    module = network()
+    learner = learner_of(module)
+    loss = module(X).square().mean()
+    diagnose(learner, updates=2)
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("of", "found"),
+    [
+        (float, "returns a float"),
+        (lambda loss: {"loss": loss}, "returns a dict"),
+        (lambda loss: loss.expand(4), r"returns a tensor \(4,\)"),
+        (Tensor.detach, "returns a number without a gradient"),
+    ],
+)
+def test_a_loss_that_is_not_one_number_is_refused(of, found) -> None:
+    module = network()
+    with pytest.raises(ValueError, match=rf"^the loss= of 'model' (must return one number as a tensor, but )?{found}"):
+        measure(learner_of(module, loss=lambda: of(module(X).square().mean())))
+
+
+@pytest.mark.parametrize(
+    ("probe", "found"),
+    [
+        (X, "probe= must be a function"),
+        ((X,), "probe= must be a function"),
+        (lambda: X[:1], r"returns a Tensor: \(x,\)"),
+        (lambda: {"input": X}, r"returns a dict: \(inputs,\), with forward="),
+        (lambda: iter([X]), "returns a list_iterator"),
+    ],
+)
+def test_a_probe_that_is_no_tuple_of_inputs_is_refused_at_the_start(probe, found) -> None:
+    with pytest.raises(ValueError, match=found):
+        learner_of(network(), probe=probe)
+
+
+class Other(nn.Module):
+    def __init__(self, of: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.net, self.of = network(), of
+
+    def forward(self, x: Tensor) -> Any:
+        return self.of(self.net(x))
+
+
+def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
+    categorical = Other(lambda y: torch.distributions.Categorical(logits=y))
+    loss = {"loss": lambda: categorical(X).logits.square().mean()}
+    with pytest.raises(ValueError, match="returns a Categorical without a tensor of real numbers"):
+        trainability(learner_of(categorical, **loss), updates=1)
+    with pytest.raises(ValueError, match="its recent inputs are empty"):
+        trainability(learner_of(network(), probe=lambda: (X[:0],)), updates=1)
+    other = network()
+    with pytest.raises(ValueError, match="the parameters of 'model' have no part in its outputs"):
+        trainability(learner_of(network(), forward=lambda _, x: other(x) + 0 * other(x).detach()), updates=1)
+
+
+def test_a_number_beside_the_outputs_is_no_output_for_each_input() -> None:
+    plain, module = network(), Other(lambda y: (y, y.norm()))
+    learner = learner_of(module, loss=lambda: module(X)[0].square().mean())
+    assert trainability(learner, updates=2) == trainability(learner_of(plain), updates=2)
+
+
+def test_parameters_in_a_list_are_fitted_as_any_others() -> None:
+    class Listed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+            self.all = list(self.net.parameters())
+
+        def forward(self, x: Tensor) -> Tensor:
+            w, b, v, c = self.all
+            return nn.functional.linear(nn.functional.linear(x, w, b).relu(), v, c)
+
+    module = Listed()
+    kept = list(module.all)
+    assert trainability(learner_of(module), updates=3) == trainability(learner_of(network()), updates=3)
+    assert all(a is b for a, b in zip(module.all, kept, strict=True))
+
+
+def test_float16_is_fitted_in_float32() -> None:
+    module = network().half()
+    found = trainability(learner_of(module, probe=lambda: (X.half(),)), updates=20)
+    exact = trainability(learner_of(network()), updates=20)
+    assert found is not None
+    assert exact is not None
+    torch.testing.assert_close(found.loss, exact.loss, atol=0.02, rtol=0)
+
+
+def test_complex_parameters_count_in_norms() -> None:
+    module = nn.Sequential(nn.Linear(6, 4, dtype=torch.cfloat), Other(lambda y: y))
+    expected = sum(float(p.detach().abs().double().square().sum()) for p in module.parameters()) ** 0.5
+    assert weight_norm(module) == pytest.approx(expected)
+    assert measure(learner_for(module))["weight_norm"] == pytest.approx(expected)
