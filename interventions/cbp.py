@@ -68,7 +68,7 @@ class ContinualBackprop(Replacement):
         return torch.stack([activations.abs().mean(-2), activations.mean(-2)])
 
     def begin(self, group: Hidden, device: torch.device) -> dict[str, Tensor | float | list[list[int]]]:
-        zeros = torch.zeros(group.shape, device=device)
+        zeros = torch.zeros(group.shape, dtype=torch.float32, device=device)
         return {
             "age": zeros.clone(),  # updates since the unit was drawn
             "utility": zeros.clone(),

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.passes import unchanged
-from ..networks.recording import Called, See, run_watched
+from ..networks.recording import See, run_watched
 from .base import Intervention, interventions
 
 
@@ -80,24 +80,20 @@ class L2EffectiveRank(Intervention):
 
 def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     """Make one step, in place, unless features are not finite, which the run reports itself."""
-    ranks: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
 
     def keep(name: str) -> See:
-        stacked = learner.is_stacked(name)
-
-        def rank(called: Called) -> None:
-            ranks[name] = _effective_rank(_matrix(called.output, stacked)).sum()
-
-        return rank
+        return lambda called: outputs.__setitem__(name, called.output)
 
     parameters = list(learner.trained().values())
-    # the gradient, too, is of the pass in evaluation mode, which activation checkpointing repeats
+    # the gradient, too, is that of evaluation mode, in which activation checkpointing repeats the pass
     with unchanged(learner.module), torch.enable_grad():
-        try:
-            run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
+        run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
+        matrices = [_matrix(output, learner.is_stacked(name)) for name, output in outputs.items()]
+        try:  # not within the pass, which activation checkpointing repeats without it
+            mean = torch.stack([_effective_rank(matrix).sum() for matrix in matrices]).mean()
         except torch.linalg.LinAlgError:
             return
-        mean = torch.stack([*ranks.values()]).mean()
         if not mean.requires_grad:  # the layers before all units are frozen
             return
         gradients = torch.autograd.grad(mean, parameters, allow_unused=True)

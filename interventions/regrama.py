@@ -32,11 +32,10 @@ draws small outgoing weights. Here output units and gains are never reset, and t
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
-from ..networks.passes import unchanged
 from ..networks.units import hidden_units, incoming_gradients, small_gradients
 from .base import interventions
 from .recycle import Outgoing
@@ -65,8 +64,7 @@ class ReGraMa(Redo):
     def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
         learner.settle_wiring(inputs)
-        with unchanged(learner.module):
-            found = torch.autograd.grad(learner.loss(), list(named.values()), allow_unused=True)
+        found = loss_gradients(learner, list(named.values()))
         gradients = {name: g for name, g in zip(named, found, strict=True) if g is not None}
         groups = hidden_units(learner, self.name)
         seen = {unit: g for unit, group in groups.items() if (g := incoming_gradients(group, gradients)) is not None}

@@ -13,12 +13,12 @@ from math import isfinite
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..networks.activations import SATURATED
 from ..networks.distributions import greatest_entropy
 from ..networks.learner import Learner
-from ..networks.parameters import restore_, snapshot
+from ..networks.passes import exchanged, measuring
 from .features import entropy_rank, feature_matrices, member_scores
 from .probe import measure
 from .trainability import LEARNING_RATE, UPDATES, trainability
@@ -178,22 +178,27 @@ def diagnose(
         )
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
-    now = _condition(view)
-    with _as_new(learner):
-        new = _condition(View(learner))
+    with measuring(learner.module):
+        now = _condition(view)
+        with _as_new(learner):
+            new = _condition(View(learner))
     return Diagnosis(learner.name, now, new, loss, new_loss)
 
 
 @contextmanager
 def _as_new(learner: Learner) -> Iterator[None]:
     """Give a learner its step-0 parameters temporarily."""
-    now, marked = snapshot(learner.module), learner.marked
+    now, marked = dict(learner.module.named_parameters()), learner.marked
+    # others in their places, since a pass whose gradients are still to be computed may hold the present ones
+    values = {
+        name: nn.Parameter(value.clone(), now[name].requires_grad) if name in now else value
+        for name, value in learner.initial.items()
+    }
     try:
         learner.marked = None
-        restore_(learner.module, {name: value for name, value in learner.initial.items() if name in now})
-        yield
+        with exchanged(learner.module, values):
+            yield
     finally:
-        restore_(learner.module, now)
         learner.marked = marked
 
 

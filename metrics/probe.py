@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from ..networks.activations import SATURATED
+from ..networks.gradients import scalar_loss
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
-from ..networks.passes import unchanged
+from ..networks.passes import measuring, unchanged
 from ..registry import Registry
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
@@ -76,7 +77,8 @@ def _per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
 
 def _norm(view: View, tensors: list[Tensor]) -> Tensor:
     """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
-    parts = [view.apart(view.own(t.detach())) for t in tensors if t.is_floating_point()]  # others are quantised
+    real = [t.detach().abs() if t.is_complex() else t.detach() for t in tensors]
+    parts = [view.apart(view.own(t)) for t in real if t.is_floating_point()]  # others are quantised
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
@@ -120,7 +122,7 @@ def _saturated(view: View) -> Tensor:
 
 def _lambda_max(view: View) -> Tensor:
     with unchanged(view.learner.module):
-        values = hessian_eigenvalues(view.learner.loss, view.parameters(), members=view.members)
+        values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
     return values if view.members is None else view.own(values[:, 0])
 
 
@@ -266,7 +268,8 @@ def measure(
         costly: Include the costly metrics.
     """
     view = learner if isinstance(learner, View) else View(learner, member)
-    taken = _take(view, per_layer, costly)
+    with measuring(view.learner.module):
+        taken = _take(view, per_layer, costly)
     return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
 
 
@@ -278,7 +281,8 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
     view = learner if isinstance(learner, View) else View(learner)
     if view.members is None:
         raise ValueError(f"'{view.learner.name}' is no stack of networks; use measure")
-    columns = {name: values.tolist() for name, (values, _) in _take(view, per_layer, costly).items()}
+    with measuring(view.learner.module):
+        columns = {name: values.tolist() for name, (values, _) in _take(view, per_layer, costly).items()}
     return [{name: float(column[i]) for name, column in columns.items()} for i in range(view.networks)]
 
 

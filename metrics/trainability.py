@@ -19,8 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..networks.gradients import differentiated
 from ..networks.learner import Learner
-from ..networks.passes import unchanged
+from ..networks.passes import measuring, unchanged
 from .view import View
 
 UPDATES = 200
@@ -61,15 +62,22 @@ def trainability(
     memory for five copies of the parameters. The learner and its generators do not change. `after_each` is called after
     each of the 2·`updates` updates, as for a progress bar.
 
-    Raises ValueError for less than one update and for a learning rate that is not above 0.
+    Raises:
+        ValueError: Less than one update, a learning rate that is not above 0, no inputs, or outputs that are no tensors
+            or in which the parameters of the learner have no part.
     """
     if updates < 1 or not learning_rate > 0:
         raise ValueError(
             f"trainability: needs at least one update and a learning rate above 0, got {updates} and {learning_rate}"
         )
     view = learner if isinstance(learner, View) else View(learner)
-    if view.probe is None:
-        return None
+    with measuring(view.learner.module):
+        return None if view.probe is None else _trainability(view, updates, learning_rate, after_each)
+
+
+def _trainability(
+    view: View, updates: int, learning_rate: float, after_each: Callable[[], object] | None
+) -> Trainability:
     learner = view.learner
     now = {name: p.detach() for name, p in learner.module.named_parameters()}
     start = now | learner.initial
@@ -89,29 +97,47 @@ def _fitted(
     after_each: Callable[[], object] | None,
 ) -> Tensor:
     """Return the losses after training from these parameters on, (members,)."""
-    fitted = {name: parameters[name].clone().requires_grad_() for name in view.learner.trained()}
+    types = {name: parameters[name].dtype for name in view.learner.trained()}
+    # steps on float16 numbers overflow
+    fitted = {name: _wide(parameters[name]).clone().requires_grad_() for name in types}
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
         wanted = [own + target for own, target in zip(_outputs(view, parameters), targets, strict=True)]
+
+    def as_stored() -> dict[str, Tensor]:
+        return {name: value.to(types[name]) for name, value in fitted.items()}
+
     for _ in range(updates):
-        losses = _losses(_outputs(view, {**parameters, **fitted}), wanted)
+        losses = _losses(_outputs(view, {**parameters, **as_stored()}), wanted)
         # members share no parameter; tensors that the network keeps elsewhere get no gradient
-        gradients = torch.autograd.grad(losses.sum(), list(fitted.values()), allow_unused=True)
+        name = view.learner.name
+        gradients = differentiated(losses.sum(), list(fitted.values()), f"what '{name}' returns")
+        if all(gradient is None for gradient in gradients):
+            raise ValueError(f"the parameters of '{name}' have no part in its outputs: it computes them from others")
         for parameter, gradient in zip(fitted.values(), gradients, strict=True):
             parameter.grad = gradient
         optimizer.step()
         if after_each:
             after_each()
     with torch.no_grad():
-        return _losses(_outputs(view, {**parameters, **fitted}), wanted)
+        return _losses(_outputs(view, {**parameters, **as_stored()}), wanted)
 
 
 def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each tensor that the network returns on the probe, (members, rows, numbers)."""
     assert view.probe is not None
-    found = tensors_among(view.learner.outputs(parameters, view.probe))
-    found = [t if view.members else t[None] for t in found]
+    outputs, name = view.learner.outputs(parameters, view.probe), view.learner.name
+    found = [_wide(t) for t in tensors_among(outputs)]
+    found = [t for t in (t if view.members else t[None] for t in found) if t.ndim > 1]
+    if not found:
+        raise ValueError(f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input")
+    if not all(t.numel() for t in found):
+        raise ValueError(f"'{name}' has nothing to be measured on: its recent inputs are empty")
     return [_some(t.reshape(*t.shape[:2], -1)) for t in found]
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values.float() if values.dtype == torch.float16 else values
 
 
 def tensors_among(outputs: Any) -> list[Tensor]:

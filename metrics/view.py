@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..networks.forward import checked_inputs
+from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
-from ..networks.passes import unchanged
+from ..networks.passes import outside_inference, unchanged
 from ..networks.recording import Recording, record
 from .features import feature_matrices
 from .saturation import activation_slopes
@@ -66,7 +68,7 @@ class View:
     @cached_property
     def probe(self) -> Sequence[Any] | None:
         """Recent inputs, or None before there are any."""
-        return self.learner.probe()
+        return outside_inference(checked_inputs(self.learner.probe()))
 
     @cached_property
     def recording(self) -> Recording:
@@ -180,8 +182,7 @@ class View:
         trained = self.learner.trained()
         if not trained:
             return {}
-        with unchanged(self.learner.module):
-            found = torch.autograd.grad(self.learner.loss(), list(trained.values()), allow_unused=True)
+        found = loss_gradients(self.learner, list(trained.values()))
         return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
 
     @cached_property

@@ -117,8 +117,8 @@ def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
 
 
 def weight_norm(module: nn.Module) -> float:
-    """Return the global L2 norm of a module's floating-point parameters, tied ones once; 0.0 if it has none."""
-    return _global_norm([p for p in module.parameters() if p.is_floating_point()])
+    """Return the global L2 norm of a module's real and complex parameters, tied ones once; 0.0 if it has none."""
+    return _global_norm([p for p in module.parameters() if p.is_floating_point() or p.is_complex()])
 
 
 def gradient_norm(module: nn.Module) -> float:
@@ -130,7 +130,7 @@ def gradient_norm(module: nn.Module) -> float:
 def _global_norm(tensors: Sequence[Tensor]) -> float:
     if not tensors:
         return 0.0
-    norms = [torch.linalg.vector_norm(tensor, dtype=torch.float64) for tensor in tensors]
+    norms = [torch.linalg.vector_norm(tensor.abs(), dtype=torch.float64) for tensor in tensors]
     return torch.linalg.vector_norm(torch.stack(norms)).item()
 
 

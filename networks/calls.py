@@ -8,6 +8,7 @@ body.F.relu#2   the second one in the forward pass of its submodule `body`
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 # Functions and methods that count as activations, by the name that they have without a final underscore.
@@ -37,6 +38,7 @@ class ActivationCall:
         return name if self.number == 1 else f"{name}#{self.number}"
 
 
+@cache
 def parse_call_name(name: str) -> ActivationCall:
     """Return the call of that name."""
     found = _FORM.fullmatch(name)

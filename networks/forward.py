@@ -1,12 +1,12 @@
 """The function that runs a network, where it is not its `forward`: a method by name, or a function of yours."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import getattr_static, signature
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..registry import did_you_mean
 
@@ -26,6 +26,18 @@ def runner(module: nn.Module, forward: Forward = "forward") -> Callable[..., Any
     if not callable(method):
         raise ValueError(f"{type(module).__name__} has no method '{forward}'{did_you_mean(forward, methods(module))}")
     return method
+
+
+def checked_inputs(inputs: Any) -> Sequence[Any] | None:
+    """Return what a probe returned. Raises ValueError if it is no sequence of arguments, and not None."""
+    if inputs is None or isinstance(inputs, Sequence):
+        return inputs
+    hint = {Tensor: ": (x,) for one tensor x"}.get(type(inputs), "")
+    if isinstance(inputs, Mapping):
+        hint = ": (inputs,), with forward=lambda module, inputs: module(**inputs)"
+    raise ValueError(
+        f"probe= must return a tuple of the arguments of one forward pass, but returns a {type(inputs).__name__}{hint}"
+    )
 
 
 def runs(module: nn.Module) -> bool:

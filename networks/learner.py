@@ -17,8 +17,9 @@ from .layers import Layer, Scope
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
-from .parameters import snapshot
+from .parameters import expanded, sharing_memory, snapshot
 from .passes import outputs_with
+from .private import entangled_units
 from .recording import misread_units
 from .redraw import is_constant
 from .wiring import Wiring, layer_before, trace_wiring
@@ -29,12 +30,30 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 
 def check_values(module: nn.Module, name: str) -> None:
-    """Raise ValueError for a network with parameters that have no values; name: what it is called."""
+    """Raise ValueError for a network whose parameters have no values, or none of their own; name: what it is called."""
+    if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
+        raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
     for parameter, p in module.named_parameters():
         if is_lazy(p):
             raise ValueError(f"'{name}': '{parameter}' of a lazy layer has no values yet: run the network once before")
         if p.is_meta:
             raise ValueError(f"'{name}': '{parameter}' is on the meta device and has no values: load the network first")
+        if p.is_inference():
+            raise ValueError(
+                f"'{name}': '{parameter}' was made under torch.inference_mode() and cannot be trained or rewritten: "
+                "make the network outside of it"
+            )
+        if expanded(p):
+            raise ValueError(
+                f"'{name}': several entries of '{parameter}' are one number (expand), so it cannot be rewritten: make "
+                "it contiguous"
+            )
+    if pair := sharing_memory(module):
+        first, second = pair
+        raise ValueError(
+            f"'{name}': '{first}' and '{second}' share memory, but are two parameters: an optimizer would step it "
+            "twice. Tie the parameters themselves (one nn.Parameter under both names)"
+        )
 
 
 @dataclass
@@ -193,9 +212,10 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         if self._named or self._settled:
             return
         self._settled = True
-        misread = misread_units(self.module, self.wiring, inputs, self.run)
-        self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in misread}
-        self.unwired = {**self.unwired, **misread}
+        for find in (misread_units, entangled_units):
+            wrong = find(self.module, self.wiring, inputs, self.run)
+            self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
+            self.unwired = {**self.unwired, **wrong}
 
     def linear_pairs(self) -> list[LinearPair]:
         """Return the network's present consecutive linear maps, declared by modules or found by tracing.

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from .calls import parse_call_name
 from .capabilities import no_batches
-from .forward import Forward, methods, runner, runs
+from .forward import Forward, checked_inputs, methods, runner, runs
 from .layers import Layer, chain
 from .learner import Learner, check_values
 from .modules import CONV, LINEAR
-from .passes import unchanged
+from .passes import measuring, unchanged
 from .recording import called_units, record
 from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
 from .tracing import traced_units, unit_names
@@ -71,6 +71,9 @@ def learner_for(
         raise ValueError(f"{kind} has no parameters to intervene in")
     if (probe is None) != (loss is None):
         raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
+    for word, function in (("probe", probe), ("loss", loss)):
+        if not (function is None or callable(function)):
+            raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
     if probe and forward == "forward" and not runs(module):
         hint = f"such as forward='{methods(module)[0]}'" if methods(module) else "such as lambda module, x: …"
         raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
@@ -118,10 +121,11 @@ def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] |
     if probe is None:
         return None
     try:
-        with unchanged(module):
-            return probe()
+        with unchanged(module), measuring(module):
+            inputs = probe()
     except Exception:  # such as an empty memory; what it has to say comes when the probe is used
         return None
+    return checked_inputs(inputs)
 
 
 def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) -> tuple[str, ...]:

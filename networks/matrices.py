@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation
+from .parameters import expanded
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
@@ -223,7 +224,7 @@ def unfit(tensor: Tensor) -> str:
         return "an inference tensor and cannot be rewritten in place"
     if not tensor.numel():
         return f"empty: {tuple(tensor.shape)}"
-    if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)):
+    if expanded(tensor):
         return "expanded: several of its entries are one number"
     return ""
 
@@ -315,7 +316,8 @@ def in_words(skipped: Mapping[str, str]) -> str:
         groups.setdefault(reason, []).append(name)
     texts = []
     for reason, names in list(groups.items())[:REASONS]:
-        rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        texts.append(f"{', '.join(names[:2])}{rest} ({reason})")
+        told = names[:2] if len(", ".join(names[:2])) <= 60 else names[:1]
+        rest = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
+        texts.append(f"{', '.join(told)}{rest} ({reason})")
     others = sum(len(names) for names in list(groups.values())[REASONS:])
     return "; ".join(texts) + (f"; and {others} more" if others else "")

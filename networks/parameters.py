@@ -1,6 +1,7 @@
 """The state of a network as values: copied out of it, and written back in place."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,8 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
     never existed. A tensor with several names is there once, as in `named_parameters`.
     """
     tensors = {**dict(module.named_parameters()), **saved_buffers(module)}
-    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    with torch.inference_mode(False):  # copies made in it could not be part of a penalty
+        return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
 def saved_buffers(module: nn.Module) -> dict[str, Tensor]:
@@ -41,3 +43,35 @@ def copy_module_(target: nn.Module, source: nn.Module) -> None:
     for theirs, ours in pairs:
         for old, new in zip(theirs, ours, strict=True):
             old.copy_(new)
+
+
+def expanded(tensor: Tensor) -> bool:
+    """Return whether several entries of a tensor are one number in memory."""
+    if tensor.layout is not torch.strided:
+        return False
+    return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
+
+
+def sharing_memory(module: nn.Module) -> tuple[str, str] | None:
+    """Return the names of two parameters that are not one object, but have numbers in memory in common, if any."""
+    spans: list[tuple[int, int, str, Tensor]] = []
+    for name, parameter in module.named_parameters():
+        tensor = parameter.detach()
+        if type(tensor) is Tensor and tensor.layout is torch.strided and tensor.numel() and not tensor.is_meta:
+            last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+            spans.append((tensor.data_ptr(), tensor.data_ptr() + last * tensor.itemsize, name, tensor))
+    spans.sort(key=lambda span: span[:2])
+    for (_, end, name, tensor), (start, _, other, second) in pairwise(spans):
+        if start <= end and tensor.device == second.device and _in_common(tensor, second):
+            names = [each for each, _ in module.named_parameters() if each in (name, other)]
+            return names[0], names[1]
+    return None
+
+
+def _in_common(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors of one storage have an entry in common. They may also alternate."""
+    if a.dtype != b.dtype:
+        return True
+    places = torch.arange(a.untyped_storage().nbytes() // a.itemsize)
+    first, second = (places.as_strided(t.shape, t.stride(), t.storage_offset()).flatten() for t in (a, b))
+    return bool(torch.isin(first, second).any())

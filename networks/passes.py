@@ -5,13 +5,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
+LARGE = 2**20  # arrays of more numbers, such as a replay memory, are no state of a forward pass
+MANY = 1000  # items of a container; those of longer ones are not looked into
+DEPTH = 3  # of containers and objects within each other
 _STANDARD = frozenset(nn.Module().__dict__)  # attributes that every module has
+_known: dict[type, bool] = {}  # whether modules of a class are steady
+_STEADY = ("torch.nn.modules.", "torch.nn.utils.")  # not those of torch.ao, whose observers watch every pass
+_DRAWING = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)  # in evaluation mode, too
 _open: set[int] = set()  # ids of the modules, each without its submodules, that an enclosing `unchanged` keeps already
 
 
@@ -19,11 +27,13 @@ _open: set[int] = set()  # ids of the modules, each without its submodules, that
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Put a module into evaluation mode temporarily, and restore the mode of every submodule afterwards.
 
-    Otherwise random activations would draw from the generator of training, and running statistics would change.
+    Otherwise random activations would draw from the generator of training, and running statistics would change. Its
+    `eval` is not called, because networks override it: some merge adapters into their weights there.
     """
     modes = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
+        for part, _ in modes:
+            part.training = False
         yield
     finally:
         for part, mode in modes:
@@ -31,31 +41,59 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def unchanged(module: nn.Module) -> Iterator[None]:
+def unchanged(module: nn.Module, forward: Callable[..., Any] | None = None) -> Iterator[None]:
     """Put a module into evaluation mode temporarily, and restore everything that a forward pass may change.
 
     Even in evaluation mode a forward pass may count its calls, store features, update buffers of its own, renormalise
     an embedding (`max_norm`), or draw random numbers. Afterwards every submodule has its attributes, buffers and
-    generators back, and so have the global generators of PyTorch, NumPy and Python. Parameters are the same objects.
+    generators back, and so have the global generators of PyTorch, NumPy and Python. Attributes have their contents
+    back: containers, arrays of up to a million numbers, and the attributes of objects. Parameters are the same objects.
     Compiled parts run uncompiled meanwhile, because compiled code does not call hooks.
+
+    forward: what is called instead of the module; it may draw random numbers itself.
     """
     parts = [part for part in module.modules() if id(part) not in _open]
     if not parts:
         yield
         return
     may_change = [part for part in parts if not _is_steady(part)]
+    opened = set(map(id, parts))
+    _open.update(opened)
+    try:
+        with evaluating(module), ExitStack() as stack:
+            if may_change or (forward is not None and forward is not module):
+                stack.enter_context(generators_kept(module))
+            seen: set[int] = set()
+            for part in may_change:
+                stack.callback(_keep(part, seen))
+            if any("_orig_mod" in part._modules or part._compiled_call_impl is not None for part in may_change):
+                stack.enter_context(torch.compiler.set_stance("force_eager"))
+            yield
+    finally:
+        _open.difference_update(opened)
+
+
+@contextmanager
+def measuring(module: nn.Module) -> Iterator[None]:
+    """Let a measurement have the same numbers in whatever mode its caller is, and leave the global generators alone.
+
+    Gradients are recorded (also in `torch.no_grad` and `torch.inference_mode`), and automatic mixed precision is off
+    unless the network's own code asks for it.
+    """
+    kinds = {"cpu", *(p.device.type for p in module.parameters())}
     with ExitStack() as stack:
-        stack.enter_context(evaluating(module))
-        for part in parts:
-            stack.callback(_open.discard, id(part))
-            _open.add(id(part))
-        if may_change:
-            stack.enter_context(_global_generators_kept(module))
-        for part in may_change:
-            stack.callback(_keep(part))
-        if any("_orig_mod" in part._modules or part._compiled_call_impl is not None for part in parts):
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for kind in kinds:
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(generators_kept(module))
         yield
+
+
+def outside_inference(inputs: Any) -> Any:
+    """Return inputs of which gradients can be computed: copies of those that were made in `torch.inference_mode`."""
+    return tree_map(lambda x: x.clone() if isinstance(x, Tensor) and x.is_inference() else x, inputs)
 
 
 def _is_steady(part: nn.Module) -> bool:
@@ -64,17 +102,18 @@ def _is_steady(part: nn.Module) -> bool:
     Those of PyTorch and of this package do, unless somebody hung a hook on them. Keeping their state would take as long
     as the pass through a small network.
     """
-    # a lookup changes rows of the embedding; a recurrent layer remembers the tensors that it was run with
-    remembers = getattr(part, "max_norm", None) is not None or isinstance(part, nn.RNNBase)
-    return _is_known(type(part)) and not (remembers or part._forward_hooks or part._forward_pre_hooks)
-
-
-def _is_known(kind: type[nn.Module]) -> bool:
-    return kind.__module__.partition(".")[0] in ("torch", __name__.partition(".")[0])
+    if (known := _known.get(type(part))) is None:
+        ours = type(part).__module__.startswith((*_STEADY, f"{__name__.partition('.')[0]}."))
+        # a recurrent layer remembers the tensors that it was run with
+        known = _known[type(part)] = ours and not isinstance(part, (nn.RNNBase, *_DRAWING))
+    # a lookup changes rows of an embedding with max_norm, and compiled code is not to run
+    changes = part.__dict__.get("max_norm") is not None or part._compiled_call_impl is not None
+    return known and not (changes or part._forward_hooks or part._forward_pre_hooks)
 
 
 @contextmanager
-def _global_generators_kept(module: nn.Module) -> Iterator[None]:
+def generators_kept(module: nn.Module) -> Iterator[None]:
+    """Give the global generators of PyTorch (CPU and the module's GPUs), NumPy and Python back as they were."""
     devices = {p.device.index for p in module.parameters() if p.device.type == "cuda"}
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
@@ -85,50 +124,90 @@ def _global_generators_kept(module: nn.Module) -> Iterator[None]:
         random.setstate(python_state)
 
 
-def _keep(part: nn.Module) -> Callable[[], object]:
-    """Return a function that gives one module, without its submodules, its present state back."""
+def _keep(part: nn.Module, seen: set[int]) -> Callable[[], object]:
+    """Return a function that gives one module, without its submodules, its present state back.
+
+    seen: ids of the objects that are kept already."""
     if isinstance(part, torch.jit.ScriptModule):  # its attributes lie in C++, where they cannot be exchanged
         mode = part.training
         return lambda: setattr(part, "training", mode)
     attributes = part.__dict__
     groups: list[MutableMapping[str, Any]] = [attributes, part._parameters, part._buffers, part._modules]
     kept = [(group, dict(group)) for group in groups]
-    own = [value for name, value in attributes.items() if name not in _STANDARD]
     renormed = part._parameters.values() if getattr(part, "max_norm", None) is not None else ()
-    tensors = [value for value in (*part._buffers.values(), *own, *renormed) if isinstance(value, Tensor)]
-    copies = [(tensor, tensor.detach().clone(), _version(tensor)) for tensor in tensors if tensor.device.type != "meta"]
-    contents = [undo for value in own if (undo := _keep_contents(value))]
+    tensors = [value for value in (*part._buffers.values(), *renormed) if value is not None]
+    undos = [undo for tensor in tensors for undo in _keep_tensor(tensor)]
+    for name, value in attributes.items():
+        if name not in _STANDARD:
+            undos += _keep_contents(value, 0, seen)
 
     def restore() -> None:
-        for tensor, copy, version in copies:
-            if version is None or tensor._version != version:
-                with torch.no_grad():
-                    tensor.detach().copy_(copy)
         for group, values in kept:
             group.clear()
             group.update(values)
-        for undo in contents:
+        for undo in undos:
             undo()
 
     return restore
 
 
-def _version(tensor: Tensor) -> int | None:
-    """Return the number of changes of a tensor in place so far, or None if PyTorch does not count them."""
-    return None if tensor.is_inference() else tensor._version
+def _keep_tensor(tensor: Tensor) -> list[Callable[[], object]]:
+    if tensor.is_meta:
+        return []
+    version, copy = None if tensor.is_inference() else tensor._version, tensor.detach().clone()
+
+    def restore() -> None:
+        # PyTorch counts changes in place, except those of inference tensors
+        if version is None or tensor._version != version:
+            with torch.no_grad():
+                tensor.detach().copy_(copy)
+
+    return [restore]
 
 
-def _keep_contents(value: Any) -> Callable[[], object] | None:
-    """Return a function that gives a generator or a container its present state back, and None for other objects."""
+def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], object]]:
+    """Return functions that give an attribute of a module its present contents back; none for what cannot change."""
+    if isinstance(value, nn.Parameter | nn.Module) or id(value) in seen or value is None:
+        return []
+    if isinstance(value, Tensor):
+        return _keep_tensor(value) if not depth or value.numel() <= LARGE else []
+    if isinstance(value, np.ndarray):
+        return [partial(np.copyto, value, value.copy())] if value.size <= LARGE and value.flags.writeable else []
     if isinstance(value, torch.Generator):
-        return partial(value.set_state, value.get_state())
+        return [partial(value.set_state, value.get_state())]
     if isinstance(value, np.random.Generator):
-        return partial(setattr, value.bit_generator, "state", value.bit_generator.state)
+        return [partial(setattr, value.bit_generator, "state", value.bit_generator.state)]
     if isinstance(value, random.Random):
-        return partial(value.setstate, value.getstate())
+        return [partial(value.setstate, value.getstate())]
+    seen.add(id(value))
     if isinstance(value, (list, deque, dict, set)):
-        return partial(_refill, value, value.copy())
-    return None
+        items = value.values() if isinstance(value, dict) else value
+        undos: list[Callable[[], object]] = [partial(_refill, value, value.copy())]
+    elif isinstance(value, tuple):
+        items, undos = value, []
+    elif _is_record(value):
+        items, undos = vars(value).values(), [partial(_reset_attributes, value, dict(vars(value)))]
+        depth += 1
+    else:
+        return []
+    if depth < DEPTH and len(items) <= MANY:
+        for item in list(items):
+            undos += _keep_contents(item, depth + 1, seen)
+    return undos
+
+
+def _is_record(value: Any) -> bool:
+    """Return whether an object keeps its state in attributes, as those of classes written in Python do."""
+    kind = type(value)
+    plain = isinstance(value, (type, ModuleType)) or kind.__module__.partition(".")[0] in ("torch", "builtins")
+    return not plain and isinstance(getattr(value, "__dict__", None), dict)
+
+
+def _reset_attributes(value: Any, attributes: Mapping[str, Any]) -> None:
+    own = vars(value)
+    if own.keys() != attributes.keys() or any(own[name] is not kept for name, kept in attributes.items()):
+        own.clear()
+        own.update(attributes)
 
 
 def _refill(container: Any, items: Any) -> None:
@@ -138,7 +217,7 @@ def _refill(container: Any, items: Any) -> None:
 
 def own_copies(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
-    if all(_is_steady(part) and not getattr(part, "inplace", False) for part in module.modules()):
+    if all(_is_steady(part) and not part.__dict__.get("inplace", False) for part in module.modules()):
         return tuple(inputs)
     return tuple(_copied(value) for value in inputs)
 
@@ -168,13 +247,15 @@ def outputs_with(
 
     Raises NotExchangeable (a ValueError) for a scripted module.
     """
-    with unchanged(module), exchanged(module, values):
+    with unchanged(module, forward), exchanged(module, values):
         return (forward or module)(*own_copies(module, inputs))
 
 
 @contextmanager
 def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
     """Let a module use the given parameters and buffers temporarily. Unknown names are left out.
+
+    Also where a module of the user's own keeps its parameters in a list, a tuple or a dictionary.
 
     `torch.func.functional_call` gives a module that is reachable under two names the wrong tensors back.
     """
@@ -184,7 +265,7 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
     new: dict[Tensor, Tensor] = {p: values[name] for name, p in module.named_parameters() if name in values}
     # a copy, which a pass may write into
     new |= {b: values[name].clone() for name, b in module.named_buffers() if name in values}
-    places: list[tuple[MutableMapping[str, Any], str, Tensor]] = []
+    places: list[tuple[Any, Any, Any]] = []  # container, index, what is there
     try:
         for part in parts:
             groups: tuple[MutableMapping[str, Any], ...] = (part._parameters, part._buffers)
@@ -195,7 +276,27 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
                         # an embedding with max_norm renormalises the rows that it reads, in place
                         renormed = getattr(part, "max_norm", None) is not None
                         group[name] = new[tensor].clone() if renormed else new[tensor]
+            for group, index, value in [] if _is_known(type(part)) else _held(part, new):
+                places.append((group, index, group[index]))
+                group[index] = value
         yield
     finally:
-        for group, name, tensor in places:
+        for group, name, tensor in reversed(places):
             group[name] = tensor
+
+
+def _held(part: nn.Module, new: Mapping[Tensor, Tensor]) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield where a module keeps exchanged tensors in containers: container, index, and what comes there."""
+    for name, value in list(vars(part).items()):
+        if name in _STANDARD or not isinstance(value, (list, tuple, dict)):
+            continue
+        found = {
+            key: new[item]
+            for key, item in (value.items() if isinstance(value, dict) else enumerate(value))
+            if isinstance(item, Tensor) and item in new
+        }
+        if isinstance(value, tuple):
+            if found and type(value) is tuple:
+                yield vars(part), name, tuple(found.get(index, item) for index, item in enumerate(value))
+        else:
+            yield from ((value, key, item) for key, item in found.items())

@@ -43,7 +43,7 @@ def run_watched(
         if call in calls:
             watch[calls[call]](called)
 
-    with unchanged(module), _watched(module, calls, pass_on):
+    with unchanged(module, forward), _watched(module, calls, pass_on):
         return (forward or module)(*own_copies(module, inputs))
 
 
@@ -61,7 +61,7 @@ def called_units(
         elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
             met.append(str(call))
 
-    with unchanged(module), _watched(module, None, note), torch.no_grad():
+    with unchanged(module, forward), _watched(module, None, note), torch.no_grad():
         (forward or module)(*own_copies(module, inputs))
     return tuple(met[:hidden])
 
@@ -74,7 +74,8 @@ def _watched(
 
     Functions that an activation module or a layer calls inside are its own business.
     """
-    names = {name: part for name, part in module.named_modules() if calls is None or any(c.path == name for c in calls)}
+    paths = None if calls is None else {call.path for call in calls}
+    names = {name: part for name, part in module.named_modules() if paths is None or name in paths}
     functions = calls is None or any(call.function for call in calls)
     with ExitStack() as stack:
         for name, part in names.items():
@@ -93,21 +94,26 @@ def _watched(
 
 def _hung_on(part: nn.Module, name: str, see: Callable[[ActivationCall, Called], object]) -> Iterator[Any]:
     """Yield the handles of hooks that pass on the calls of a module."""
-    given: list[Tensor | None] = []
+    written: list[Tensor | None] = []  # the inputs of a module that works in place, which overwrites them
     count = 0
 
     def before(part: nn.Module, args: Any) -> None:
-        tensor = args[0] if args and isinstance(args[0], Tensor) else None
-        # one that works in place will overwrite it
-        given.append(tensor.clone() if tensor is not None and getattr(part, "inplace", False) else tensor)
+        written.append(_first_tensor(args, copied=True))
 
-    def after(part: nn.Module, _: Any, output: Any) -> None:
+    def after(part: nn.Module, args: Any, output: Any) -> None:
         nonlocal count
         count += 1
-        see(ActivationCall(name, "", count), Called(part, given.pop(), output))
+        given = written.pop() if written else _first_tensor(args)
+        see(ActivationCall(name, "", count), Called(part, given, output))
 
-    yield part.register_forward_pre_hook(before)
+    if part.__dict__.get("inplace", False):
+        yield part.register_forward_pre_hook(before)
     yield part.register_forward_hook(after)
+
+
+def _first_tensor(args: Any, copied: bool = False) -> Tensor | None:
+    tensor = args[0] if args and isinstance(args[0], Tensor) else None
+    return tensor.clone() if copied and tensor is not None else tensor
 
 
 def _enter(places: list[tuple[str, nn.Module]], name: str, part: nn.Module, _: Any) -> None:

@@ -77,7 +77,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     tracer = _Tracer(inside)
     try:
         # a tensor that is no parameter becomes an attribute of the module
-        with unchanged(module), _lengths_traced(inner):
+        with unchanged(module), _lengths_traced(inner), _no_new_attributes(inner):
             graph = tracer.trace(root)
         _follow_writes(graph, root)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
@@ -98,6 +98,17 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
 def within(name: str, prefix: str) -> str:
     """Return the name of a module within the module of that name."""
     return name if not prefix else name.removeprefix(prefix).removeprefix(".")
+
+
+@contextmanager
+def _no_new_attributes(module: nn.Module) -> Iterator[None]:
+    """Remove the attributes in which tracing keeps tensors that the forward pass makes."""
+    before = dict(vars(module))
+    try:
+        yield
+    finally:
+        for name in vars(module).keys() - before:
+            del vars(module)[name]
 
 
 @contextmanager

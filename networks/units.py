@@ -65,7 +65,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     """
     found: dict[str, Hidden] = {}
     reasons: list[str] = []
-    frozen, undrawn = set(learner.frozen()), set(learner.undrawn() if learner.units else ())
+    frozen, undrawn = learner.frozen(), learner.undrawn() if learner.units else []
     for unit in learner.units:
         try:
             if unit in learner.unwired:
@@ -85,7 +85,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     return found
 
 
-def _check_values(learner: Learner, group: Hidden, frozen: set[str], undrawn: set[str]) -> None:
+def _check_values(learner: Learner, group: Hidden, frozen: list[str], undrawn: list[str]) -> None:
     """Raise ValueError if weights of these units are frozen, or if no new values of them can be drawn."""
     if not frozen and not undrawn:
         return
@@ -111,8 +111,8 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     if not incoming or not outgoing:
         raise ValueError(f"'{unit}' has no layer {'after' if incoming else 'before'} it: name it in the wiring")
     call = parse_call_name(unit)
-    for name in (*wires.incoming, *wires.outgoing):
-        if module.get_submodule(name)._parameters.get("weight") is None:
+    for name, layer in zip((*wires.incoming, *wires.outgoing), (*incoming, *outgoing), strict=True):
+        if layer._parameters.get("weight") is None:
             raise ValueError(f"'{unit}' has no weights to rewrite: that of '{name}' is parametrized")
     activation = None if call.function else module.get_submodule(call.path)
     if (

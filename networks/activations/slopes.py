@@ -39,14 +39,18 @@ def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
 
 def _slopes_of(function: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     with torch.enable_grad():
-        try:
-            y = function(x.clone())  # a copy: some activations work in place
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
+        y = _applied(function, x.clone())  # a copy: some activations work in place
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
         return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]
+
+
+def _applied(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    try:
+        return function(x)
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
 
 
 class Curve:
@@ -63,7 +67,8 @@ class Curve:
 
     @torch.no_grad()
     def values(self, x: Tensor) -> Tensor:
-        return self.module(self.inputs(x)).T
+        values: Tensor = _applied(self.module, self.inputs(x))
+        return values.T
 
     def slopes(self, x: Tensor) -> Tensor:
         return torch.stack([slope[:, 0] for slope in _slopes(self.module, self.inputs(x))])

@@ -267,7 +267,7 @@ def test_a_learner_that_has_seen_no_data_is_intervened_on_all_the_same():
     assert (
         event["before"].keys()
         == event["after"].keys()
-        == {name for name, metric in CHEAP_METRICS.items() if metric.needs in ("weights", "pairs")}
+        == {name for name, metric in CHEAP_METRICS.items() if metric.needs in ("weights", "matrices", "pairs")}
     )
     assert event["change"].keys() == {"sfe", "sfe_normalized"}
     assert all(torch.equal(p, target.initial[name]) for name, p in target.module.named_parameters())

@@ -172,3 +172,19 @@ def test_a_scripted_module_is_refused_in_one_line():
     scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 2)))
     with pytest.raises(ValueError, match=r"^a scripted module \(torch.jit\) cannot be run with other values"):
         outputs_with(scripted, {}, (X,))
+
+
+def test_inputs_that_a_network_writes_into_are_kept():
+    class Writes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.act, self.second = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(self.act(self.first(x.clamp_(-0.1, 0.1))))
+
+    for module, unit in ((Writes(), "act"), (nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 2)), "0")):
+        inputs = X.clone()
+        record(module, [unit], (inputs,))
+        outputs_with(module, snapshot(module), (inputs,))
+        assert torch.equal(inputs, X)

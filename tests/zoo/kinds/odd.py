@@ -100,16 +100,6 @@ def stateful() -> Made:
     return Net(), rows()
 
 
-@network("changes its inputs in place", acts=SOME, steady=False)
-def writes_inputs() -> Made:
-    class Net(Three):
-        def forward(self, x: Tensor) -> Tensor:
-            x.clamp_(-2, 2).mul_(0.99)
-            return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
-
-    return Net(), rows()
-
-
 @network("a forward pass that depends on the values", acts=SOME)
 def branches() -> Made:
     class Net(Three):

@@ -1,0 +1,53 @@
+"""The loss of a learner and its gradients, with `.grad` and the mode of the caller left alone."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .learner import Learner
+from .passes import measuring, unchanged
+
+
+def scalar_loss(learner: Learner) -> Tensor:
+    """Return the learner's loss. `.grad` does not change, even if the loss calls `backward` itself.
+
+    Raises ValueError, in one line, if it is not one number with a gradient.
+    """
+    everything = list(learner.module.parameters())
+    kept = [parameter.grad for parameter in everything]
+    try:
+        for parameter in everything:
+            parameter.grad = None
+        loss = learner.loss()
+    finally:
+        for parameter, gradient in zip(everything, kept, strict=True):
+            parameter.grad = gradient
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        found = f"a tensor {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+        raise ValueError(f"the loss= of '{learner.name}' must return one number as a tensor, but returns {found}")
+    if not loss.requires_grad:
+        raise ValueError(
+            f"the loss= of '{learner.name}' returns a number without a gradient: return it before backward(), "
+            "detach() and no_grad()"
+        )
+    return loss.reshape(())
+
+
+def loss_gradients(learner: Learner, parameters: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """Return the gradients of the loss in evaluation mode; None for parameters that it does not reach.
+
+    Raises:
+        ValueError: The loss is not one number with a gradient, or autograd refuses; in one line.
+    """
+    with unchanged(learner.module), measuring(learner.module):
+        return differentiated(scalar_loss(learner), parameters, f"the loss of '{learner.name}'")
+
+
+def differentiated(number: Tensor, parameters: Sequence[Tensor], what: str) -> tuple[Tensor | None, ...]:
+    """Return the gradients of a number. Raises ValueError if autograd refuses; what: name of the number for it."""
+    try:
+        return torch.autograd.grad(number, parameters, allow_unused=True)
+    except RuntimeError as error:
+        why = str(error).strip().splitlines()[0].partition(". ")[0]
+        raise ValueError(f"{what} cannot be differentiated: {why[:200]}") from error

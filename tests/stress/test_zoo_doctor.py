@@ -1,0 +1,47 @@
+"""Every network of the zoo through `supple doctor`: a diagnosis or one line, and the network is as it was."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from supple.experiments.errors import RunError, UsageError
+from supple.scripts.doctor import main
+from tests.zoo import networks
+from tests.zoo.networks import make, zoo
+from tests.zoo.state import differences, take
+
+THIRD = {
+    "its_layers": lambda module, kind: (),
+    "made_anew": lambda module, kind: (kind.make,),
+    "a_state_dict": lambda module, kind: (make(kind)[0].state_dict(),),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("third", THIRD)
+@pytest.mark.parametrize("name", [name for name, kind in zoo().items() if kind.learner is None])
+def test_doctor_diagnoses_a_network_or_refuses_it_in_one_line(name, third, tmp_path: Path, capsys, monkeypatch) -> None:
+    kind = zoo()[name]
+    module, *inputs = make(kind)
+    given = (module, tuple(inputs), *THIRD[third](module, kind))
+    monkeypatch.setattr(networks, "GIVEN", given, raising=False)
+    (file := tmp_path / "mine.py").write_text(
+        "from tests.zoo import networks\n\ndef network():\n    return networks.GIVEN\n"
+    )
+    forward = ["--forward", kind.forward] if isinstance(kind.forward, str) and kind.forward != "forward" else []
+    before = take(module, inputs=inputs)
+    try:
+        main([f"{file}:network", "--updates", "2", *forward])
+    except (UsageError, RunError) as error:
+        said = str(error)
+        assert "\n" not in said
+        assert len(said) < 500
+    else:
+        assert "error on random targets" in capsys.readouterr().out
+    changed = set(differences(before, take(module, inputs=inputs)))
+    assert changed <= {"generator of python"}  # from which the command itself draws
