@@ -276,7 +276,7 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
                         # an embedding with max_norm renormalises the rows that it reads, in place
                         renormed = getattr(part, "max_norm", None) is not None
                         group[name] = new[tensor].clone() if renormed else new[tensor]
-            for group, index, value in [] if _is_known(type(part)) else _held(part, new):
+            for group, index, value in [] if _is_steady(part) else _held(part, new):
                 places.append((group, index, group[index]))
                 group[index] = value
         yield
