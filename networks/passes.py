@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import ModuleType
@@ -180,6 +180,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     if isinstance(value, random.Random):
         return [partial(value.setstate, value.getstate())]
     seen.add(id(value))
+    items: Collection[Any]
     if isinstance(value, (list, deque, dict, set)):
         items = value.values() if isinstance(value, dict) else value
         undos: list[Callable[[], object]] = [partial(_refill, value, value.copy())]
