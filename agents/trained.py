@@ -1,6 +1,5 @@
 """Use a trained agent: predict actions, and evaluate it."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,8 @@ from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
 from ..envs import Flat, flat, make_env
+from ..envs.fault import worded
+from ..envs.guard import unsound
 from ..experiments.errors import RunError, UsageError
 from ..experiments.looking import states, steps_of
 from ..experiments.loop import Warn
@@ -58,7 +59,7 @@ class Trained:
             env: An environment from training, for agents with one head per environment. By default, `self.env`.
 
         Raises:
-            UsageError: The observation has the wrong shape, or the agent was not trained on `env`.
+            UsageError: The observation is none of its space, or the agent was not trained on `env`.
         """
         env = self._known(env)
         seen, single = self._seen(observation, env)
@@ -93,11 +94,18 @@ class Trained:
         shown = self._shown[env]
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
         if isinstance(space, Dict | Tuple):
-            single = isinstance(observation, Mapping if isinstance(space, Dict) else tuple)
-            return np.stack([shown.observation(each) for each in ([observation] if single else observation)]), single
-        array, own = np.asarray(observation), space.shape or ()
-        if own not in (array.shape, array.shape[1:]):
-            raise UsageError(f"observations of {env} have shape {own}, got {array.shape}")
-        single = array.shape == own
-        rows = array[None] if single else array
-        return np.stack([shown.observation(row) for row in rows]) if isinstance(shown, Flat) else rows, single
+            single = not isinstance(observation, list)
+            rows: Any = [observation] if single else observation
+        else:
+            array, own = np.asarray(observation), space.shape or ()
+            if own not in (array.shape, array.shape[1:]):
+                raise UsageError(f"observations of {env} have shape {own}, got {array.shape}")
+            single = array.shape == own
+            rows = array[None] if single else array
+        if not len(rows):
+            raise UsageError(f"there are no observations of {env} to predict actions for")
+        if isinstance(shown, Flat):
+            if problem := next(filter(None, (unsound(space, row) for row in rows)), None):
+                raise UsageError(f"observations of {env} are {worded(space)}, got {problem}")
+            rows = np.stack([shown.observation(row) for row in rows])
+        return rows, single

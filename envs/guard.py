@@ -174,20 +174,8 @@ class Guard(gym.Wrapper):
                 raise EnvironmentFault(self.name, raised("close()", error)) from error
 
     def _require_sound(self, call: str, observation: Any, info: Any) -> None:
-        for space, value, name in _parts(self._space, observation):
-            part = f"observation{name}"
-            if isinstance(space, gym.spaces.Box):
-                shape = space.shape
-                if isinstance(value, ndarray) and value.shape != shape:
-                    what = f"{call} returned an {part} of shape {value.shape}, not {shape}"
-                    raise EnvironmentFault(self.name, what)
-                if not is_numbers(value, shape):
-                    raise self._gave(call, value, part, f"{prod(shape)} numbers")
-                if not _is_real(space) and (number := unfit(value, space.dtype)) is not None:
-                    what = f"{call} returned {number} as a number of {part}, which {space.dtype} cannot hold"
-                    raise EnvironmentFault(self.name, what)
-            elif isinstance(space, COMPOSITE) or (isinstance(space, WHOLE_NUMBERS) and not _is_in(space, value)):
-                raise self._gave(call, value, part, f"one of {worded(space)}")
+        if (what := unsound(self._space, observation)) is not None:
+            raise EnvironmentFault(self.name, f"{call} returned {what}")
         if not isinstance(info, dict):
             raise self._gave(call, info, "info", "a dictionary")
 
@@ -204,6 +192,26 @@ class Guard(gym.Wrapper):
     def _returned(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
         given = f"{len(result)} values" if isinstance(result, tuple) else shown(result)
         return EnvironmentFault(self.name, f"{call} returned {given}, not {wanted}")
+
+
+def unsound(space: gym.Space, observation: Any) -> str | None:
+    """Return in words what an observation is instead of one of its space, or None if it is one.
+
+    Numbers beyond the bounds of a Box, and those of another type that the Box can hold, are not objected to."""
+    for own, value, name in _parts(space, observation):
+        part, wanted = f"observation{name}", f"one of {worded(own)}"
+        if isinstance(own, gym.spaces.Box):
+            if isinstance(value, ndarray) and value.shape != own.shape:
+                return f"an {part} of shape {value.shape}, not {own.shape}"
+            if is_numbers(value, own.shape):
+                if _is_real(own) or (number := unfit(value, own.dtype)) is None:
+                    continue
+                return f"{number} as a number of {part}, which {own.dtype} cannot hold"
+            wanted = f"{prod(own.shape)} numbers"
+        elif not isinstance(own, COMPOSITE) and (not isinstance(own, WHOLE_NUMBERS) or _is_in(own, value)):
+            continue
+        return f"{shown(value)} as {part}, not {wanted}"
+    return None
 
 
 def _parts(space: gym.Space, value: Any, name: str = "") -> Iterator[tuple[gym.Space, Any, str]]:

@@ -277,6 +277,26 @@ def test_large_offsets_keep_all_values_to_the_network(
     assert len(np.unique(read)) == 200
 
 
+@pytest.mark.parametrize(
+    ("space", "wrong"),
+    [
+        (spaces.Discrete(5, start=3), [0, (1,), 99, "x", None, np.zeros(4), []]),
+        (spaces.Dict({"a": spaces.Discrete(4, start=-2)}), [{"a": 99}, {"b": 0}, {}, (1,), "x", None, [{"a": 9}], []]),
+        (spaces.Tuple([spaces.MultiBinary(2), spaces.Box(-1, 1, ())]), [(1,), ([0, 2], 0.0), 3, [([0, 1], "x")], []]),
+    ],
+)
+def test_only_observations_of_its_space_are_given_to_a_trained_agent(
+    tmp_path: Path, own: type[Own], space: spaces.Space, wrong: list[Any]
+) -> None:
+    own.shown = space
+    agent = Trained(trained(tmp_path / "run", "ppo", ppo(eval_episodes=0)))
+    assert agent.predict(space.sample()) in own.acted
+    for observation in wrong:
+        with pytest.raises(UsageError, match=ID) as refusal:
+            agent.predict(observation)
+        assert "\n" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("agent", ["dqn", "sac"])
 @pytest.mark.parametrize(("first", "offset"), [(1e9, 0.0), (0.0, 5.4e6)])
 def test_what_reset_shows_does_not_decide_how_later_values_are_stored(
