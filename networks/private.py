@@ -80,6 +80,10 @@ class _Trial:
         norms = {n: at for n, (at, _) in order.items() if isinstance(self._part(n), NORMS) and start < at < end}
         if any(not isinstance(self._part(name), (*BATCH_NORM, *INSTANCE_NORM)) for name in norms):
             return
+        activation = self._part(unit)
+        hooks = () if activation is None else activation._forward_pre_hooks.values()
+        if any(getattr(hook, "shares_statistics", False) for hook in hooks):  # a normalisation (nap)
+            return
         self.tried.append(unit)
         if not any(at > here for at in norms.values()):
             self.separate.add(unit)
