@@ -43,8 +43,9 @@ def run_watched(
         if call in calls:
             watch[calls[call]](called)
 
+    given = own_copies(module, inputs)
     with unchanged(module, forward), _watched(module, calls, pass_on):
-        return (forward or module)(*own_copies(module, inputs))
+        return (forward or module)(*given)
 
 
 def called_units(
@@ -61,8 +62,9 @@ def called_units(
         elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
             met.append(str(call))
 
+    given = own_copies(module, inputs)
     with unchanged(module, forward), _watched(module, None, note), torch.no_grad():
-        (forward or module)(*own_copies(module, inputs))
+        (forward or module)(*given)
     return tuple(met[:hidden])
 
 
