@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 from torch import Tensor, fx, nn
 
-Layout = Literal["units", "channels", "flat"]
+Place = Literal["units", "channels", "flat"]
 
-UNITS: Layout = "units"  # (…, units): on the last axis
-CHANNELS: Layout = "channels"  # (rows, units, *positions); in a stack (members, rows, units, *positions)
-FLAT: Layout = "flat"  # (rows, units · positions): every unit with all its positions, one after the other
+UNITS: Place = "units"  # (…, units): on the last axis
+CHANNELS: Place = "channels"  # (rows, units, *positions); in a stack (members, rows, units, *positions)
+FLAT: Place = "flat"  # (rows, units · positions): every unit with all its positions, one after the other
 
 _POOLING = nn.modules.pooling.__name__
 _RESHAPING = ("view", "reshape")
@@ -19,8 +19,8 @@ class Mixed(Exception):
 
 
 def after(
-    node: fx.Node, part: nn.Module | None, operation: str, layout: Layout, before: nn.Module, stacked: bool, name: str
-) -> Layout:
+    node: fx.Node, part: nn.Module | None, operation: str, layout: Place, before: nn.Module, stacked: bool, name: str
+) -> Place:
     """Return where the units lie behind a node of the graph, which keeps each unit to itself otherwise.
 
     Shapes are unknown. What is assumed of a `view` is checked on the first inputs (`units.check_shapes`).
@@ -63,7 +63,7 @@ def after(
     return layout
 
 
-def _flattened(start: int, end: int, layout: Layout, axis: int, axes: int, name: str) -> Layout:
+def _flattened(start: int, end: int, layout: Place, axis: int, axes: int, name: str) -> Place:
     if layout == CHANNELS:
         if start == axis and end == axes - 1:
             return FLAT
@@ -73,7 +73,7 @@ def _flattened(start: int, end: int, layout: Layout, axis: int, axes: int, name:
     return layout  # more columns than units do not fit the layer behind them, which is checked
 
 
-def _reshaped(sizes: tuple[Any, ...], layout: Layout, width: int, axis: int, name: str) -> Layout:
+def _reshaped(sizes: tuple[Any, ...], layout: Place, width: int, axis: int, name: str) -> Place:
     if layout == UNITS:
         if isinstance(sizes[-1], int) and sizes[-1] not in (-1, width):
             raise Mixed(f"has no private outgoing weights: {name} divides the units among several axes")

@@ -66,29 +66,13 @@ def learner_for(
     """
     check_values(module, name)
     layers = chain(module) if layers is None else layers
-    kind = type(module).__name__
     if not any(True for _ in module.parameters()):
-        raise ValueError(f"{kind} has no parameters to intervene in")
-    if (probe is None) != (loss is None):
-        raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
-    for word, function in (("probe", probe), ("loss", loss)):
-        if not (function is None or callable(function)):
-            raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
-    if probe and forward == "forward" and not runs(module):
-        hint = f"such as forward='{methods(module)[0]}'" if methods(module) else "such as lambda module, x: …"
-        raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
+        raise ValueError(f"{type(module).__name__} has no parameters to intervene in")
+    _check_functions(module, probe, loss, forward)
     inputs = _first_inputs(module, probe)
     found = _units(module, inputs, forward)
     units = found if units is None else units
-    modules = dict(module.named_modules())
-    for unit in units:
-        call = parse_call_name(unit)
-        if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
-            there = f" (there are {', '.join(found)})" if found else ""
-            raise ValueError(
-                f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
-                f"activation after it{there}, or leave units= out"
-            )
+    _check_units(module, units, found)
     generator = torch.Generator().manual_seed(seed)
     # an injection changes the module, and a fresh draw is one of what it was
     plain = module if injectable is None else copy.deepcopy(module)
@@ -114,6 +98,32 @@ def learner_for(
         learner.settle_wiring(inputs)
     learner.redraw = _redraw_as_at_start(plain, learner.initial, generator, fresh)
     return learner
+
+
+def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward) -> None:
+    """Raise ValueError if probe or loss are no functions, or if nothing runs the network on the probe."""
+    if (probe is None) != (loss is None):
+        raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
+    for word, function in (("probe", probe), ("loss", loss)):
+        if not (function is None or callable(function)):
+            raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
+    if probe and forward == "forward" and not runs(module):
+        kind, found = type(module).__name__, methods(module)
+        hint = f"such as forward='{found[0]}'" if found else "such as lambda module, x: …"
+        raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
+
+
+def _check_units(module: nn.Module, units: Sequence[str], found: Sequence[str]) -> None:
+    """Raise ValueError if one of the units is a layer; found: the units that there are."""
+    modules = dict(module.named_modules())
+    for unit in units:
+        call = parse_call_name(unit)
+        if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
+            there = f" (there are {', '.join(found)})" if found else ""
+            raise ValueError(
+                f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
+                f"activation after it{there}, or leave units= out"
+            )
 
 
 def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] | None) -> Sequence[Any] | None:

@@ -112,9 +112,10 @@ def _is_steady(part: nn.Module) -> bool:
 
 
 @contextmanager
-def generators_kept(module: nn.Module) -> Iterator[None]:
+def generators_kept(module: nn.Module | None = None) -> Iterator[None]:
     """Give the global generators of PyTorch (CPU and the module's GPUs), NumPy and Python back as they were."""
-    devices = {p.device.index for p in module.parameters() if p.device.type == "cuda"}
+    parameters = () if module is None else module.parameters()
+    devices = {p.device.index for p in parameters if p.device.type == "cuda"}
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         with torch.random.fork_rng([index or 0 for index in devices]):

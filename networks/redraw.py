@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .passes import generators_kept
+
 UNIFORM = (
     2.2  # kurtosis (without subtracting 3) below which a sample counts as uniform, which has 1.8; a normal one has 3
 )
@@ -140,13 +142,8 @@ def _seed(generator: torch.Generator | None) -> int:
 @contextmanager
 def borrowed_generators(seed: int) -> Iterator[None]:
     """Seed the global generators of PyTorch (CPU), NumPy and Python, and give them back as they were."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002
-            random.seed(seed)
-            yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        random.setstate(python_state)
+    with generators_kept():
+        torch.default_generator.manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        random.seed(seed)
+        yield

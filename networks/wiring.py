@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from .calls import FUNCTIONS, parse_call_name
 from .forward import Forward
-from .layout import CHANNELS, FLAT, UNITS, Layout, Mixed, after
+from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, after
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, is_transparent
 from .passes import unchanged
 from .tracing import Untraceable, operation, trace
@@ -127,7 +127,7 @@ class Paths:
         self.check_private(incoming, *norms, *outgoing)
         return Wiring((incoming,), tuple(outgoing), tuple(norms))
 
-    def _after(self, node: fx.Node, layout: Layout, incoming: str) -> Layout:
+    def _after(self, node: fx.Node, layout: Place, incoming: str) -> Place:
         """Return where the units lie behind this node."""
         part = self.modules[str(node.target)] if node.op == "call_module" else None
         if isinstance(part, (*NORMS, *LINEAR, *CONV)) or (part is not None and is_activation(part)):
@@ -173,7 +173,7 @@ class Paths:
             return node.all_input_nodes[0]
         return node.args[0]
 
-    def _on(self, node: fx.Node, layout: Layout, norms: list[str], incoming: str) -> Iterator[str]:
+    def _on(self, node: fx.Node, layout: Place, norms: list[str], incoming: str) -> Iterator[str]:
         """Yield the layers where the ways on from this node end; norms of the units on the way join `norms`."""
         for reader in readers(node):
             if self._is(reader, (*LINEAR, *CONV)):

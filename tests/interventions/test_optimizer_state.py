@@ -341,7 +341,10 @@ def test_what_cannot_be_reset_is_refused_by_name_when_an_intervention_attaches(k
 
 @pytest.mark.parametrize("hook", ["l2_init", "weight_clip", "soft_snp", "parseval", "swap", "trac", "upgd"])
 def test_what_keeps_the_state_asks_nothing_of_the_optimizer(hook: str) -> None:
-    make(hook, **({"activation": "leaky_relu"} if hook == "swap" else {})).attach(learner_with(ScheduleFree))
+    learner = learner_with(ScheduleFree)
+    before = copy.deepcopy(learner.optimizer.state_dict())
+    make(hook, **({"activation": "leaky_relu"} if hook == "swap" else {})).attach(learner)
+    torch.testing.assert_close(learner.optimizer.state_dict(), before, rtol=0, atol=0)
     released = replace(learner_with(ScheduleFree), algorithm="dqn")
     make("reset", contract="as_released").attach(released)
 

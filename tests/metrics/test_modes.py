@@ -86,8 +86,10 @@ def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
     module = network()
     learner = learner_of(module)
     loss = module(X).square().mean()
+    expected = torch.autograd.grad(loss, list(module.parameters()), retain_graph=True)
     diagnose(learner, updates=2)
     loss.backward()
+    assert all(torch.equal(p.grad, g) for p, g in zip(module.parameters(), expected, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -85,14 +85,15 @@ def test_one_that_holds_more_or_less_than_the_network_is_accepted_in_silence() -
     actor, critic = network(), network()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learner_for(actor, torch.optim.Adam([*critic.parameters(), *actor.parameters()]))
+        both = torch.optim.Adam([*critic.parameters(), *actor.parameters()])
+        assert learner_for(actor, both).optimizer is both
         learner_for(actor, torch.optim.Adam(actor[2].parameters()))  # the head alone
         actor[0].requires_grad_(False)
         learner_for(actor, torch.optim.Adam([*critic.parameters(), *actor[2].parameters()]))
         learner_for(actor, torch.optim.Adam(actor.parameters()))
         learner_for(actor.to(torch.float64), torch.optim.Adam(actor.parameters()))
         learner_for(torch.nn.DataParallel(actor), torch.optim.Adam(actor.parameters()))
-        learner_for(actor)
+        assert learner_for(actor).optimizer is None
 
 
 def test_a_layer_replaced_after_the_optimizer_was_made_is_named() -> None:

@@ -306,7 +306,10 @@ def test_parts_of_one_flat_tensor_are_parameters_like_any_other():
     flat = torch.arange(40.0)
     module[0].weight.data, module[1].weight.data = flat[:16].view(4, 4), flat[16:32].view(4, 4)
     module[0].bias.data, module[1].bias.data = flat[32::2], flat[33::2]  # one between the other's
-    learner_for(module)
+    learner = learner_for(module)
+    assert {name: value.tolist() for name, value in learner.initial.items()} == {
+        name: p.tolist() for name, p in module.named_parameters()
+    }
 
 
 def test_a_learner_of_a_scripted_module_is_refused():
