@@ -1,7 +1,6 @@
 """Models that are saved, loaded and trained further, with the callback's state, the same callback, or a new one."""
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,6 @@ HOOKS = [
     "l2_init(strength=0.1)", "snp(noise=0.1)@every:32", "fire(method=polar)@0.5", "snp@task:2", "snp@start",
     "upgd(sigma=0.01)", "snp@when:weight_norm>0",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small(kind: Any) -> Any:

@@ -1,7 +1,6 @@
 """Learners of real Stable-Baselines3 models: whose parameters they hold, how layers hang together, own losses."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -25,14 +24,6 @@ from supple.networks.linear_pairs import find_joints  # noqa: E402
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 ENV[DDPG] = "Pendulum-v1"
 OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "batch_size": 256, "buffer_size": 100}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small(kind: Any, env: Any = None, policy: str = "MlpPolicy", **settings: Any) -> Any:

@@ -1,6 +1,5 @@
 """What SB3's networks say before it becomes an action: for every algorithm and action space, in gradients and words."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -44,14 +43,6 @@ class Noise(gym.Env):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         return self.observation_space.sample(), float(self.np_random.random()), False, self.np_random.random() < 0.1, {}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def trained(kind: Any, space: str, settings: dict[str, Any]) -> Any:

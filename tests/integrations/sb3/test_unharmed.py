@@ -1,7 +1,6 @@
 """Measuring leaves a run of SB3 as it is: default policies of all algorithms, also saved and continued."""
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,6 @@ from tests.integrations.sb3.twins import ALGORITHMS, POLICIES, assert_same, env_
 
 CASES = [(algorithm, policy) for algorithm in ALGORITHMS for policy in POLICIES]
 FAST = [(a, p) for a, p in CASES if p == "CnnPolicy" or a in ("PPO", "DQN")]  # all of them: tests/stress
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), FAST)
