@@ -6,7 +6,7 @@
 # make dist    sdist and wheel in dist/, and the whole suite against the wheel, away from this folder
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := registry networks interventions metrics experiments agents envs tracks integrations scripts
+ROOMS := package registry networks interventions metrics experiments agents envs tracks integrations scripts
 EXTRAS := mujoco,atari,box2d,language,dev,docs
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
@@ -19,7 +19,7 @@ demo: install
 test: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(addprefix -p supple.,$(ROOMS))
+	$(BIN)/mypy -p supple
 	$(BIN)/pytest $(SPREAD)
 
 # the tests that it leaves out: tests/slow.py
@@ -49,12 +49,12 @@ docs: install
 
 install: .venv/installed
 
-# torch first: an unpinned one drags in gigabytes of CUDA. The strict editable install is what mypy can follow;
-# it links file by file, so a file that comes or goes asks for a new install.
+# torch first: an unpinned one drags in gigabytes of CUDA. The editable install links file by file (setup.py), so a file
+# that comes or goes asks for a new install.
 .venv/installed: pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]' --config-settings editable_mode=strict
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	touch $@
 
 clean:

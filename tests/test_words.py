@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
-    *("registry", "networks", "interventions", "metrics", "experiments"),
+    *("package", "registry", "networks", "interventions", "metrics", "experiments"),
     *("agents", "envs", "tracks", "integrations", "scripts"),
 )
 TEXTS = (*ROOMS, "tests", "benchmarks", "docs")

@@ -1,0 +1,58 @@
+"""`supple` is a regular package, whatever the working directory holds, and its most used names are imported lazily."""
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import supple
+
+
+def python(code: str, folder: Path) -> list[object]:
+    """What `code` appends to `said`, in a process that starts in a folder."""
+    whole = f"import json; said = []\n{code}\nprint(json.dumps(said))"
+    done = subprocess.run([sys.executable, "-c", whole], cwd=folder, capture_output=True, text=True, check=True)
+    return list(json.loads(done.stdout))
+
+
+def test_the_version_is_the_installed_one_and_importing_supple_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = "import sys, supple; said += [supple.__version__, 'torch' in sys.modules, 'numpy' in sys.modules]"
+    assert python(code, tmp_path) == [metadata.version("supple"), False, False]
+
+
+def test_a_folder_called_supple_in_the_working_directory_is_not_imported(tmp_path: Path) -> None:
+    """As in the parent of a checkout, which is called supple and holds folders named as the rooms are."""
+    for room in ("networks", "registry", "experiments"):
+        (tmp_path / "supple" / room).mkdir(parents=True)
+        (tmp_path / "supple" / room / "__init__.py").write_text("raise AssertionError('the checkout was imported')")
+    code = "import supple, supple.registry; said += [supple.__file__, list(supple.__path__), supple.registry.__file__]"
+    file, path, room_file = python(code, tmp_path)
+    assert file
+    assert not str(file).startswith(str(tmp_path))
+    assert path == [str(Path(str(file)).parent)]
+    assert Path(str(room_file)).parent.parent == Path(str(file)).parent
+
+
+def test_the_most_used_names_are_those_of_their_rooms() -> None:
+    from supple import experiments, interventions
+
+    assert supple.train is experiments.train
+    assert supple.compare is experiments.compare
+    assert supple.load is experiments.load
+    assert supple.resume is experiments.resume
+    assert supple.fire_ is interventions.fire_
+    assert supple.parse_hook is interventions.parse_hook
+    assert {*supple.__all__, "metrics", "tracks"} <= {*dir(supple)}
+
+
+def test_rooms_are_found_without_an_import_of_their_own(tmp_path: Path) -> None:
+    code = "import supple; said += [supple.registry.__name__, supple.interventions.parse_hook('fire@0.5').text]"
+    assert python(code, tmp_path) == ["supple.registry", "fire@0.5"]
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'supple' has no attribute 'trian'"):
+        supple.trian  # noqa: B018
