@@ -52,7 +52,7 @@ class Claimed(RunError):
 
 
 class Lost(DiskError):
-    """The folder of a run, or its claim, was removed or renamed while the run was trained."""
+    """The folder of a run was removed or renamed while the run was trained."""
 
 
 class Claim:
@@ -98,7 +98,7 @@ class Claim:
         Raises:
             Claimed: Another process has taken the run over. It does so if it assumes that this process is gone, for
                 example because the machine slept without heartbeats.
-            Lost: The folder or the claim was removed or renamed.
+            Lost: The folder was removed or renamed.
         """
         with self._turn:
             if self._depth:
@@ -144,12 +144,12 @@ class Claim:
 
         Raises:
             Claimed: The claim is no longer this process's.
-            Lost: There is none any more.
+            Lost: The folder is no longer there.
         """
         try:
             found = _opened(self.file)
         except (FileNotFoundError, NotADirectoryError):
-            raise self._lost() from None
+            raise self._vanished() from None
         try:
             locked = files.lock(found.fileno(), patience) or not insist
             if locked and found.read() == self._text and files.is_at(self.file, found):
@@ -159,23 +159,31 @@ class Claim:
             raise
         found.close()
         if not self.file.exists():
-            raise self._lost()
+            raise self._vanished()
         owner = _owner(self.file)
         other = owner and owner["token"] != self.token
         who = f"process {owner['pid']} on {owner['host']}" if owner and other else "another process"
         raise Claimed(f"{self.file.parent}: {who} has taken over this run, so this one stops")
 
-    def _lost(self) -> Lost:
+    def _vanished(self) -> RunError:
+        """Return the exception to raise if there is no claim where this process made one."""
         folder = self.file.parent
         if folder.is_dir():
-            return Lost(
-                f"{self.file}: removed while this process trained the run, so that another one could have begun it "
-                f"too; this one stops; `supple resume {folder}` continues from the last checkpoint"
+            return Claimed(
+                f"{self.file} is gone: another process has taken over this run and has ended, or the file was removed; "
+                f"so this one stops, and `supple resume {folder}` continues from the last checkpoint"
             )
-        return Lost(
-            f"{folder}: this folder was removed or renamed while the run in it was trained, so this process stops; "
-            f"if it has another name now, `supple resume NAME` continues from the last checkpoint"
-        )
+        return removed(folder)
+
+
+def removed(folder: Path) -> Lost:
+    """Return the exception to raise for the folder of a run that is no longer there, which names what was removed."""
+    while not folder.parent.is_dir():
+        folder = folder.parent
+    return Lost(
+        f"{folder}: this folder was removed or renamed during the training in it, so this process stops; "
+        f"if it has another name now, `supple resume NAME` continues from the last checkpoints"
+    )
 
 
 def claim(folder: Path, patience: float = 0.0) -> Claim:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .claim import Claim, Claimed, Lost, claim
+from .claim import Claim, Claimed, claim, removed
 from .comparison import Comparison, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
 from .fork import Variant, fork
@@ -109,10 +109,7 @@ class Job:
         Raises Lost if the folder of the comparison was removed, and does not make it anew.
         """
         if not self.path.is_dir():
-            raise Lost(
-                f"{self.path}: this folder was removed or renamed while its runs were trained; if it has another name "
-                f"now, `supple resume NAME` continues them"
-            )
+            raise removed(self.path)
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             return claim(self.folder)

@@ -15,7 +15,7 @@ from ..networks import evaluating
 from . import checkpoint, distributed, typed
 from .errors import RunError
 from .hooks import HookDriver
-from .rundir import RunDirectory
+from .rundir import RunDirectory, require_ended
 from .seeding import derive
 from .work import Numbers, Task, Work, crossed
 
@@ -249,7 +249,7 @@ class Loop:
         if self.step < self.end:
             self._start_logs(state["logs"], state["seconds"])
         else:  # a finished run is left untouched
-            self.run.require_lengths(state["logs"])
+            require_ended(self.run.path, state["logs"])
 
     def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         self.run.start_logs(lengths, seconds, self.work.logs)

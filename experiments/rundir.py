@@ -133,11 +133,6 @@ class RunDirectory:
         if not lengths.get("tensorboard"):
             self._append("tensorboard", tensorboard.header())
 
-    def require_lengths(self, lengths: Mapping[str, int]) -> None:
-        """Raise RunError if a log of this run, which has ended, does not have the length that its end recorded."""
-        for name, length in lengths.items():
-            logs.require_length(self.path / LOGS[name], length, "the run ended with")
-
     def seconds(self) -> float:
         """Return the seconds of training so far, without interruptions."""
         return time.monotonic() - self._started
@@ -217,6 +212,16 @@ class RunDirectory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def require_ended(run: Path, lengths: Mapping[str, int]) -> None:
+    """Raise RunError if a log of a run that has ended does not have the length that its last checkpoint recorded.
+
+    Logs that were removed are left out.
+    """
+    for name, length in lengths.items():
+        if (file := run / LOGS[name]).exists():
+            logs.require_length(file, length, "the run ended with")
 
 
 def identity_of(config: Mapping[str, Any]) -> str:
