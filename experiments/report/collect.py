@@ -12,11 +12,11 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import sealed, typed
+from .. import checkpoint, sealed, typed
 from ..comparison import files_of_runs, label_of
 from ..errors import RunError
 from ..kinds import all_kinds, find_kind
-from ..rundir import Config
+from ..rundir import CHECKPOINTS, Config, require_ended
 from .lines import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
@@ -201,6 +201,8 @@ def _load_comparison(path: Path) -> ComparisonData:
     configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
 
+    for folder in trunks.values():
+        _require_whole(folder, configs[folder], fork)
     arms: dict[str, list[RunData]] = {label_of(arm, variant): [] for variant, arm in planned_points(plan)}
     begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm continues from the trunk of its seed
     for folder, config in configs.items():
@@ -251,10 +253,23 @@ def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[R
         tasks = tuple(_segment(config, i, task) for i, task in enumerate(config["tasks"]))
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: {error}") from error
+    _require_whole(path, config, tasks[-1].end)
     shared = before(len(tasks)) if before else {}
     logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
     run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
     return find_kind(run.kind).reports().split(run)
+
+
+def _require_whole(path: Path, config: Row, end: int) -> None:
+    """Raise ValueError if logs of a run that has ended were changed since. Runs without checkpoints are not checked."""
+    last = checkpoint.newest_step(checkpoints := path / CHECKPOINTS)
+    if last < (config.get("stop_step") or config.get("total_steps", end)):
+        return
+    lengths = checkpoint.lengths_of_logs(checkpoint.folder_of(checkpoints, last))
+    try:
+        require_ended(path, {name: length for name, length in lengths.items() if name in FIELDS})
+    except RunError as error:
+        raise ValueError(str(error)) from error
 
 
 def _before(trunk: Path, tasks: int, fork: int) -> Logs:

@@ -1,6 +1,5 @@
 """One process at a time goes on with a run; what is gone is taken over, what lives is not."""
 
-import fcntl
 import json
 import os
 import signal
@@ -13,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supple.experiments.claim import FILE, Claimed, _this_process, claim
+from supple.experiments import files
+from supple.experiments.claim import FILE, LOST, Claimed, Lost, _this_process, claim
 
 HOLD = """
 import sys, time
@@ -134,11 +134,12 @@ def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(
     """Another process takes over between the look at the dead claim and the lock on it."""
     file, dead = write(tmp_path, started=-5.0), tmp_path / "dead"
 
-    def another_is_faster(*_: object) -> None:
+    def another_is_faster(*_: object) -> bool:
         file.rename(dead)
         write(tmp_path) if text is None else file.write_text(text)
+        return True
 
-    monkeypatch.setattr(fcntl, "flock", another_is_faster)
+    monkeypatch.setattr(files, "lock", another_is_faster)
     with pytest.raises(Claimed):
         claim(tmp_path)
     assert file.exists()
@@ -150,6 +151,88 @@ def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path)
         with pytest.raises(Claimed, match="has taken over this run"):
             held.check()
     assert json.loads(file.read_text())["token"] == "another"
+
+
+def asleep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner of a claim has been silent for long, and this process is on another machine from now on."""
+    os.utime(folder / FILE, (time.time() - 2 * LOST,) * 2)
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+
+
+def test_an_owner_that_slept_too_long_writes_nothing_and_leaves_its_successors_claim_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with claim(tmp_path) as held:
+        asleep(tmp_path, monkeypatch)
+        with claim(tmp_path):
+            os.utime(tmp_path / FILE, (1e9, 1e9))
+            for refused in (held.check, held.writing().__enter__):
+                with pytest.raises(Claimed, match=f"process {os.getpid()} on elsewhere has taken over this run"):
+                    refused()
+            beats = iter([False, True])
+            monkeypatch.setattr(held._end, "wait", lambda _: next(beats))
+            held._beat()
+            held.release()
+            assert (tmp_path / FILE).stat().st_mtime == 1e9
+        with pytest.raises(
+            Claimed, match=r"claim\.json is gone: another process has taken over this run and has ended"
+        ):
+            held.check()
+
+
+def test_no_process_takes_over_from_one_that_was_stopped_while_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with claim(tmp_path) as held:
+        asleep(tmp_path, monkeypatch)
+        with held.writing(), held.writing(), pytest.raises(Claimed, match="is training this run"):
+            claim(tmp_path)
+        with claim(tmp_path), pytest.raises(Claimed), held.writing():
+            pytest.fail("it wrote")
+
+
+def test_an_exception_that_the_loss_of_the_claim_explains_becomes_one_line_about_that(tmp_path: Path) -> None:
+    with claim(tmp_path) as held:
+        with pytest.raises(ZeroDivisionError), held.explaining():
+            _ = 1 / 0
+        write(tmp_path, token="another")
+        with pytest.raises(Claimed, match="has taken over this run"), held.explaining():
+            _ = 1 / 0
+
+
+def test_a_folder_that_was_renamed_is_named_and_not_made_again(tmp_path: Path) -> None:
+    (run := tmp_path / "sweep/seed-0/none").mkdir(parents=True)
+    with claim(run) as held:
+        (tmp_path / "sweep").rename(tmp_path / "other")
+        with pytest.raises(Lost, match=r"sweep: this folder was removed or renamed during the training in it"):
+            held.check()
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(("silent", "taken"), [(500, False), (700, True)])
+def test_in_another_container_with_this_host_name_the_heartbeat_tells(
+    tmp_path: Path, silent: float, taken: bool
+) -> None:
+    """Its process ids are not those of this one: the owner seems to be dead, or to be any other process."""
+    for other in ({"started": -5.0}, {}):
+        file = write(tmp_path, namespace="1", **other)
+        os.utime(file, (time.time() - silent,) * 2)
+        if taken:
+            with claim(tmp_path):
+                pass
+        else:
+            with pytest.raises(Claimed, match="is training this run"):
+                claim(tmp_path)
+
+
+def test_a_claim_of_an_earlier_version_names_no_namespace_and_is_read(tmp_path: Path) -> None:
+    owner = {name: value for name, value in _this_process("x").items() if name != "namespace"}
+    (tmp_path / FILE).write_text(json.dumps(owner))
+    with pytest.raises(Claimed, match=f"process {os.getpid()} "):
+        claim(tmp_path)
+    (tmp_path / FILE).write_text(json.dumps(owner | {"started": -5.0}))
+    with claim(tmp_path):
+        pass
 
 
 def test_of_eight_that_take_over_at_once_one_does(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from supple.experiments import machine, workers
-from supple.experiments.claim import FILE, claim
+from supple.experiments.claim import FILE, Lost, claim
 from supple.experiments.comparison import Comparison, create
 from supple.experiments.errors import RunError
 from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of
@@ -98,6 +98,29 @@ def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> 
     with claim(job.folder):
         job.attempt(held, lambda step, end: None, pytest.fail)
     assert job.outcome is None
+
+
+def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked: Worked) -> None:
+    jobs = plan(tmp_path / "out", seeds=(0,))
+    (tmp_path / "out").rename(tmp_path / "other")
+    with pytest.raises(Lost, match="out: this folder was removed or renamed"):
+        worked(jobs)
+    with pytest.raises(Lost):
+        jobs[0].left("killed")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:
+    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    job.ended("failed", reason="diverged")
+    with claim(job.folder):
+        job.retry()
+        assert job.failed
+    job.retry()
+    assert job.outcome is None
+    job.ended(FINISHED)
+    job.retry()
+    assert job.outcome == {"outcome": FINISHED}
 
 
 def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked) -> None:

@@ -116,6 +116,16 @@ def test_who_finds_that_another_has_just_made_the_folder_leaves_it(
     assert (tmp_path / "run/config.json").read_bytes() == before
 
 
+@pytest.mark.parametrize(("file", "what"), [("comparison.json", "a comparison"), ("sweep.json", "a sweep")])
+def test_who_begins_in_the_folder_of_a_comparison_is_told_how_to_join(tmp_path: Path, file: str, what: str) -> None:
+    start_folder(tmp_path, file, VALUE)
+    words = (
+        rf"already holds {what}: `supple worker {tmp_path}` joins in its runs, `supple resume {tmp_path}` continues it"
+    )
+    with pytest.raises(UsageError, match=words):
+        start_folder(tmp_path, file, VALUE)
+
+
 def test_of_several_that_begin_in_one_empty_folder_at_once_one_does_and_all_others_are_told(tmp_path: Path) -> None:
     for trial in range(20):
         path, together = tmp_path / str(trial), threading.Barrier(4)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from supple.experiments import sealed
 from supple.experiments.errors import UsageError
 from supple.experiments.jobs import Job
 from supple.experiments.points import Choice, Random, Range, Space
@@ -179,6 +180,30 @@ def test_another_experiment_is_refused_in_a_folder_that_has_begun(
     with pytest.raises(UsageError, match=re.escape(says)):
         Sweep([study(**changes)]).begin(path)
     assert {file: file.read_bytes() for file in path.rglob("*.json")} == before
+
+
+@pytest.mark.parametrize("asked", ["the same", "another study", "other settings"])
+def test_who_finds_that_another_has_just_begun_the_sweep_joins_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    begin = sealed.start_folder
+
+    def another_is_faster(*args: Any) -> None:
+        monkeypatch.undo()
+        Sweep([study()]).begin(tmp_path)
+        begin(*args)
+
+    monkeypatch.setattr(sealed, "start_folder", another_is_faster)
+    mine = {
+        "the same": study(), "another study": study("mine"),
+        "other settings": study(settings={**LINEAR, "updates_per_task": 30}),
+    }[asked]  # fmt: skip
+    if asked == "other settings":
+        with pytest.raises(UsageError, match=re.escape("[lin] settings is {'tasks'")):
+            Sweep([mine]).begin(tmp_path)
+        return
+    jobs = Sweep([mine]).begin(tmp_path)
+    assert folders(jobs, tmp_path) == {"lin/seed-0/none", f"{mine.name}/seed-0/none"}
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import sqlite3
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from supple.experiments import resume, tensorboard, trackers, train
+from supple.experiments.claim import Claimed
 from supple.experiments.errors import UsageError
 from supple.experiments.jobs import work_off
 from supple.experiments.study import Study
@@ -71,6 +74,29 @@ def results(run: Path) -> dict[str, Any]:
 
 def silent(line: str) -> None:
     raise AssertionError(line)
+
+
+def test_who_lost_the_run_sends_nothing_more_and_says_nothing(
+    tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=silent)
+    made = len(recorders)
+    place, log = recorders[0].place, tmp_path / "run" / tensorboard.FILE
+    lost: list[bool] = []
+
+    @contextmanager
+    def writing() -> Iterator[None]:
+        if lost:
+            raise Claimed("another process has taken over this run")
+        yield
+
+    sender = trackers.Sender("wandb", replace(place, writing=writing), log)
+    while len(recorders) == made:
+        time.sleep(0.001)
+    lost.append(True)
+    sender.sizes.put(log.stat().st_size)
+    sender.close(failed=True)
+    assert (recorders[-1].rows, recorders[-1].ended, sender.problem) == ([], "", "")
 
 
 # -- with a library -------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from supple.experiments.files import lock
 from supple.experiments.kinds import all_kinds
 from supple.scripts.console import run
 from supple.scripts.main import dispatch
@@ -52,6 +53,56 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
     assert finished(process(["resume", str(killed)], errors)) == 0, errors.read_text()
     assert logs(killed) == logs(whole)
     assert weights(killed) == weights(whole)
+
+
+def test_an_owner_that_is_woken_ends_in_one_line_and_changes_nothing(
+    places: dict[str, str], process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/stress/test_woken_owners.py has every kind, stopped at any moment."""
+    out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
+    owner = process(train("linear", places, out), first)
+    while not list(out.glob("checkpoints/0*")):
+        time.sleep(0.001)
+    while True:  # no process takes over from one that was stopped while it writes
+        os.kill(owner, signal.SIGSTOP)
+        assert os.WIFSTOPPED(os.waitpid(owner, os.WUNTRACED)[1])
+        with (out / "claim.json").open("r+b") as claim:
+            if lock(claim.fileno(), patience=0):
+                break
+        os.kill(owner, signal.SIGCONT)
+        time.sleep(0.002)
+    os.utime(out / "claim.json", (1e9, 1e9))
+    with monkeypatch.context() as patch:
+        patch.setattr("platform.node", lambda: "another-machine")
+        assert finished(process(["resume", str(out)], second)) == 0, second.read_text()
+
+    def files() -> dict[str, bytes]:
+        return {str(file): file.read_bytes() for file in out.rglob("*") if file.is_file()}
+
+    before = files()
+    os.kill(owner, signal.SIGCONT)
+    assert finished(owner) == 1
+    assert first.read_text().count("\n") == 1
+    assert "another process has taken over this run" in first.read_text()
+    assert files() == before
+
+
+def test_lines_that_were_added_after_the_end_are_noticed(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    dispatch(train("linear", places, out))
+    with (out / "metrics.jsonl").open("a") as log:
+        log.write('{"step": 1}\n')
+    for command in ("resume", "report"):
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["supple", command, str(out)])
+        with pytest.raises(SystemExit) as stop:
+            run(dispatch)
+        stderr = capsys.readouterr().err
+        assert (bool(stop.value.code), stderr.count("\n")) == (True, 1)
+        assert "metrics.jsonl: it has" in stderr
+        assert "another program has written to this log" in stderr
 
 
 @pytest.mark.parametrize(
