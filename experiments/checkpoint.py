@@ -110,8 +110,9 @@ def require_savable(value: Any, path: str = "", levels: int = DEEPEST) -> None:
         if bad := [key for key in value if not isinstance(key, str) or key in (TENSOR, ARRAY, ROWS)]:
             raise TypeError(f"checkpoint keys must be strings of one's own, got {bad[0]!r} in '{path}'")
     elif isinstance(value, torch.Tensor | np.ndarray):
-        if getattr(value, "layout", torch.strided) != torch.strided or value.dtype == np.dtype(object):
-            raise TypeError(f"a checkpoint cannot hold {value.layout if isinstance(value, torch.Tensor) else 'objects'} (at '{path}')")
+        sparse = isinstance(value, torch.Tensor) and value.layout != torch.strided
+        if sparse or (isinstance(value, np.ndarray) and value.dtype.hasobject):
+            raise TypeError(f"a checkpoint cannot hold {'sparse tensors' if sparse else 'objects'} (at '{path}')")
     elif value is not None and not isinstance(value, Rows | list | tuple | bool | int | float | str):
         raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
     if not levels:

@@ -20,8 +20,8 @@ from ..metrics import (
     sfe,
     trainability,
 )
-from . import typed
 from ..registry import calling
+from . import typed
 from .alike import alike
 from .checkpoint import DEEPEST, require_savable
 from .errors import RunError

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..registry import is_interruption
+from .blame import blaming
 from .claim import Claim, Claimed, claim
 from .comparison import Comparison, folder_of, folder_of_arm
-from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
+from .errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, in_words
 from .fork import Variant, fork
 from .loop import Warn
 from .rundir import RunDirectory
@@ -121,16 +123,19 @@ class Job:
             DiskError: The disk failed, so that other runs would fail too.
         """
         try:
-            if self._begin():
-                end = RunDirectory.open(self.folder).end
-                train(self.folder, lambda step: progress(step, end), warn, held)
-                self.ended(FINISHED)
+            with blaming():
+                if self._begin():
+                    end = RunDirectory.open(self.folder).end
+                    train(self.folder, lambda step: progress(step, end), warn, held)
+                    self.ended(FINISHED)
         except DiskError:
             raise
         except Claimed:
             return
-        except (Exception, SystemExit) as error:  # an environment may raise anything
-            known = isinstance(error, (RunError, UsageError))
+        except BaseException as error:  # other people's code may raise anything
+            if is_interruption(error):
+                raise
+            known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
             self.ended(FAILED, reason=in_words(error), **({} if known else {"traceback": traceback.format_exc()}))
 
     def _begin(self) -> bool:

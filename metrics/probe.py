@@ -307,7 +307,9 @@ def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, 
         "values": lambda: seen and view.learner.values is not None,
     }
     wanted = METRICS if costly else CHEAP_METRICS
-    taken = {name: (_value(name, metric, view), metric.pool) for name, metric in wanted.items() if there[metric.needs]()}
+    taken = {
+        name: (_value(name, metric, view), metric.pool) for name, metric in wanted.items() if there[metric.needs]()
+    }
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         for name, output in view.outputs.items():

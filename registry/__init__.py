@@ -4,7 +4,19 @@ Only the standard library is imported here, so that help, lists and error messag
 """
 
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
-from .faults import KEPT, PluginFault, calling, frames, is_interruption, message_of, module_of, one_line, raised, shown
+from .faults import (
+    KEPT,
+    PluginFault,
+    calling,
+    frames,
+    is_interruption,
+    message_of,
+    module_of,
+    one_line,
+    owner_of,
+    raised,
+    shown,
+)
 from .installed import BrokenPackage, why
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
@@ -28,6 +40,7 @@ __all__ = [
     "module_of",
     "near_names",
     "one_line",
+    "owner_of",
     "parse_call",
     "raised",
     "shown",

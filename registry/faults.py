@@ -45,7 +45,7 @@ class PluginFault(RuntimeError):
         return self.told()
 
 
-class calling:  # noqa: N801  (used as a function)
+class calling:
     """A block in which foreign code may run. It raises PluginFault for all that the code does wrong.
 
     That is every exception (also SystemExit and the like, but not the user's Ctrl-C), and any change of what `KEPT`
