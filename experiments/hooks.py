@@ -199,7 +199,7 @@ class HookDriver:
                 hook.intervention.attach(learner)
         except ValueError as error:
             reason = str(error).removeprefix(f"{hook.intervention.name}: ")
-            raise ValueError(f"{hook.text}: {reason}") from error
+            raise ValueError(f"{hook.text}{call.owner and f' of plug-in {call.owner}'}: {reason}") from error
         if call.owner:
             _contract(hook, learner)
             _numbers(hook, learner)

@@ -16,7 +16,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ..registry import is_interruption, why
+from ..registry import is_interruption, looked_up, put_back, why
 from . import files
 from .errors import UsageError
 
@@ -187,6 +187,7 @@ def _sum(spec: ModuleSpec) -> str:
 def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
+    process = looked_up()
     try:
         with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
             run()
@@ -195,7 +196,10 @@ def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tu
             sys.modules.pop(name, None)
         if is_interruption(error):
             raise
+        put_back(process)
         raise UsageError(f"it cannot be imported: {why(error, file)}") from error
+    if changed := put_back(process):
+        warnings.warn(f"plug-in {name}: its import changed {changed}, which has been put back", stacklevel=2)
     after = _tables()
     for word, entries in after.items():
         if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:

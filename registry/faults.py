@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -67,7 +67,7 @@ class calling:
         self.word, self.name, self.call, self.refusals = word, name, call, refusals
 
     def __enter__(self) -> Self:
-        self.before = {what: look() for what, (look, _) in KEPT.items()} if self.owner else {}
+        self.before = looked_up() if self.owner else {}
         return self
 
     def __exit__(
@@ -75,7 +75,7 @@ class calling:
     ) -> None:
         if not self.owner:
             return
-        changed = self._put_back()
+        changed = put_back(self.before)
         if error is None:
             if changed:
                 raise self.fault(f"{self.call} changed {changed}, which has been put back")
@@ -97,18 +97,7 @@ class calling:
             what = f"{self.call} must return {wanted}, not {shown(value)}"
             raise self.fault(what) if self.owner else TypeError(f"{self.name}: {what}")
 
-    def _put_back(self) -> str:
-        """Undo changes of what must stay as it is, and return which were made, in words."""
-        changed = []
-        for what, (look, put) in KEPT.items():
-            if (before := self.before.get(what, NOTHING)) is not NOTHING and look() != before:
-                changed.append(what)
-                with contextlib.suppress(Exception):  # a folder that was removed, a stream that was closed
-                    put(before)
-        return " and ".join(changed)
 
-
-NOTHING = object()
 Kept = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 
@@ -157,6 +146,20 @@ KEPT: dict[str, Kept] = {  # what foreign code must leave as it was: how it is l
     "standard output or standard error": (_streams, _set_streams),
     "warnings to errors": (_errors, _set_errors),
 }
+
+
+def looked_up() -> dict[str, Any]:
+    """Return all that must stay as it is, by its name in messages."""
+    return {what: look() for what, (look, _) in KEPT.items()}
+
+
+def put_back(before: Mapping[str, Any]) -> str:
+    """Undo changes since `looked_up`, and return what was changed, in words."""
+    changed = [what for what, value in before.items() if KEPT[what][0]() != value]
+    for what in changed:
+        with contextlib.suppress(Exception):  # such as a folder that was removed
+            KEPT[what][1](before[what])
+    return " and ".join(changed)
 
 
 def owner_of(entry: object) -> str:
