@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..registry import one_line
+
 BLAMED = (Exception, SystemExit)  # for which the environment is to blame; Ctrl-C is not its fault
 LONGEST = 300  # characters of the original error message
 
@@ -39,8 +41,7 @@ class Exploded(dict[Any, Any]):
 
 def raised(call: str, error: BaseException) -> str:
     """Return a description of a call that raised an error, such as `step() raised OSError: …`."""
-    words = " ".join(str(error).split())[:LONGEST]
-    return f"{call} raised {type(error).__name__}{words and f': {words}'}"
+    return f"{call} raised {one_line(error)}"
 
 
 def shown(value: Any) -> str:

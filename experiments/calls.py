@@ -10,6 +10,7 @@ import torch
 
 from . import comparison as comparisons
 from . import runs, sweep, workers
+from .blame import blaming
 from .errors import RunError, UsageError
 from .fields import Fields, preset_of, settings_with, value_of
 from .jobs import Job, jobs_of, work_off
@@ -49,13 +50,14 @@ def train(
 
     Raises:
         UsageError: The run cannot work; nothing was written.
-        RunError: Training cannot continue. `resume` continues the run from its last checkpoint.
+        RunError: Training cannot continue. It is PluginFailed if a plug-in is to blame. `resume` continues the run from
+            its last checkpoint.
     """
     row, _, made = _asked(kind, preset, settings)
     if hooks:
         made = replace(made, hook=tuple(hooks))
     path = Path(out)
-    with _threads_kept():
+    with blaming(), _threads_kept():
         runs.create(path, row.name, made, f"supple.experiments.train({kind!r}, …)", warn)
         runs.train(path, progress, warn)
     return load(path)
@@ -112,7 +114,7 @@ def compare(
     varied = {name: tuple(value_of(row, name, value) for value in values) for name, values in (vary or {}).items()}
     arms = tuple(arms) or (given.arms if given else None) or row.arms
     path = Path(out)
-    with _threads_kept():
+    with blaming(), _threads_kept():
         plan = comparisons.plan(
             row,
             given,
@@ -137,7 +139,7 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     and `compare`.
     """
     path = Path(path)
-    with _threads_kept():
+    with blaming(), _threads_kept():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
             _finish(sweep.open_queue(path, jobs, warn), jobs, warn)
         else:

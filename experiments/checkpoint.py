@@ -31,6 +31,7 @@ from .rows import Part, Rows
 FORMAT = "supple checkpoint 3"
 MANIFEST, WEIGHTS = "state.json", "state.safetensors"
 TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
+DEEPEST = typed.LEVELS - 8  # nested lists and dicts: state.json has a few more around them
 
 
 class RowsEntry(TypedDict):
@@ -88,9 +89,11 @@ def save(
         writing: Returns a block in which this process may write to the folder of the run: see `claim.Claim.writing`.
 
     Raises:
+        TypeError: The tree holds something else.
         OSError: For example because the disk is full. Nothing is left behind.
     """
     files.require_own(checkpoints)
+    require_savable(tree)
     tensors: dict[str, torch.Tensor] = {}
     growing: dict[str, Rows] = {}
     body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
@@ -107,6 +110,24 @@ def save(
             body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": parts}
         _write_manifest(folder, body)
     return target
+
+
+def require_savable(value: Any, path: str = "", levels: int = DEEPEST) -> None:
+    """Raise TypeError for a tree that a checkpoint cannot hold. The message names the first entry that is wrong."""
+    if isinstance(value, dict):
+        if bad := [key for key in value if not isinstance(key, str) or key in (TENSOR, ARRAY, ROWS)]:
+            raise TypeError(f"checkpoint keys must be strings of one's own, got {bad[0]!r} in '{path}'")
+    elif isinstance(value, torch.Tensor | np.ndarray):
+        sparse = isinstance(value, torch.Tensor) and value.layout != torch.strided
+        if sparse or (isinstance(value, np.ndarray) and value.dtype.hasobject):
+            raise TypeError(f"a checkpoint cannot hold {'sparse tensors' if sparse else 'objects'} (at '{path}')")
+    elif value is not None and not isinstance(value, Rows | list | tuple | bool | int | float | str):
+        raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
+    if not levels:
+        raise TypeError(f"a checkpoint cannot hold more than {DEEPEST} nested lists and dicts (at '{path}')")
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in inside:
+        require_savable(item, f"{path}/{key}", levels - 1)
 
 
 def load(folder: Path, identity: str) -> dict[str, Any]:
@@ -276,14 +297,10 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dic
         growing[path] = value
         return {ROWS: path}
     if isinstance(value, dict):
-        if bad := [key for key in value if not isinstance(key, str)]:
-            raise TypeError(f"checkpoint keys must be strings, got {bad[0]!r} in '{path}'")
         return {key: _split(item, f"{path}/{key}", tensors, growing) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_split(item, f"{path}/{i}", tensors, growing) for i, item in enumerate(value)]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
+    return value
 
 
 def _join(value: Any, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:

@@ -18,7 +18,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..interventions import Intervention, Learner, make, parse_call, parse_hook_text
+from ..interventions import Intervention, Learner, interventions, make, parse_call, parse_hook_text
+from ..registry import PluginFault, calling, message_of, one_line, shown
 from . import checkpoint
 from .learner_state import learner_state, load_learner_state
 from .trial_networks import MEMBERS, NETWORKS, Network, network
@@ -60,8 +61,8 @@ def attached(call: str, learner: Learner) -> Intervention:
     try:
         intervention.attach(learner)
     except ValueError as error:
-        if "\n" in str(error) or not str(error):
-            raise Broken(f"attach refuses without a reason in one line: {str(error)!r}") from error
+        if not str(error) or str(error) != message_of(error):
+            raise Broken(f"attach refuses without a reason in one line: {shown(str(error))}") from error
         raise Refused(str(error)) from error
     if not intervention.concerns(learner):
         raise Refused("it does not act on this network")
@@ -138,8 +139,10 @@ def attaches(call: str, new: Network) -> None:
     if changed := differing(before, tensors(learner)):
         raise Broken(f"attach changed {', '.join(changed[:3])}")
     words, numbers = it.contract(learner), it.numbers(learner)
-    if not all(isinstance(word, str) for pair in words.items() for word in pair):
+    if not isinstance(words, dict) or not all(isinstance(word, str) for pair in words.items() for word in pair):
         raise Broken("contract() must return a dict from texts to texts")
+    if not isinstance(numbers, dict):
+        raise Broken(f"numbers() must return a dict from texts to tensors, not {shown(numbers)}")
     if strange := [name for name, value in numbers.items() if not isinstance(value, Tensor)]:
         raise Broken(f"numbers() must return tensors, but {strange[0]!r} is not one")
 
@@ -321,12 +324,16 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
 
 
 def _find(words: str, promise: Promise, call: str, name: str, new: Network) -> Finding:
+    entry = interventions.get(parse_call(call).name)
     try:
-        promise(call, new)
+        with calling(entry, "intervention", call, "it", refusals=(Broken, Refused)):
+            promise(call, new)
     except Broken as error:
         return Finding(words, name, "broken", str(error))
     except Refused as error:
         return Finding(words, name, "refused", str(error))
-    except Exception as error:  # raised by the intervention
-        return Finding(words, name, "broken", f"{type(error).__name__}: {' '.join(str(error).split())}")
+    except PluginFault as fault:
+        return Finding(words, name, "broken", fault.what)
+    except Exception as error:  # raised by supple's own
+        return Finding(words, name, "broken", one_line(error))
     return Finding(words, name, "kept")

@@ -1,5 +1,7 @@
 """The exceptions of runs. `scripts/` prints each as one line and ends with an exit code."""
 
+from ..registry import message_of, one_line
+
 
 class UsageError(ValueError):
     """A request is invalid (exit code 2)."""
@@ -21,18 +23,12 @@ class EnvironmentFailed(RunError):
     """An environment failed. The run can be resumed when the environment is fixed."""
 
 
+class PluginFailed(RunError):
+    """Code of a plug-in failed. The run can be resumed with a plug-in that does better."""
+
+
 class DiskError(RunError):
     """The disk failed, for example because it is full. Every other run would fail too."""
-
-
-LETTERS = 300  # of another program's message that are shown
-
-
-def one_line(error: BaseException) -> str:
-    """Return an exception of other people's code in one line: its type, and the beginning of its message."""
-    words = " ".join(str(error).split())
-    cut = f"{words[:LETTERS]} …" if len(words) > LETTERS else words
-    return f"{type(error).__name__}: {cut}".removesuffix(": ")
 
 
 # parts of the messages of PyTorch, CUDA and the loader of shared libraries
@@ -47,13 +43,13 @@ OUT_OF_MEMORY = (
 
 def in_words(error: BaseException) -> str:
     """Return a one-line description of an exception."""
-    text = " ".join(str(error).split())
     if isinstance(error, (RunError, UsageError)):
-        return text
+        return " ".join(str(error).split())
+    text = message_of(error)
     if is_out_of_memory(error):
         return f"out of memory ({text or 'an allocation failed'}): use a smaller network, batch or replay memory"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return one_line(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(words in message_of(error).lower() for words in OUT_OF_MEMORY)

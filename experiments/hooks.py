@@ -20,8 +20,10 @@ from ..metrics import (
     sfe,
     trainability,
 )
+from ..registry import calling
 from . import typed
 from .alike import alike
+from .checkpoint import DEEPEST, require_savable
 from .errors import RunError
 
 LogEvent = Callable[..., None]
@@ -79,6 +81,8 @@ class HookDriver:
         Raises:
             ValueError: A hook names no learner of the run, is refused by its intervention, or has a condition on a
                 metric that does not exist.
+            PluginFault: Here and in all other methods, an intervention that is not supple's raised another exception,
+                returned something else than its class says, or changed what it must leave as it was.
         """
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.fresh = self.hooks  # the hooks that are not in the checkpoint that was loaded
@@ -91,12 +95,8 @@ class HookDriver:
         self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
         for hook in self.hooks:
             named = self._named(hook)
-            for learner in [each for each in named if hook.concerns(each)] or named:
-                try:
-                    hook.intervention.attach(learner)
-                except ValueError as error:
-                    reason = str(error).removeprefix(f"{hook.intervention.name}: ")
-                    raise ValueError(f"{hook.text}: {reason}") from error
+            for learner in [each for each in named if self._concerned(hook, each)] or named:
+                self._attach(hook, learner)
             if isinstance(hook.schedule, When):
                 self._check(hook, hook.schedule)
 
@@ -133,25 +133,28 @@ class HookDriver:
     def before_loss(self, learner: Learner) -> None:
         """Call the hooks that act before a loss of this learner."""
         for hook in self._draws:
-            if hook.concerns(learner):
-                hook.intervention.before_loss(learner)
+            if self._concerned(hook, learner):
+                with _calling(hook, "before_loss", learner):
+                    hook.intervention.before_loss(learner)
 
     def drawn_penalty(self, learner: Learner) -> Tensor:
         """Return `penalty`, without the draws of `before_loss`, which comes first. So it can be compiled."""
-        terms = [hook.intervention.penalty(learner) for hook in self._penalties if hook.concerns(learner)]
+        terms = [_penalty(hook, learner) for hook in self._penalties if self._concerned(hook, learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
         """Call the hooks that act before an optimizer step of this learner. Gradients must be in `.grad`."""
         for hook in self._before:
-            if hook.concerns(learner):
-                hook.intervention.before_update(learner)
+            if self._concerned(hook, learner):
+                with _calling(hook, "before_update", learner):
+                    hook.intervention.before_update(learner)
 
     def after_update(self, learner: Learner) -> None:
         """Call the hooks that act after an optimizer step of this learner."""
         for hook in self._after:
-            if hook.concerns(learner):
-                hook.intervention.after_update(learner)
+            if self._concerned(hook, learner):
+                with _calling(hook, "after_update", learner):
+                    hook.intervention.after_update(learner)
 
     def numbers(self) -> dict[str, Tensor]:
         """Return the hooks' own statistics: `learner/name` → a tensor of shape () or, for a stack, (members,)."""
@@ -159,8 +162,8 @@ class HookDriver:
             f"{learner.name}/{name}": value
             for hook in self.hooks
             for learner in self.learners.values()
-            if hook.concerns(learner)
-            for name, value in hook.intervention.numbers(learner).items()
+            if self._concerned(hook, learner)
+            for name, value in _numbers(hook, learner).items()
         }
 
     def finished(self, fresh: bool = False) -> None:
@@ -170,8 +173,9 @@ class HookDriver:
         """
         for hook in self.fresh if fresh else self.hooks:
             for learner in self.learners.values():
-                if hook.intervention.has("finish_task") and hook.concerns(learner):
-                    hook.intervention.finish_task(learner)
+                if hook.intervention.has("finish_task") and self._concerned(hook, learner):
+                    with _calling(hook, "finish_task", learner):
+                        hook.intervention.finish_task(learner)
 
     def passed(self, previous: int, step: int) -> None:
         """Apply the hooks that fire after the steps in (previous, step]."""
@@ -187,6 +191,25 @@ class HookDriver:
         A name without a learner refers to every learner.
         """
         self._ask(Moment(step, step, self.planned, self.start, metrics=metrics))
+
+    def _attach(self, hook: Hook, learner: Learner) -> None:
+        """Attach a hook, and try what is only asked for later: a refusal belongs at the start of a run."""
+        try:
+            with _calling(hook, "attach", learner, ValueError) as call:
+                hook.intervention.attach(learner)
+        except ValueError as error:
+            reason = str(error).removeprefix(f"{hook.intervention.name}: ")
+            raise ValueError(f"{hook.text}{call.owner and f' of plug-in {call.owner}'}: {reason}") from error
+        if call.owner:
+            _contract(hook, learner)
+            _numbers(hook, learner)
+            _state(hook)
+
+    def _concerned(self, hook: Hook, learner: Learner) -> bool:
+        if torch.compiler.is_compiling():
+            return hook.concerns(learner)
+        with _calling(hook, "concerns", learner):
+            return bool(hook.concerns(learner))
 
     def _check(self, hook: Hook, when: When) -> None:
         """Raise ValueError for a condition on a metric that is not measured."""
@@ -214,7 +237,7 @@ class HookDriver:
             ]
             own += TRAINABILITY if self.asked.trainability else ()
             full += [f"{learner.name}/{metric}" for metric in own]
-            if hook.concerns(learner):
+            if self._concerned(hook, learner):
                 bare += own
         return [*bare, *full, *self.asked.learning]
 
@@ -231,20 +254,17 @@ class HookDriver:
             if over and isinstance(hook.schedule, Every | When):
                 continue
             for learner in self.learners.values():
-                if hook.concerns(learner) and hook.due(moment, learner):
+                if self._concerned(hook, learner) and hook.due(moment, learner):
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
         was, weights = View(learner), _weights(learner)
         before = self._looked_at(was)
         started = time.perf_counter()
-        try:
-            written = hook.intervention.apply(learner)
-        except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
-            raise RunError(f"{hook.text} on {learner.name} at step {moment.step}: {error}") from error
+        written = _applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
         seconds = time.perf_counter() - started
         now, after, change = View(learner), _weights(learner), {}
-        _check_finite(f"{hook.text} on {learner.name} at step {moment.step}", written, weights, after)
+        _check_finite(where, weights, after)
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
@@ -258,7 +278,7 @@ class HookDriver:
             intervention=str(hook.intervention),
             learner=learner.name,
             written=len(written),
-            contract=hook.intervention.contract(learner),
+            contract=_contract(hook, learner),
             before=before,
             after=self._looked_at(now),
             change=change,
@@ -272,7 +292,7 @@ class HookDriver:
         return measure(view, costly=self.asked.costly) | fitted
 
     def state_dict(self) -> dict[str, Any]:
-        return {hook.text: hook.state_dict() for hook in self.hooks}
+        return {hook.text: _state(hook) for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the hooks. Hooks that are not in the checkpoint, such as an arm's own, begin fresh.
@@ -288,7 +308,85 @@ class HookDriver:
         }
         for hook in self.hooks:
             if hook.text in state:
-                hook.load_state_dict(_placed(dict(typed.fitted(state[hook.text], Remembered, hook.text)), devices))
+                own = _placed(dict(typed.fitted(state[hook.text], Remembered, hook.text)), devices)
+                with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
+                    hook.load_state_dict(own)
+
+
+def _calling(hook: Hook, moment: str, learner: Learner, *refusals: type[Exception]) -> calling:
+    return calling(hook.intervention, "hook", hook.text, f"{moment} on '{learner.name}'", refusals)
+
+
+def _penalty(hook: Hook, learner: Learner) -> Tensor:
+    if torch.compiler.is_compiling():  # which traces neither the messages nor what they compare
+        return hook.intervention.penalty(learner)
+    with _calling(hook, "penalty", learner) as call:
+        term = hook.intervention.penalty(learner)
+        if call.owner:
+            right = isinstance(term, Tensor) and term.ndim == 0 and term.is_floating_point()
+            call.require(right, "a tensor with one real number", term)
+    return term
+
+
+def _applied(hook: Hook, learner: Learner, where: str) -> list[str]:
+    """Apply an intervention, and return the names of the parameters that it wrote. Raises RunError if it refuses."""
+    before, structure = len(learner.changes), _structure(learner)
+    try:  # a plug-in that refuses is named like all that it does
+        with _calling(hook, "apply", learner) as call:
+            written = hook.intervention.apply(learner)
+            if call.owner:
+                known = dict(learner.module.named_parameters())
+                right = isinstance(written, list) and all(isinstance(name, str) and name in known for name in written)
+                call.require(right, "a list of the names of the parameters that it wrote", written)
+                if len(learner.changes) == before and (changed := _differing(structure, _structure(learner))):
+                    raise call.fault(
+                        f"{call.call} changed {changed}, but not in place: write into the tensors that there are, or "
+                        f"record the change in learner.changes (see `restructure`)"
+                    )
+    except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
+        raise RunError(f"{where}: {error}") from error
+    return written
+
+
+def _structure(learner: Learner) -> dict[str, tuple[object, ...]]:
+    """Return which tensors the learner's parameters are, with their shapes, and which are trained."""
+    parts: dict[str, tuple[object, ...]] = {"its module": (learner.module,), "its optimizer": (learner.optimizer,)}
+    return parts | {name: (id(p), p.shape, p.requires_grad) for name, p in learner.module.named_parameters()}
+
+
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    return next((name for name in {**before, **after} if before.get(name) != after.get(name)), "")
+
+
+def _contract(hook: Hook, learner: Learner) -> dict[str, str]:
+    with _calling(hook, "contract", learner) as call:
+        words = hook.intervention.contract(learner)
+        right = isinstance(words, dict) and all(isinstance(word, str) for pair in words.items() for word in pair)
+        call.require(right, "a dictionary from texts to texts", words)
+    return words
+
+
+def _numbers(hook: Hook, learner: Learner) -> dict[str, Tensor]:
+    with _calling(hook, "numbers", learner) as call:
+        found = hook.intervention.numbers(learner)
+        if call.owner:
+            members = len(learner.generators)
+            right = isinstance(found, dict) and all(
+                isinstance(name, str) and isinstance(value, Tensor) and not value.is_complex()
+                and (value.ndim == 0 or (value.ndim == 1 and len(value) in (members or len(value),)))
+                for name, value in found.items()
+            )  # fmt: skip
+            call.require(right, "a dictionary from texts to tensors of a real number, or of one for each member", found)
+    return found
+
+
+def _state(hook: Hook) -> dict[str, Any]:
+    with calling(hook.intervention, "hook", hook.text, "state_dict") as call:
+        state = hook.state_dict()
+        if call.owner:
+            call.require(isinstance(state["intervention"], dict), "a dictionary", state["intervention"])
+            require_savable(state, levels=DEEPEST - 2)  # it lies two levels deep in the state of the run
+    return state
 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:
@@ -296,12 +394,10 @@ def _weights(learner: Learner) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
 
 
-def _check_finite(
-    where: str, written: Sequence[str], before: Mapping[str, Tensor], after: Mapping[str, Tensor]
-) -> None:
+def _check_finite(where: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
     """Raise RunError if an intervention made a parameter not finite. Later, training would seem to have diverged."""
-    for name in written:
-        if name in before and name in after and before[name].isfinite().all() and not after[name].isfinite().all():
+    for name in before.keys() & after.keys():
+        if before[name].isfinite().all() and not after[name].isfinite().all():
             raise RunError(f"{where}: it wrote a number that is not finite into {name}")
 
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..registry import is_interruption
+from .blame import blaming
 from .claim import Claim, Claimed, claim, removed
 from .comparison import Comparison, folder_of, folder_of_arm
-from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
+from .errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, in_words
 from .fork import Variant, fork
 from .loop import Warn
 from .rundir import RunDirectory
@@ -136,15 +138,18 @@ class Job:
         """
         with suppress(Claimed):
             try:
-                if self._begin(held):
-                    end = RunDirectory.open(self.folder).end
-                    train(self.folder, lambda step: progress(step, end), warn, held)
-                    with held.writing():
-                        self.ended(FINISHED)
+                with blaming():
+                    if self._begin(held):
+                        end = RunDirectory.open(self.folder).end
+                        train(self.folder, lambda step: progress(step, end), warn, held)
+                        with held.writing():
+                            self.ended(FINISHED)
             except (Claimed, DiskError):
                 raise
-            except (Exception, SystemExit) as error:  # an environment may raise anything
-                known = isinstance(error, (RunError, UsageError))
+            except BaseException as error:  # other people's code may raise anything
+                if is_interruption(error):
+                    raise
+                known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
                 more = {} if known else {"traceback": traceback.format_exc()}
                 with held.writing():
                     self.ended(FAILED, reason=in_words(error), **more)

@@ -19,7 +19,8 @@ from ..networks.parameters import saved_buffers
 from ..networks.passes import unchanged
 from ..networks.redraw import borrowed_generators, redraw
 from ..networks.state_dicts import fitted_state, listed, not_redrawn
-from .errors import UsageError, one_line
+from ..registry import one_line
+from .errors import UsageError
 
 FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
 DRAWN = (

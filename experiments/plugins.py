@@ -16,7 +16,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ..registry import why
+from ..registry import is_interruption, looked_up, put_back, why
 from . import files
 from .errors import UsageError
 
@@ -32,6 +32,7 @@ TABLES = {
     "preset": ("supple.experiments.kinds:presets", "supple.experiments.kinds:Preset"),
 }
 DIGITS = 12  # of a SHA-256 sum, in messages
+MOST = 4  # names of a plug-in that a message lists
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,12 @@ def loaded() -> list[Plugin]:
 def sources() -> dict[str, str]:
     """Return the plug-ins that a new process has to load: path or package → SHA-256 sum."""
     return {plugin.source: plugin.sha256 for plugin in loaded()}
+
+
+def words(plugin: Plugin) -> str:
+    """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
+    found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
+    return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
 
 
 def options() -> str:
@@ -180,13 +187,19 @@ def _sum(spec: ModuleSpec) -> str:
 def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
+    process = looked_up()
     try:
         with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
             run()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         if not known:
             sys.modules.pop(name, None)
+        if is_interruption(error):
+            raise
+        put_back(process)
         raise UsageError(f"it cannot be imported: {why(error, file)}") from error
+    if changed := put_back(process):
+        warnings.warn(f"plug-in {name}: its import changed {changed}, which has been put back", stacklevel=2)
     after = _tables()
     for word, entries in after.items():
         if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:

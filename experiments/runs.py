@@ -3,7 +3,7 @@
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 
 from ..interventions import When
 from . import distributed, files, plugins, typed
+from .blame import TRACEBACK, blaming
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -130,7 +131,7 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     row = find_kind(kind)
     settings.check_single()
-    with flushing_denormals(settings.torch_threads):
+    with blaming(), flushing_denormals(settings.torch_threads):
         work = build(row, settings, warn)
         try:
             drive(work, settings.hook)
@@ -145,7 +146,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
     `held` is this process's claim on the run, if it has one already.
 
     Raises:
-        RunError: The run cannot continue.
+        RunError: The run cannot continue. It is PluginFailed if a plug-in is to blame.
         UsageError: The loaded plug-ins are not those that the run was started with.
         Claimed: Another process is training this run.
     """
@@ -161,6 +162,9 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
             run = stack.enter_context(distributed.open_run(path))
             run.claim = held
+            stack.enter_context(blaming(folder=path))
+            with suppress(OSError):
+                (path / TRACEBACK).unlink()
             work = build(kind, settings, warn)
             stack.callback(work.close)
             _go_on(run, work, progress, warn)
@@ -182,7 +186,8 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
             loop = Loop(run, work, hooks, start, run.end, warn, covered)
-            loop.train(progress)
+            with blaming(lambda: loop.step, run.path):
+                loop.train(progress)
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         seeds = ", ".join(map(str, work.settings.members))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ..interventions import Intervention, Learner
 from ..metrics import trainability
 from ..metrics.trainability import LEARNING_RATE, UPDATES
+from ..registry import calling
 
 
 def loss_after(
@@ -29,6 +30,7 @@ def loss_after(
 
     Raises:
         ValueError: The intervention cannot be applied to this network, or does more than rewrite weights once.
+        PluginFault: The intervention is not supple's, and raised another exception.
     """
     if not intervention.has("apply") or intervention.has("restructure") or intervention.has("after_update"):
         raise ValueError(f"{intervention.name} cannot be tried out: it does more than rewrite weights once")
@@ -38,8 +40,10 @@ def loss_after(
     sources = (learner.generator, *learner.generators, *learner.redraw_draws)
     draws = [source.get_state() for source in sources]
     try:
-        intervention.attach(learner)
-        intervention.apply(learner)
+        for moment in ("attach", "apply"):
+            where = f"{moment} on '{learner.name}'"
+            with calling(intervention, "intervention", str(intervention), where, refusals=(ValueError,)):
+                getattr(intervention, moment)(learner)
         fit = trainability(learner, updates, learning_rate, after_each=after_each)
     finally:
         learner.module.load_state_dict(now)

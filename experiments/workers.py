@@ -100,12 +100,20 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     """Wait until a worker has ended, and record its job as failed if the worker was killed."""
     worker.way.close()
     worker.process.join()
-    code = worker.process.exitcode
-    if code and worker.job is not None:
-        how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit status {code}"
-        jobs[worker.job].left(f"its process {how}, perhaps because memory ran out")
+    code = worker.process.exitcode or 0
+    if worker.job is not None and (code or jobs[worker.job].outcome is None):
+        if code < 0:
+            how = f"was killed ({signal.Signals(-code).name}), perhaps because memory ran out"
+        else:
+            how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{_suspects()}"
+        jobs[worker.job].left(f"its process {how}")
     elif code:
         raise RunError("a worker process died before it started a run")
+
+
+def _suspects() -> str:
+    named = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
+    return f" in plug-in {named}" if named else ""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.parameters import restore_
-from ..registry import Call, Registry, bind, parse_call
+from ..registry import Call, Registry, bind, calling, parse_call
 from .contract import Preset, check_contract, contract_for, settle
 
 # For interventions whose released code differs from the paper.
@@ -166,10 +166,13 @@ def make(name: str, **params: Any) -> Intervention:
 
     Raises:
         ValueError: The name is unknown or a parameter is wrong. The message is one line and suggests similar names.
+        PluginFault: Making it raised another exception, and its class is not supple's.
     """
     factory = interventions.get(name)
-    intervention = factory(**bind(factory, params, name))
-    intervention.name, intervention.params = name, dict(params)
+    with calling(factory, "intervention", name, "making it", refusals=(ValueError,)) as call:
+        intervention = factory(**bind(factory, params, name))
+        call.require(isinstance(intervention, Intervention), "an Intervention", intervention)
+        intervention.name, intervention.params = name, dict(params)
     return intervention
 
 
@@ -187,5 +190,7 @@ def restructure(learner: Learner, changes: Sequence[str]) -> None:
         had, needed = ", ".join(learner.changes), ", ".join(changes) or "none"
         raise ValueError(f"the architecture of '{learner.name}' was changed by {had}; the checkpoint needs {needed}")
     for text in changes[done:]:
-        call = parse_call(text)
-        make(call.name, **call.params).restructure(learner)
+        parsed = parse_call(text)
+        intervention = make(parsed.name, **parsed.params)
+        with calling(intervention, "intervention", text, f"restructure on '{learner.name}'", refusals=(ValueError,)):
+            intervention.restructure(learner)

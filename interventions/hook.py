@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..networks.learner import Learner
+from ..registry import calling
 from .base import Intervention, make
 from .grammar import parse_hook_text
 from .schedule import AtStart, Memory, Moment, Schedule, When
@@ -59,16 +60,18 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     Raises:
         ValueError: In one line. HookSyntaxError names the position of the character. For unknown names and parameters
             the message suggests similar ones.
+        PluginFault: The intervention is not supple's, and making it raised another exception.
     """
     parsed = parse_hook_text(text)
     if parsed.call is None:
         return None
     intervention = make(parsed.call.name, **parsed.call.params)
     schedule = parsed.schedule
-    continuous = intervention.has("penalty") or intervention.has("after_update")
-    applied = intervention.has("apply")
-    if schedule is None and applied and (intervention.at_start or not continuous):
-        schedule = AtStart() if default is None and intervention.at_start else default
+    with calling(intervention, "intervention", parsed.call.name, "looking at its methods"):
+        continuous = intervention.has("penalty") or intervention.has("after_update")
+        applied, at_start = intervention.has("apply"), bool(intervention.at_start)
+    if schedule is None and applied and (at_start or not continuous):
+        schedule = AtStart() if default is None and at_start else default
     if schedule is None and applied:
         raise ValueError(f"'{text}' needs a schedule, for example {parsed}@0.5 or {parsed}@task")
     if schedule is not None and not applied:

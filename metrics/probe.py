@@ -17,7 +17,7 @@ from ..networks.gradients import scalar_loss
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
 from ..networks.passes import measuring, unchanged
-from ..registry import Registry
+from ..registry import Registry, calling
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
 from .curvature import hessian_eigenvalues
@@ -50,7 +50,7 @@ class Metric:
     Your own metric is measured, logged and available to `@when` after its registration:
     `metrics.register("name")(Metric(…))`.
 
-    Raises ValueError for an unknown `needs` or `pool`.
+    Raises ValueError for an unknown `needs` or `pool`, or a `value` that is no function.
     """
 
     about: str
@@ -60,6 +60,8 @@ class Metric:
     costly: bool = False
 
     def __post_init__(self) -> None:
+        if not callable(self.value):
+            raise ValueError(f"Metric {self.about!r}: value must be a function of a View, got {self.value!r}")
         for name, value, known in (("needs", self.needs, get_args(Needs)), ("pool", self.pool, tuple(POOLS))):
             if value not in known:
                 raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")
@@ -266,6 +268,8 @@ def measure(
         per_layer: Add `dormant_fraction/<units>` for each hidden layer, pooled over the members of a stack.
         member: Measure only this network of a stack, as if it were trained alone. Raises ValueError as `View` does.
         costly: Include the costly metrics.
+
+    Raises PluginFault if a metric that is not supple's raises an exception or returns something else than its numbers.
     """
     view = learner if isinstance(learner, View) else View(learner, member)
     with measuring(view.learner.module):
@@ -303,9 +307,23 @@ def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, 
         "values": lambda: seen and view.learner.values is not None,
     }
     wanted = METRICS if costly else CHEAP_METRICS
-    taken = {name: (metric.value(view), str(metric.pool)) for name, metric in wanted.items() if there[metric.needs]()}
+    taken = {
+        name: (_value(name, metric, view), metric.pool) for name, metric in wanted.items() if there[metric.needs]()
+    }
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         for name, output in view.outputs.items():
             taken[f"dormant_fraction/{names.get(name, name)}"] = (_dormant(view, output), "mean")
     return taken
+
+
+def _value(name: str, metric: Metric, view: View) -> Tensor:
+    """Return the value of a metric, (networks,), which is checked if the metric is not supple's own."""
+    with calling(metric.value, "metric", name, "its function") as call:
+        found = metric.value(view)
+        if call.owner:
+            shapes = [(view.networks,), *([()] if view.networks == 1 else [])]
+            right = isinstance(found, Tensor) and found.shape in shapes and not found.is_complex()
+            call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", found)
+            found.double().tolist()  # of a type and on a device from which numbers can be read
+    return found

@@ -1,5 +1,7 @@
 """Modules of installed packages that register entries, found by their entry points."""
 
+from .faults import is_interruption, message_of, printable
+
 _asked: set[str] = set()
 
 
@@ -20,7 +22,9 @@ def load_group(group: str) -> None:
     for point in entry_points(group=group):
         try:
             point.load()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
             raise BrokenPackage(
                 f"the installed package {package} cannot be loaded: {why(error)} "
@@ -37,11 +41,11 @@ def why(error: BaseException, file: str = "") -> str:
     else:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if file in ("", frame.filename)]
         name, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
-        what = " ".join(str(error).split())
+        what = message_of(error)
         if isinstance(error, SystemExit):
             what = "it ends the process instead of being imported"
         elif type(error) is not ValueError or not what:
-            what = f"{type(error).__name__}: {what}".removesuffix(": ")
+            what = f"{printable(type(error).__name__)}: {what}".removesuffix(": ")
     place = [name] if name and name != file else []
     place += [f"line {line}"] if line else []
     return f"{', '.join(place)}: {what}" if place else what

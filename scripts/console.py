@@ -15,6 +15,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from supple.experiments.blame import blaming
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
 from supple.experiments.settings import LARGEST
@@ -65,7 +66,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     code, message = 0, ""
     _open_streams()
     try:
-        with watching(), warnings.catch_warnings():
+        with watching(), blaming(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
         sys.stdout.flush()

@@ -1,12 +1,14 @@
 """The contract of a shift, a change between the tasks of a stream: a class with optional methods."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 
-from ...registry import Call, Registry
+from ...registry import Call, Registry, calling, owner_of
+from ..fault import is_numbers
 
 Values = dict[str, Any]
 """The values of one shift in a task: names → numbers and arrays, whose `tolist` is plain JSON."""
@@ -85,6 +87,30 @@ class Shift:
 
     def __str__(self) -> str:
         return str(Call(self.name, self.params))
+
+
+def ask(part: Shift, method: str, *given: Any) -> Any:
+    """Return the result of a shift's method.
+
+    Raises PluginFault if the shift is not supple's and raises an exception other than ValueError in `check`, or returns
+    values that are no dictionary or a reward that is no number.
+    """
+    refusals = (ValueError,) if method == "check" else ()
+    with calling(part, "shift", part.name, method, refusals) as call:
+        found = getattr(part, method)(*given)
+        if method in ("neutral", "draw"):
+            call.require(isinstance(found, dict), "a dictionary of values", found)
+        elif method == "reward":
+            call.require(is_numbers(found, ()), "a number", found)
+        elif method == "space":
+            call.require(isinstance(found, gym.Space), "a gymnasium.Space", found)
+    return found
+
+
+def method_of(part: Shift, method: str) -> Callable[..., Any]:
+    """Return a method of a shift for every step: supple's own are not checked each time."""
+    own: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(ask, part, method)
+    return own
 
 
 shifts: Registry[type[Shift]] = Registry("shift", groups=("supple.shifts",))

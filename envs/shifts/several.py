@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...registry import bind, parse_call
-from .base import Shift, Values, shifts
+from ...registry import bind, calling, parse_call
+from .base import Shift, Values, ask, shifts
 
 
 class Shifts:
@@ -35,7 +35,7 @@ class Shifts:
         steps_per_task: the length of a task in steps, over all copies. No gradual change may be longer.
         """
         for part in self.parts:
-            part.check(env)
+            ask(part, "check", env)
             if steps_per_task is not None and part.over > steps_per_task:
                 raise ValueError(f"{part} takes {part.over} steps, but a task has only {steps_per_task}")
 
@@ -53,7 +53,7 @@ class Shifts:
 
     def drawn(self, env: gym.Env, seed: int, task: int) -> dict[str, Values]:
         """Return the values of `task` as arrays. Task −1, before all others, has the neutral values."""
-        values = {part.name: part.neutral(env) for part in self.parts}
+        values = {part.name: ask(part, "neutral", env) for part in self.parts}
         for number in range(task + 1):
             values = self.following(env, seed, number, values)
         return values
@@ -65,7 +65,7 @@ class Shifts:
             if task >= part.from_task:
                 key = (task, zlib.crc32(part.name.encode()))
                 random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
-                values[part.name] = part.draw(env, random, previous[part.name])
+                values[part.name] = ask(part, "draw", env, random, previous[part.name])
         return values
 
     def __str__(self) -> str:
@@ -85,7 +85,9 @@ def parse_shifts(text: str) -> Shifts:
         factory = shifts.get(call.name)
         params = bind(factory, call.params, call.name)
         try:
-            part = factory(**params)
+            with calling(factory, "shift", call.name, "making it", refusals=(ValueError,)) as made:
+                part = factory(**params)
+                made.require(isinstance(part, Shift), "a Shift", part)
         except ValueError as error:
             raise ValueError(f"{call.name}: {error}") from error
         part.name, part.params = call.name, dict(params)

@@ -6,7 +6,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from .base import Shift, Values
+from .base import Shift, Values, ask, method_of
 from .several import Shifts, parse_shifts
 
 
@@ -37,12 +37,12 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self.seed = seed
         self._parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper has its own values
         self._sliding = [part for part in self._parts if part.over and part.gradual == "numbers"]
-        self._observation = [part.observation for part in self._parts if part.has("observation")]
-        self._action = [part.action for part in reversed(self._parts) if part.has("action")]
-        self._reward = [part.reward for part in self._parts if part.has("reward")]
+        self._observation = [method_of(part, "observation") for part in self._parts if part.has("observation")]
+        self._action = [method_of(part, "action") for part in reversed(self._parts) if part.has("action")]
+        self._reward = [method_of(part, "reward") for part in self._parts if part.has("reward")]
         for part in self._parts:
             if part.has("space"):
-                self.observation_space = part.space(self.observation_space)
+                self.observation_space = ask(part, "space", self.observation_space)
         self._random = _generator(None)
         self._task = -1
         self._after = self.shifts.drawn(env, seed, -1)
@@ -72,14 +72,14 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._steps = steps
         if self._entered:
             for part in self._sliding:
-                part.set(self.env, self._values(part))
+                ask(part, "set", self.env, self._values(part))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             self._random = _generator(seed)
         for part in self._parts:
-            part.set(self.env, self._values(part))
-            part.begin_episode(self._random)
+            ask(part, "set", self.env, self._values(part))
+            ask(part, "begin_episode", self._random)
         self._entered = True
         observation, info = self.env.reset(seed=seed, options=options)
         for see in self._observation:
@@ -93,7 +93,7 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         for see in self._observation:
             observation = see(observation)
         for value in self._reward:
-            reward = value(reward, info)  # type: ignore[arg-type]
+            reward = value(reward, info)
         return observation, reward, terminated, truncated, info
 
     def _values(self, part: Shift) -> Values:

@@ -15,10 +15,9 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
-from ...experiments.errors import one_line
 from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fitted_state
-from ...registry import did_you_mean
+from ...registry import did_you_mean, one_line
 from .learners import learners_of
 from .old import fitting_settings, renamed
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...registry import Call, bind, parse_call
+from ...registry import Call, bind, calling, parse_call
 from .base import Activation, Random, Shared, activations
 
 
@@ -92,7 +92,10 @@ def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> 
 
 def _make(name: str, params: Any) -> nn.Module:
     factory = activations.get(name)
-    return factory(**bind(factory, params, name))
+    with calling(factory, "activation", name, "making it", refusals=(ValueError,)) as call:
+        module = factory(**bind(factory, params, name))
+        call.require(isinstance(module, nn.Module), "a torch.nn.Module", module)
+    return module
 
 
 def _settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:

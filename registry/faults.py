@@ -1,0 +1,243 @@
+"""Calls of code that is not supple's own: whatever it does, it ends in one exception, which names it in one line.
+
+    with calling(intervention, "hook", "halve@task", "apply on 'agent'") as call:
+        written = intervention.apply(learner)
+        call.require(isinstance(written, list), "a list of names", written)
+
+Code is foreign if its module lies outside supple, such as that of a plug-in. Exceptions of supple's own code pass.
+"""
+
+import contextlib
+import os
+import reprlib
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+OWN = __name__.partition(".")[0]
+LETTERS = 300  # of another program's message that are shown
+
+
+class PluginFault(RuntimeError):
+    """Foreign code raised an exception, returned a wrong value, or left a changed process behind.
+
+    Attributes:
+        owner: The file or package with the code.
+        word, name: What was called, such as "hook" and "halve@task".
+        what: What happened, in one line.
+    """
+
+    def __init__(self, owner: str, word: str, name: str, what: str) -> None:
+        super().__init__(owner, word, name, what)  # so that it can be sent to another process
+        self.owner, self.word, self.name, self.what = owner, word, name, what
+
+    def told(self, when: str = "") -> str:
+        """Return the line. `when` says at which step it happened, as " at step 20"."""
+        return f"plug-in {self.owner}: {self.word} {self.name}{when}: {self.what}"
+
+    def __str__(self) -> str:
+        return self.told()
+
+
+class calling:
+    """A block in which foreign code may run. It raises PluginFault for all that the code does wrong.
+
+    That is every exception (also SystemExit and the like, but not the user's Ctrl-C), and any change of what `KEPT`
+    lists, which is undone. If `entry` belongs to supple, nothing is caught or compared.
+
+    Args:
+        entry: The object whose code is called.
+        word, name: As in `PluginFault`.
+        call: The call in messages, such as "apply on 'agent'".
+        refusals: Exceptions by which the code may refuse, which pass. A ValueError gets a message of one line.
+    """
+
+    __slots__ = ("before", "call", "name", "owner", "refusals", "word")
+
+    def __init__(
+        self, entry: object, word: str, name: str, call: str, refusals: tuple[type[BaseException], ...] = ()
+    ) -> None:
+        self.owner = owner_of(entry)
+        self.word, self.name, self.call, self.refusals = word, name, call, refusals
+
+    def __enter__(self) -> Self:
+        self.before = looked_up() if self.owner else {}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.owner:
+            return
+        changed = put_back(self.before)
+        if error is None:
+            if changed:
+                raise self.fault(f"{self.call} changed {changed}, which has been put back")
+            return
+        if isinstance(error, PluginFault) or is_interruption(error):
+            return
+        if isinstance(error, self.refusals):
+            if type(error) is ValueError and (words := message_of(error)) != error.args[0]:
+                raise ValueError(words) from error
+            return
+        raise self.fault(f"{self.call} raised {raised(error, self.owner)}") from error
+
+    def fault(self, what: str) -> PluginFault:
+        return PluginFault(self.owner, self.word, self.name, what)
+
+    def require(self, holds: bool, wanted: str, value: object) -> None:
+        """Raise PluginFault if what the code returned is not what was wanted; TypeError if the code is supple's own."""
+        if not holds:
+            what = f"{self.call} must return {wanted}, not {shown(value)}"
+            raise self.fault(what) if self.owner else TypeError(f"{self.name}: {what}")
+
+
+Kept = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def _handlers() -> tuple[Any, ...]:
+    return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+
+
+def _set_handlers(handlers: tuple[Any, ...]) -> None:
+    for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+        signal.signal(number, handler)
+
+
+def _streams() -> tuple[Any, ...]:
+    streams = sys.stdout, sys.stderr
+    return *streams, *(getattr(stream, "closed", None) for stream in streams)
+
+
+def _set_streams(before: tuple[Any, ...]) -> None:
+    for i, name in enumerate(("stdout", "stderr")):
+        stream = before[i]
+        if stream is not None and stream.closed and not before[i + 2]:
+            stream = open(os.devnull, "w")  # noqa: SIM115  (for all that is printed later)
+        setattr(sys, name, stream)
+
+
+def _errors() -> list[Any]:
+    return [each for each in warnings.filters if each[0] == "error"]
+
+
+def _set_errors(before: list[Any]) -> None:
+    for each in _errors():
+        if each not in before:
+            warnings.filters.remove(each)  # type: ignore[attr-defined]
+
+
+KEPT: dict[str, Kept] = {  # what foreign code must leave as it was: how it is looked up, and put back
+    "the working directory": (_folder, os.chdir),
+    "the handlers of SIGINT or SIGTERM": (_handlers, _set_handlers),
+    "standard output or standard error": (_streams, _set_streams),
+    "warnings to errors": (_errors, _set_errors),
+}
+
+
+def looked_up() -> dict[str, Any]:
+    """Return all that must stay as it is, by its name in messages."""
+    return {what: look() for what, (look, _) in KEPT.items()}
+
+
+def put_back(before: Mapping[str, Any]) -> str:
+    """Undo changes since `looked_up`, and return what was changed, in words."""
+    changed = [what for what, value in before.items() if KEPT[what][0]() != value]
+    for what in changed:
+        with contextlib.suppress(Exception):  # such as a folder that was removed
+            KEPT[what][1](before[what])
+    return " and ".join(changed)
+
+
+def owner_of(entry: object) -> str:
+    """Return the file or package that an object's code comes from, or "" if that is supple.
+
+    The object is a function, a class or an instance of one.
+    """
+    while hasattr(entry, "func"):  # functools.partial
+        entry = entry.func
+    name = getattr(entry, "__module__", None) or type(entry).__module__
+    top = str(name).partition(".")[0]
+    if top == OWN:
+        return ""
+    file = getattr(sys.modules.get(str(name)), "__file__", None)
+    return Path(file).name if file and "." not in str(name) and not file.endswith("__init__.py") else top
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Return whether this may be the user's Ctrl-C: where another handler of SIGINT is set, it raises nothing."""
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def message_of(error: BaseException) -> str:
+    """Return the beginning of an exception's message in one line, with control characters spelled out.
+
+    Messages are made by the exception's own code, which may fail too.
+    """
+    try:
+        text = str(error)
+    except BaseException as failed:
+        if is_interruption(failed):
+            raise
+        return f"a message that cannot be shown, because that raises {type(failed).__name__}"
+    words = " ".join(text[: 10 * LETTERS].split())
+    return printable(f"{words[:LETTERS]} …" if len(words) > LETTERS else words)
+
+
+def printable(text: str) -> str:
+    """Return a text with all characters that a terminal could not show, or would obey, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception in one line: its type, and the beginning of its message."""
+    return f"{printable(type(error).__name__)}: {message_of(error)}".removesuffix(": ")
+
+
+def raised(error: BaseException, owner: str = "") -> str:
+    """Return an exception in one line, with the place in the innermost foreign code that it went through.
+
+    owner: the file that is named already.
+    """
+    for frame, line in reversed(frames(error)):
+        if (name := module_of(frame)) not in (OWN, "torch", "numpy") and name not in sys.stdlib_module_names:
+            file = printable(frame.f_code.co_filename)
+            return f"{one_line(error)} ({'' if Path(file).name == owner else f'{file}, '}line {line})"
+    return one_line(error)
+
+
+def frames(error: BaseException) -> list[tuple[FrameType, int]]:
+    """Return the frames that an exception went through, the outermost first, each with its line."""
+    return list(traceback.walk_tb(error.__traceback__))
+
+
+def module_of(frame: FrameType) -> str:
+    """Return the top package or the module of the code in a frame."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def shown(value: object) -> str:
+    """Return a short description of a value, in one line."""
+    if (shape := getattr(value, "shape", None)) is not None and getattr(value, "dtype", None) is not None:
+        return printable(f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}")  # type: ignore[attr-defined]
+    try:
+        return printable(" ".join(reprlib.repr(value).split()))
+    except Exception:  # its own code
+        return f"a {printable(type(value).__name__)}"
