@@ -85,7 +85,8 @@ class Claim:
 
     def _beat(self) -> None:
         while not self._end.wait(BEAT):
-            with suppress(OSError, RunError), self.writing():  # the next write reports problems
+            # not `writing`, which another thread may be in for long; the next write reports problems
+            with suppress(OSError, RunError), self._found(0.0, insist=False):
                 os.utime(self.file)
 
     @contextmanager
@@ -132,7 +133,7 @@ class Claim:
         """Remove the claim, if it still belongs to this process."""
         self._end.set()
         # not `writing`: the code that was interrupted, or another thread, may be in it and never leave it
-        with suppress(OSError, RunError), self._found(TURN, insist=False) as found:
+        with suppress(OSError, RunError), self._found(0.0 if self._depth else TURN, insist=False) as found:
             files.remove(self.file, found)
 
     def _found(self, patience: float, insist: bool = True) -> BinaryIO:
