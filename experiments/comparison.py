@@ -24,6 +24,7 @@ Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every ar
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
 FILE = "comparison.json"
+AUTO = "auto"
 SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
 
@@ -235,8 +236,8 @@ def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Com
     asked = plain(wanted.settings)
     resolved = plain((wanted := checked(wanted, jobs, warn, begun.points)).settings)
     for name, before in plain(begun.settings).items():
-        # a value such as "auto" may become another one on another machine
-        if name not in ("seed", "seeds") and before not in (asked[name], resolved[name]):
+        # "auto" may become another value on another machine or in another version: the one of the start stays
+        if name not in ("seed", "seeds") and asked[name] != AUTO and before not in (asked[name], resolved[name]):
             raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
     if wanted.stop_step != begun.stop_step:
         raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {begun.stop_step}")
