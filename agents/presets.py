@@ -110,6 +110,7 @@ add(
             "compile": "off",
         },
         arms=TASK_ARMS,
+        fork_at=0.5,
     ),
     Preset(
         "gym-control",
