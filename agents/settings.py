@@ -8,9 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from ..experiments.errors import UsageError
-from ..experiments.settings import MOST_TASKS, MOST_THREADS, RunSettings, Threads, not_positive, positive
+from ..experiments.settings import MOST_TASKS, MOST_THREADS, Interval, RunSettings, Threads, not_positive, positive
 
 MOST_ENVS = 65_536  # copies of an environment
+EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
 SET_HERE = {  # names that `gymnasium.make` takes for itself
     "id": "use --env",
     "max_episode_steps": "use --max-episode-steps",
@@ -47,8 +48,9 @@ class AgentSettings(RunSettings):
     """Step the copies of a MuJoCo task in one batch or one by one, with the same results. auto: batched if possible."""
     env_threads: Threads = "auto"
     """Threads that step the copies of a MuJoCo task or Atari game, with the same results. auto: as many as pay off."""
-    checkpoint_every: int = 250_000
-    """Environment steps between checkpoints. Each checkpoint ends all running episodes, so this affects the results."""
+    checkpoint_every: Interval = "auto"
+    """Environment steps between checkpoints. Each checkpoint ends all running episodes, so this affects the results.
+    auto: a quarter of the run, but at least ten of the longest episodes in each copy, and 250,000 at most."""
     measure_every: int = 20_000
     """Environment steps between measurements of the metrics."""
     trainability_every: int = 0
@@ -59,6 +61,7 @@ class AgentSettings(RunSettings):
     """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
+    most_unsaved: ClassVar[int] = 250_000
 
     def least(self, name: str) -> tuple[int, int]:
         return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
@@ -103,6 +106,18 @@ class AgentSettings(RunSettings):
             "threads": 1 if self.env_workers else threads,
             "fewer": self.env_threads == "auto",
         }
+
+    def episode_limit(self, env: str) -> int | None:
+        """Return the steps after which an episode of the environment with this Gymnasium id is truncated, if known."""
+        import gymnasium  # which help lines do without
+
+        return self.max_episode_steps or gymnasium.spec(env).max_episode_steps
+
+    def least_unsaved(self) -> int:
+        from .stream import tasks_of
+
+        envs = {task.env for task in tasks_of(replace(self, shift=None))}
+        return EPISODES * self.num_envs * max(self.episode_limit(env) or UNLIMITED for env in envs)
 
     def stream(self) -> tuple[str, int]:
         """Return (names of environments, steps per task). Raises UsageError if the options contradict each other."""

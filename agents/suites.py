@@ -7,13 +7,14 @@ cores. Extrapolated times were measured on the first steps and multiplied.
 from typing import Any
 
 from ..experiments.kinds import Preset, add
-from .presets import SAC_MLP
+from .presets import AS_PUBLISHED, SAC_MLP
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG
 # in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
 # ratio 16, γ 1, greedy, the target copied after every step, a memory of 2000, learning from the 17th episode, 25 seeds,
 # the network reset every 100 episodes. A task here has 400 steps, or 200 episodes that reach the goal.
 FROZEN_LAKE: dict[str, Any] = {
+    **AS_PUBLISHED,
     "env": "FrozenLake2x2-v0",
     "cycles": 5,
     "steps_per_task": 400,
@@ -40,6 +41,7 @@ FROZEN_LAKE: dict[str, Any] = {
 # PPO with 2 × 64 tanh for each of policy and value, Adam 2.5e-4, rollouts of 128, 4 epochs of 4 minibatches, entropy
 # 0.01, 20 runs.
 NINE_ROOMS: dict[str, Any] = {
+    **AS_PUBLISHED,
     "env": "NineRooms-v0",
     "cycles": 20,
     "steps_per_task": 40_000,
@@ -64,6 +66,7 @@ NINE_ROOMS: dict[str, Any] = {
 # 2403.05996). The policy's deviation is squashed, as it was when docs/results/worlds.md was measured.
 PRIMING: dict[str, Any] = {
     **SAC_MLP,
+    **AS_PUBLISHED,
     "log_std": "squashed",
     "env": "HalfCheetah-v5",
     "steps": 500_000,
@@ -76,6 +79,7 @@ REPLAY_RATIO: dict[str, Any] = {**PRIMING, "steps": 400_000}
 # 2 × 256 ReLU for each of policy and value, Adam 1e-4, 2048 steps, 10 epochs of minibatches of 128, no normalisation of
 # observations or rewards, no gradient clipping. Collapse after ten to twenty million steps.
 SLIPPERY_ANT: dict[str, Any] = {
+    **AS_PUBLISHED,
     "env": "Ant-v5",
     "cycles": 25,
     "steps_per_task": 2_000_000,

@@ -93,7 +93,8 @@ def compare(
         vary: Values of settings to vary, by name. Every arm is trained with every combination of them.
         reference: "fresh" for an agent that begins each task with new weights, memory and optimizer, or "none". By
             default, that of the preset.
-        fork_at: The fork point as a fraction of the steps.
+        fork_at: The fork point as a fraction of the steps; 0 for no trunk. By default, that of the preset, or where the
+            hook that acts earliest can act first.
         fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
         jobs: Number of simultaneous runs. With more than 1, they are trained in processes that import the calling
             script, which then needs `if __name__ == "__main__":`.

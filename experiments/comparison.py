@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from . import plugins, typed
+from .default_fork import Place, default_fork
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .fields import value_in_text
@@ -24,6 +25,7 @@ Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every ar
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
 FILE = "comparison.json"
+AUTO = "auto"
 SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
 
@@ -75,8 +77,7 @@ class Comparison:
 
     def hooks_of(self, arm: str) -> tuple[str, ...]:
         """Return the hooks in an arm's text, or ("none",) if it has none."""
-        hooks = tuple(part for part in _parts(arm) if part != FRESH and not SETTING.fullmatch(part))
-        return hooks or (NONE,)
+        return tuple(part for part in _hooks_in(arm) if part != FRESH) or (NONE,)
 
     def settings_of(self, arm: str) -> Variant:
         """Return the settings in an arm's text, such as `none + learning_rate=0.001`. Raises UsageError."""
@@ -93,6 +94,11 @@ def _parts(arm: str) -> list[str]:
     return re.split(r"\s+\+\s+", arm.strip())
 
 
+def _hooks_in(arm: str) -> list[str]:
+    """Return the parts of an arm that are not settings: its hooks, `none` and `fresh`."""
+    return [part for part in _parts(arm) if not SETTING.fullmatch(part)]
+
+
 def plan(
     kind: Kind,
     preset: Preset | None,
@@ -105,30 +111,62 @@ def plan(
     fork_at_task: int | None,
     command: str,
     stop_at: float | None = None,
+    begun: int | None = None,
     warn: Warn = print,
 ) -> Comparison:
-    """Return the comparison of these points. By default, the preset or the kind decides where to fork.
+    """Return the comparison of these points. By default, the preset or the hooks decide where to fork.
 
     `reference` is an additional arm with which the others are compared: `fresh`, or None. With `stop_at`, all runs stop
-    after this share of the planned steps, in which at least one task must end. Raises UsageError if this cannot work.
+    after this share of the planned steps, in which at least one task must end. `begun` is the fork step of the started
+    comparison that this one extends: a fork by default stays there. Raises UsageError if this cannot work.
     """
     if any(FRESH in _parts(arm) for arm, _ in points):
         raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
-    if fork_at is None and fork_at_task is None:
-        fork_at, fork_at_task = kind.fork_at, kind.fork_at_task
-        if preset and preset.fork_at is not None:
-            fork_at, fork_at_task = preset.fork_at, None
-    fork = stop = 0
-    if fork_at or fork_at_task is not None or stop_at is not None:
-        work = build(kind, first_of(settings, seeds), warn)
-        work.close()
-        fork = fork_step_of(work.tasks, settings.stride, fork_at, fork_at_task) if stop_at is None else 0
-        stop = stop_step_of(work.tasks, settings.stride, stop_at) if stop_at is not None else 0
+    if fork_at is None and fork_at_task is None and preset:
+        fork_at = preset.fork_at
     if reference == FRESH:
         points = [*points, *((FRESH, variant) for variant in _different([variant for _, variant in points]))]
     arms, variants, only = _table(points)
+    fork = stop = 0
+    by_default = fork_at is None and fork_at_task is None and stop_at is None
+    if stop_at is not None:
+        stop = stop_step_of(_tasks(kind, first_of(settings, seeds), warn), settings.stride, stop_at)
+    elif fork_at or fork_at_task is not None:
+        fork = fork_step_of(_tasks(kind, first_of(settings, seeds), warn), settings.stride, fork_at, fork_at_task)
+    elif by_default and kind.forks().by_hooks(settings, variants):
+        together = max(sum(variant == other for _, other in points) for variant in variants)
+        if together > 1 or kind.fork_at is not None or kind.fork_at_task is not None:  # else nothing shares a trunk
+            place = _default_fork(kind, first_of(settings, seeds), arms, variants, warn)
+            fork = place.step
+            if begun is None and place.line:
+                warn(f"{place.line} (--fork-at changes this)")
+            elif begun is not None and fork < begun:
+                warn(f"the fork stays at step {begun:,}, with which the runs were started; otherwise {place.line}")
     settings, prepared, fork = kind.forks().prepare(settings, variants, fork)
+    if by_default and begun is not None:  # another arm must not move the fork of those that were trained
+        fork = begun
     return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only, stop)
+
+
+def _tasks(kind: Kind, settings: RunSettings, warn: Warn) -> tuple[Task, ...]:
+    work = build(kind, settings, warn)
+    work.close()
+    return work.tasks
+
+
+def _default_fork(
+    kind: Kind, settings: RunSettings, arms: Sequence[str], variants: Sequence[Variant], warn: Warn
+) -> Place:
+    """Return the fork point where none is given."""
+    tasks = _tasks(kind, settings, warn)
+    own_settings = any(SETTING.fullmatch(part) for arm in arms for part in _parts(arm))
+    hooks = dict.fromkeys(part for arm in arms for part in _hooks_in(arm))
+    place = default_fork(kind, hooks, tasks, settings.stride, own_settings)
+    if place.hooks_decide and not kind.forks().shared_trunk(settings):
+        varied = (replace(settings, **variant) for variant in variants if variant)
+        if any(_tasks(kind, made, warn) != tasks for made in varied):
+            return Place(0, "there is no trunk, because variants have other tasks")
+    return place
 
 
 def _table(points: Sequence[Point]) -> tuple[tuple[str, ...], tuple[Variant, ...], tuple[tuple[str, int], ...]]:
@@ -235,8 +273,8 @@ def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Com
     asked = plain(wanted.settings)
     resolved = plain((wanted := checked(wanted, jobs, warn, begun.points)).settings)
     for name, before in plain(begun.settings).items():
-        # a value such as "auto" may become another one on another machine
-        if name not in ("seed", "seeds") and before not in (asked[name], resolved[name]):
+        # "auto" may become another value on another machine or in another version: the one of the start stays
+        if name not in ("seed", "seeds") and asked[name] != AUTO and before not in (asked[name], resolved[name]):
             raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
     if wanted.stop_step != begun.stop_step:
         raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {begun.stop_step}")

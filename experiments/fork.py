@@ -24,6 +24,10 @@ class Forks:
         """Return whether all variants of these settings share one trunk. Otherwise each has its own."""
         return False
 
+    def by_hooks(self, settings: Any, variants: Sequence[Variant]) -> bool:
+        """Return whether hooks decide where to fork if nothing else does. Otherwise `prepare` says it."""
+        return True
+
     def prepare(self, settings: Any, variants: Sequence[Variant], fork: int) -> tuple[Any, Sequence[Variant], int]:
         """Return the settings of the comparison, its variants, and the fork step (0 for arms without a trunk).
 

@@ -33,8 +33,8 @@ class Kind:
         report: "module:name" of its `Report`.
         unit: What a step is.
         shared: Whether several processes started by torchrun can train one run together.
-        fork_at, fork_at_task: Where comparisons fork by default. If neither is set, arms are trained from the
-            beginning.
+        fork_at, fork_at_task: Where comparisons fork whose hooks do not decide it (`default_fork`). If neither is set,
+            their arms are trained from the beginning.
         arms: The arms of comparisons by default.
         tuned_by: The measure, for `search.score`, by which arms are tuned by default.
         forking: "module:name" of a class like `fork.Forks`, which says how arms are forked from their trunk.
@@ -85,7 +85,7 @@ class Preset:
         settings: Values of settings, by field.
         vary: Values of settings to vary, by field. Every arm is trained with every combination of them.
         arms: The arms; None for those of the kind.
-        fork_at: Where arms are forked, as a fraction of the run; None for the default of the kind.
+        fork_at: Where arms are forked, as a fraction of the run; None for the default (`default_fork`).
         reference: An additional arm with which the others are compared (`fresh`), or None.
         seeds: The seeds of comparisons.
     """

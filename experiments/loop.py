@@ -109,7 +109,7 @@ class Loop:
             if kept and any(previous < step <= self.step for step in kept):
                 self._save(KEPT)
             if (
-                crossed(previous, self.step, s.checkpoint_every)
+                crossed(previous, self.step, s.saved_every)
                 or self.step >= self.end
                 or (self.step >= task.end and work.saves_where_tasks_end)
             ):

@@ -50,6 +50,7 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
     try:
         with Allocations(vars(settings)):
             work = kind.builder()(settings)
+        settings.fit(work.tasks[-1].end)
         work.check_memory(1)
     except ImportError as error:
         raise RunError(str(error)) from error

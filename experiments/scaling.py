@@ -39,7 +39,7 @@ def scaled(settings: S, factor: float) -> tuple[S, float]:
         old = getattr(settings, name)
         new = scaled_value(made, name, old, factor)
         setattr(made, name, new)
-        if length and old:  # the first setting with a value is the length of the run
+        if length and old and not isinstance(old, str):  # the first setting with a number is the length of the run
             factor, length = min(1.0, _sum(new) / _sum(old)), False
     made.hook = scaled_hooks(settings.hook, factor)
     return made, factor

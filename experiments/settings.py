@@ -15,6 +15,8 @@ MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000
 Device = Literal["auto", "cpu", "cuda"]
 Seeds = tuple[int, ...]
 Threads = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
+Interval = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
+PARTS = 4  # checkpoints in a run whose interval is "auto", if nothing makes it longer or shorter
 
 
 def seeds_of(words: Sequence[str]) -> Seeds:
@@ -55,8 +57,9 @@ class RunSettings:
     """Seed from which all random numbers of the run are derived. Change it for an independent repetition."""
     threads: Threads = 1
     """Number of PyTorch threads, which may change results. auto: the fastest in trials of some seconds."""
-    checkpoint_every: int = 2_000
-    """Updates between checkpoints. Lower it to lose less training when a run is killed."""
+    checkpoint_every: Interval = "auto"
+    """Updates between checkpoints. Lower it to lose less training when a run is killed. auto: a quarter of the run,
+    2,000 at most."""
     keep_checkpoints: int = 2
     """Number of newest checkpoints to keep. More are safer if files get damaged, but need disk space."""
     measure_every: int = 1_000
@@ -81,6 +84,8 @@ class RunSettings:
         "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
     )  # fmt: skip
 
+    most_unsaved: ClassVar[int] = 2_000  # the longest interval between checkpoints that "auto" stands for
+
     def least(self, name: str) -> tuple[int, int]:
         """Return the smallest value of a setting that is a length, and the number that it must be a multiple of."""
         return 1, 1
@@ -94,6 +99,24 @@ class RunSettings:
     def torch_threads(self) -> int:
         """The number of PyTorch threads; 1 as long as it is "auto"."""
         return 1 if self.threads == "auto" else self.threads
+
+    @property
+    def saved_every(self) -> int:
+        """The steps between checkpoints; the longest interval as long as it is "auto"."""
+        return self.most_unsaved if self.checkpoint_every == "auto" else self.checkpoint_every
+
+    def least_unsaved(self) -> int:
+        """Return the shortest interval between checkpoints that "auto" stands for."""
+        return 1
+
+    def fit(self, steps: int) -> None:
+        """Replace a checkpoint interval of "auto" by the one for a run of `steps` steps.
+
+        It is a quarter of the run, but within `least_unsaved` and `most_unsaved`. Since checkpoints can affect the
+        results, it depends on the settings and the length of the run only, never on the machine.
+        """
+        if self.checkpoint_every == "auto":
+            self.checkpoint_every = min(self.most_unsaved, max(self.least_unsaved(), steps // PARTS))
 
     @property
     def untrained_steps(self) -> int:
@@ -130,7 +153,7 @@ class RunSettings:
         yield from not_positive(
             **{
                 "--threads": self.torch_threads,
-                "--checkpoint-every": self.checkpoint_every,
+                "--checkpoint-every": self.saved_every,
                 "--keep-checkpoints": self.keep_checkpoints,
                 "--measure-every": self.measure_every,
                 "--keep-at": min(self.keep_at, default=None),

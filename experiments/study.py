@@ -151,11 +151,11 @@ class Asked:
             return None
         return self.study.reference or (self.preset.reference if self.preset else None)
 
-    def plan(self, command: str, warn: Warn) -> Comparison:
-        """Return the comparison. Raises UsageError if it is invalid."""
+    def plan(self, command: str, warn: Warn, begun: Comparison | None = None) -> Comparison:
+        """Return the comparison, or an extension of `begun`. Raises UsageError if it is invalid."""
         return plan(
             self.kind, self.preset, self.settings, self.seeds, self.points,
             reference=self.reference,
             fork_at=0.0 if self.study.search else self.study.fork_at, fork_at_task=self.study.fork_at_task,
-            command=command, stop_at=self.stop_at, warn=warn,
+            command=command, stop_at=self.stop_at, begun=begun.fork_step if begun else None, warn=warn,
         )  # fmt: skip

@@ -130,7 +130,7 @@ def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> C
         return Change(asked, None, comparisons.checked(asked.plan(command, warn), jobs, warn))
     if asked.within(begun):  # there is nothing new, and no network needs to be built
         return Change(asked, begun, begun)
-    return Change(asked, begun, comparisons.widened(begun, asked.plan(command, warn), jobs, warn))
+    return Change(asked, begun, comparisons.widened(begun, asked.plan(command, warn, begun), jobs, warn))
 
 
 def _begun(path: Path) -> Comparison | None:

@@ -12,15 +12,26 @@ LEVELS = 64  # of nested lists and objects; many more would exhaust the stack of
 NAMES = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text", Path: "a path"}
 
 
-def parse(text: str | bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError if it is invalid or nested more than 64 levels deep."""
+def parse(text: str | bytes, unique: bool = False) -> Any:
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested more than 64 levels deep.
+
+    unique: Also raise ValueError if an object has a key twice, of which `json` would keep the last.
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique if unique else None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if too_deep(value):
         raise ValueError("nested too deeply")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is given twice")
+    return found
 
 
 def fitted(value: Any, wanted: Any, where: str) -> Any:

@@ -57,7 +57,7 @@ def main(args: Sequence[str]) -> None:
     made = [hook_of(plugins.load(file, "supple bench")) for file in own]
     methods = hooks or tuple(made)
 
-    from supple.experiments.board import read_row, rows, suite
+    from supple.experiments.board import conditions, read_row, rows, suite
 
     known = [study.name for study in suite()]
     if unknown := [name for name in options.studies if name not in known]:
@@ -68,6 +68,9 @@ def main(args: Sequence[str]) -> None:
         if methods:
             raise UsageError("--check takes the method from the row: leave METHOD out")
         before = read_row(options.check)
+        # in a folder of this code's, so that what is compared was never trained by another, nor is the row's own runs
+        whole = options.out.absolute()
+        options.out = whole.parent / f"{whole.name or 'bench'}-check-{conditions()}"
         compare(before, trained(options, (before.method,), args)[0])
         return
     if options.save and len(methods) != 1:
@@ -142,21 +145,28 @@ def save(path: Path, row: "Row", studies: Sequence[str]) -> None:
 
 
 def compare(before: "Row", now: "Row") -> None:
-    """Print how much the scores of a row differ from those of new runs.
+    """Print whether the scores of a row agree with those of new runs, and what differs in how they were trained.
 
     Raises:
         RunError: They do not agree.
     """
-    from supple.experiments.board.checking import disagreements
+    from supple.experiments.board.checking import differences, disagreements
 
-    wrong = disagreements(before, now)
+    wrong, others = disagreements(before, now), differences(before, now)
+    if others:
+        warn(f"the row of {before.method} was not trained like the new runs: {'; '.join(others)} (row → new)")
     for study, words in wrong.items():
         warn(f"{study}: {words}")
     if wrong:
         raise RunError(
-            f"the row of {before.method} does not agree with the new runs in {len(wrong)} of {len(now.results)} studies"
+            f"the row of {before.method} does not agree with the new runs in {len(wrong)} of "
+            f"{len({**before.results, **now.results})} studies"
         )
-    screen.print(f"the row of {before.method} agrees with the new runs: {', '.join(now.results)}")
+    studies = ", ".join(now.results)
+    if others:
+        screen.print(f"the row of {before.method} lies within the bounds of the new runs, not equal to them: {studies}")
+    else:
+        screen.print(f"the row of {before.method} agrees with the new runs, number by number: {studies}")
 
 
 if __name__ == "__main__":

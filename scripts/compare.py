@@ -13,9 +13,10 @@
   supple compare continual --preset moram-small --out runs/m
   supple compare linear --tasks semantic,reversal --arm none --arm "rebalance(lam=5)@task" --out runs/v
 
-An arm is a hook, or several joined by " + ". A hook without a schedule is applied at the fork point. A fork point at
-the end of a task belongs to the next task: "@task" fires there, and hooks see the new task's data. `supple resume DIR`
-continues a comparison that was interrupted.
+An arm is a hook, or several joined by " + ". By default, the fork point is where the hook that acts earliest can act
+first; without such a hook, agents fork at half of the run. A hook without a schedule is applied at the fork point. A
+fork point at the end of a task belongs to the next task: "@task" fires there, and hooks see the new task's data.
+`supple resume DIR` continues a comparison that was interrupted.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ class CompareOptions(Options[S]):
     reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
     """Additional arm as a reference. fresh is a new agent in every task; preset is the preset's reference, if any."""
     fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Fork point as a fraction of the planned steps. 0: no trunk. None: the preset's, or the kind's."""
+    """Fork point as a fraction of the planned steps. 0: no trunk. None: the preset's, or where the hook that acts
+    earliest can act first."""
     fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()

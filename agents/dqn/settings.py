@@ -92,6 +92,9 @@ class DQNSettings(AgentSettings):
     def least(self, name: str) -> tuple[int, int]:
         return (self.batch_size, 1) if name == "replay_size" else super().least(name)
 
+    def episode_limit(self, env: str) -> int | None:
+        return self.max_frames // 4 if env.startswith("ALE/") else super().episode_limit(env)
+
     @property
     def untrained_steps(self) -> int:
         return self.learning_starts

@@ -5,9 +5,10 @@ and about.md, which describes the method and says how its hyperparameters were c
 """
 
 from .row import Result, Row, read_row, rows, write_row
-from .scoring import CONTROLS, bench, row_of, suite
+from .scoring import CONTROLS, bench, conditions, row_of, suite
 from .standing import Standing, standings
 
 __all__ = [
-    "CONTROLS", "Result", "Row", "Standing", "bench", "read_row", "row_of", "rows", "standings", "suite", "write_row",
+    "CONTROLS", "Result", "Row", "Standing", "bench", "conditions", "read_row", "row_of", "rows", "standings", "suite",
+    "write_row",
 ]  # fmt: skip

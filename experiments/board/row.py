@@ -60,7 +60,7 @@ def read_row(path: Path) -> Row:
     """Return the row in a folder. Raises UsageError if there is none, or it is damaged."""
     file = path / FILE
     try:
-        data = typed.parse(file.read_bytes())
+        data = typed.parse(file.read_bytes(), unique=True)
         return Row(**typed.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
         raise UsageError(f"{path} is not a row of the board: it has no {FILE}") from None

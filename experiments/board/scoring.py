@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 
 from .. import files, plugins
@@ -18,12 +19,29 @@ from ..sweep_file import read_sweep
 from .row import Result, Row
 
 FILE = Path(__file__).with_name("bench.toml")
-# study → the measure of its runs (`search.score`)
-MEASURES = {
-    "cart-pole": "return",
-    "nine-rooms": "return",
-    "random-labels": "online_accuracy",
-    "warm-start": "test_accuracy@last",
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The measure of a study, and the scores that are possible.
+
+    Attributes:
+        name: The measure (`search.score`).
+        low, high: The smallest and the largest possible score.
+        spread: The largest standard deviation over seeds among the published rows, rounded up.
+    """
+
+    name: str
+    low: float
+    high: float
+    spread: float
+
+
+MEASURES = {  # by study
+    "cart-pole": Measure("return", 0.0, 400.0, 30.0),  # 1 per step, and episodes end after 400
+    "nine-rooms": Measure("return", -28.0, 3.0, 1.2),  # 100 steps at −0.01 times the largest distance to a goal, 28
+    "random-labels": Measure("online_accuracy", 0.0, 1.0, 0.02),
+    "warm-start": Measure("test_accuracy@last", 0.0, 1.0, 0.004),
 }
 CONTROLS = ("warm-start",)  # studies without a loss of plasticity, whose scores have no share
 # kind of run → the arm with the plasticity of a new network
@@ -64,7 +82,8 @@ def row_of(method: str, jobs: Sequence[Job], machine: str) -> Row:
         others = [job for job in jobs if job.study == study.name and job.arm == NONE]
         runs, seconds = runs_of(own), seconds_of(runs_of(others))
         scores: dict[str, float | None] = {str(seed): None for job in own for seed in job.seeds}
-        scores |= {str(run.seed): round(score(run, MEASURES[study.name]), 6) for run in runs}
+        found = {str(run.seed): round(score(run, MEASURES[study.name].name), 6) for run in runs}
+        scores |= {seed: number for seed, number in found.items() if isfinite(number)}  # NaN: nothing was logged
         cost = round(seconds_of(runs) / seconds, 3) if seconds else None
         results[study.name] = Result(scores, round(seconds_of(runs), 1), cost, sum_of(study))
     return Row(
@@ -86,6 +105,12 @@ def sum_of(study: Study) -> str:
     settings = dict(preset.settings) if preset else {}
     text = json.dumps([study.base, settings, study.seeds], default=str, sort_keys=True)
     return files.sha256(text.encode())[:DIGITS]
+
+
+def conditions() -> str:
+    """Return a SHA-256 sum over the code, the versions and the plug-ins, on which the numbers of runs depend."""
+    loaded = {plugin.name: plugin.sha256 for plugin in plugins.loaded()}
+    return files.sha256(json.dumps([code(), versions(), loaded], sort_keys=True).encode())[:DIGITS]
 
 
 def code() -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supple.experiments.board import Result, Row, read_row, rows, standings, suite, write_row
-from supple.experiments.board.checking import disagreements
+from supple.experiments.board.checking import bounds, differences, disagreements
 from supple.experiments.board.page import page
 from supple.experiments.board.scoring import MEASURES, arm_of, sum_of
 from supple.experiments.errors import UsageError
@@ -85,6 +86,8 @@ def test_a_row_is_read_back_as_it_was_written_and_its_words_are_kept(
     [
         ({"method": 3}, "method should be a text, but is 3"),
         ({"results": {"a": {"scores": {"1": "high"}, "seconds": 1, "cost": 1, "settings": ""}}}, "results.a.scores"),
+        ({"results": {"a": {"scores": {"1": np.nan}, "seconds": 1, "cost": 1, "settings": ""}}}, "but is NaN"),
+        ({"results": {"a": {"scores": {"1": np.inf}, "seconds": 1, "cost": 1, "settings": ""}}}, "but is Infinity"),
         ({"more": 1}, "more is unknown"),
     ],
 )
@@ -97,26 +100,97 @@ def test_a_damaged_row_is_one_line(tmp_path: Path, change: dict[str, Any], says:
     assert "\n" not in str(found.value)
 
 
-def test_a_row_agrees_with_its_runs_or_it_is_said_where_not() -> None:
+def test_a_row_that_gives_a_seed_twice_is_refused(tmp_path: Path) -> None:
+    write_row(tmp_path, NONE)
+    text = (tmp_path / "row.json").read_text()
+    (tmp_path / "row.json").write_text(text.replace('"1000": 1', '"1000": 9, "1000": 1'))
+    with pytest.raises(UsageError, match=r"row\.json: 1000 is given twice"):
+        read_row(tmp_path)
+
+
+HONEST = (60.0, 32.0, 64.0, 81.0, 40.0)  # scores in cart-pole
+ELSEWHERE: dict[str, Any] = {"code": "other", "machine": "another"}  # of a row that was trained elsewhere
+
+
+def scored(*scores: float | None, seeds: tuple[str, ...] = tuple("12345"), **changes: Any) -> Row:
     study = suite()[0]
+    of_result = {name: changes.pop(name) for name in ("settings", "cost", "seconds") if name in changes}
+    values = {"seconds": 90.0, "cost": 1.0, "settings": sum_of(study), **of_result}
+    own = Result(dict(zip(seeds, scores, strict=True)), **values)
+    return row("x", 0, 0, 0, **{"results": {study.name: own}, **changes})
 
-    def scored(*scores: float | None, settings: str = sum_of(study)) -> Row:
-        own = Result(dict(zip(SEEDS, scores, strict=True)), 1.0, None, settings)
-        return row("x", 0, 0, 0, results={study.name: own})
 
-    assert disagreements(scored(1, 2, 3), scored(1, 2, 3)) == {}
-    assert disagreements(scored(1, 2, 3), scored(2, 1, 3.1)) == {}  # other draws of the same
-    assert "scores now differ by" in disagreements(scored(1, 2, 3), scored(5, 6.1, 7))[study.name]
-    assert "1 of the row's runs failed" in disagreements(scored(1, 2, None), scored(1, 2, 3))[study.name]
-    assert "another suite" in disagreements(scored(1, 2, 3, settings="old"), scored(1, 2, 3))[study.name]
-    assert disagreements(row("x", 1, 2, 3), scored(1, 2, 3)) == {study.name: "the row does not have this study"}
+def test_a_row_of_the_same_machine_and_code_agrees_only_if_the_score_of_every_seed_is_equal() -> None:
+    study = suite()[0].name
+    now = scored(*HONEST)
+    assert disagreements(scored(*HONEST), now) == {}
+    assert disagreements(scored(*HONEST[::-1], seeds=tuple("54321")), now) == {}  # by seed, not by order
+    assert differences(scored(*HONEST), now) == []
+    for wrong in (scored(*HONEST[::-1]), scored(60.000001, *HONEST[1:]), scored(*HONEST, seeds=tuple("54321"))):
+        assert "but the new run" in disagreements(wrong, now)[study]
+
+
+def test_a_row_from_elsewhere_lies_within_bounds_that_it_cannot_widen() -> None:
+    """The second row is another sample of what the first is one of; the rest is what was said to agree before."""
+    study, now = suite()[0].name, scored(*HONEST)
+    for honest in ((45, 70, 38, 88, 51), [score * 1.001 for score in HONEST]):
+        assert disagreements(scored(*honest, **ELSEWHERE), now) == {}
+    assert differences(scored(*HONEST, **ELSEWHERE), now) == ["code other → c", "machine another → m"]
+    for forged, says in {
+        (60e9, *HONEST[1:]): "scores lie between 0 and 400",
+        (360, *HONEST[1:]): "seed 1 has 360, but the new runs allow",
+        (130, 102, 134, 151, 110): "the mean over seeds differs by +70",
+        (63, 36, 66, 84, 42): "the mean over seeds differs by +2.8",  # the same on every seed, so not by chance
+        (55, 55, 55, 55, 55): "the standard deviation over seeds is 0",
+    }.items():
+        assert says in disagreements(scored(*forged, **ELSEWHERE), now)[study]
+
+
+@given(st.floats(-1e12, 1e12), st.integers(0, 4))
+def test_no_forged_score_changes_the_bound_on_another(forgery: float, place: int) -> None:
+    """The mean of the others is forged by 1,000, which one score of the row may not make look like chance."""
+    scores = [score + 1000 for score in HONEST]
+    scores[place] = forgery
+    assert disagreements(scored(*scores, **ELSEWHERE), scored(*HONEST))
+
+
+def test_bounds_shrink_with_what_the_new_runs_show_and_stop_at_what_is_known() -> None:
+    close, wide = bounds([1.0, 1.1, 0.9, 1.05, 0.95], 30.0), bounds([0.0, 100.0, 200.0, 300.0, 400.0], 30.0)
+    assert close.seed < 30 < wide.seed
+    assert (close.mean < close.seed, wide.mean < wide.seed) == (True, True)
+    assert bounds([1.0] * 5, 30.0).seed > 0  # scores that are equal by chance
+    assert bounds([1.0] * 5, 30.0).least == 0
+    assert bounds([1.0], 30.0).seed > bounds([1.0, 2.0, 0.5], 30.0).mean / 30
+
+
+def test_a_row_of_other_settings_seeds_studies_failures_or_plug_ins_disagrees() -> None:
+    study, now = suite()[0].name, scored(1, 2, 3, 4, 5)
+    for wrong, says in (
+        (scored(1, 2, 3, 4, None), "1 of the row's runs failed"),
+        (scored(1, 2, 3, 4, 5, settings="old"), "another suite"),
+        (scored(1, 2, 3, 4, 5, seeds=("1", "2", "3", "4", "05")), "the row has seeds 1, 2, 3, 4, 05, but the suite"),
+        (scored(1, 2, 3, 4, 5, plugins={"x.py": "ab"}), "the row is of another x.py"),
+        (scored(1, 2, 3, 4, 5, seconds=-1), "seconds and cost must be positive"),
+        (scored(1, 2, 3, 4, 5, cost=0.1), "the cost is 0.1, but 1 for the new runs"),
+    ):
+        assert says in disagreements(wrong, now)[study]
+    assert disagreements(row("x", 1, 2, 3), now)[study] == "the row does not have this study"
+    assert disagreements(row("x", 1, 2, 3), now)["a"] == "the suite has no such study"
+
+
+@pytest.mark.parametrize("published", rows(), ids=lambda row: row.method)
+def test_scores_are_possible_and_no_published_row_is_wider_than_its_study_allows(published: Row) -> None:
+    for name, result in published.results.items():
+        scores = [score for score in result.scores.values() if score is not None]
+        assert stdev(scores) <= MEASURES[name].spread
+        assert all(MEASURES[name].low <= score <= MEASURES[name].high for score in scores)
 
 
 def test_the_suite_can_be_trained_with_every_method_of_its_kinds() -> None:
     for study in suite():
         kind = find_kind(study.kind)
         assert study.preset in presets.names()
-        assert MEASURES[study.name]
+        assert MEASURES[study.name].name
         assert arm_of(kind.name, "fresh") != "fresh"
 
 

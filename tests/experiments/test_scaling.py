@@ -23,6 +23,7 @@ def test_every_preset_in_little_breaks_no_limit_that_it_kept(name: str, factor: 
 def test_every_number_of_steps_shrinks_and_no_size_does() -> None:
     before = DQNSettings(
         env="CartPole-v1", steps=2_500_000, hook=("fire@250000", "redo@every:1e4", "snp@0.5", "l2_init"),
+        checkpoint_every=250_000,
         shift="friction(over=200_000) + offset(scale=1e+1)",
     )  # fmt: skip
     after, factor = scaled(before, 0.01)

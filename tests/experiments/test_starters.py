@@ -21,7 +21,7 @@ from supple.experiments.sweep import Sweep
 from supple.scripts.main import dispatch
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 1000, "checkpoint_every": 50, "measure_every": 500}
-STUDY = Study("lin", "linear", settings=SETTINGS, arms=("none", "snp@task"), seeds=(0,))
+STUDY = Study("lin", "linear", settings=SETTINGS, arms=("none", "snp@task"), seeds=(0,), fork_at=0.0)
 
 
 def weights(path: Path) -> dict[str, bytes]:

@@ -53,9 +53,8 @@ def test_a_point_gives_settings_and_what_stands_in_braces(tmp_path: Path) -> Non
     settings = {**LINEAR, "updates_per_task": "{decay}0"}
     with pytest.raises(UsageError, match=re.escape("[lin] {decay}0: no point has a value for {decay}")):
         Sweep([study(arms=arms, settings=settings, space=space)]).planned(tmp_path)
-    jobs = Sweep([study(arms=arms, space=Space(space.grid, [{"learning_rate": r} for r in (0.1, 0.2)]))]).planned(
-        tmp_path
-    )
+    space = Space(space.grid, [{"learning_rate": r} for r in (0.1, 0.2)])
+    jobs = Sweep([study(arms=arms, space=space, fork_at=0.0)]).planned(tmp_path)
     assert folders(jobs, tmp_path) == {
         f"lin/seed-0/learning_rate={rate}/{arm}"
         for rate in (0.1, 0.2)

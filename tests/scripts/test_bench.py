@@ -75,13 +75,20 @@ def test_a_method_gets_a_row_that_can_be_checked(
     assert (tmp_path / "rows" / "fire@task" / "about.md").is_file()
 
     bench("--check", str(tmp_path / "rows" / "fire@task"))
-    assert "the row of fire@task agrees with the new runs: cart-pole, nine-rooms" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the row of fire@task agrees with the new runs, number by number: cart-pole, nine-rooms" in said
+    assert list(out.parent.glob("out-check-*/cart-pole/seed-1001/fire_task/config.json"))  # trained again
     file = tmp_path / "rows" / "fire@task" / "row.json"
-    row = json.loads(file.read_text())
+    row = json.loads(honest := file.read_text())
     row["results"]["cart-pole"]["scores"] = {seed: 1e4 + int(seed) for seed in ("1000", "1001")}
     file.write_text(json.dumps(row))
     with pytest.raises(RunError, match="does not agree with the new runs in 1 of 2 studies"):
         bench("--check", str(file.parent))
+    file.write_text(honest.replace('"machine": "', '"machine": "not '))
+    bench("--check", str(file.parent))
+    found = capsys.readouterr()
+    assert "fire@task lies within the bounds of the new runs, not equal to them:" in " ".join(found.out.split())
+    assert re.search(r"was not trained like the new runs: machine not .* \(row → new\)", found.err)
 
 
 def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Process, here: Here, tmp_path: Path) -> None:

@@ -77,7 +77,9 @@ def test_an_interruption_while_something_is_imported_is_one_line(tmp_path: Path,
 
 def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_second(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = shlex.split(f"compare linear {LINEAR} --checkpoint-every 20 --arm none --arm snp@0.9 --jobs 2 --out {out}")
+    words = shlex.split(
+        f"compare linear {LINEAR} --checkpoint-every 20 --fork-at 0 --arm none --arm snp@0.9 --jobs 2 --out {out}"
+    )
     command = [sys.executable, "-m", "supple.scripts.main", *words]
     parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9")]

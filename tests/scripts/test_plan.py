@@ -76,7 +76,7 @@ def test_the_suggested_comparison_is_understood(line: str, tmp_path: Path, monke
 
 def test_a_comparison_says_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    dispatch(shlex.split(f"compare {LINEAR} --arm none --arm '{HOOK}' --seeds 0-1 --jobs 1 --out {out}"))
+    dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 1 --out {out}"))
     said = lines(capsys)
     assert said[:3] == [
         f"plan: linear, arms none, {HOOK}, seeds 0, 1",
@@ -102,7 +102,7 @@ def test_several_runs_are_forecast_from_the_mean_of_those_that_run(
 ) -> None:
     monkeypatch.setattr("supple.scripts.resume.finish", lambda *_: None)
     out = tmp_path / "out"
-    dispatch(shlex.split(f"compare {LINEAR} --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
+    dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
     jobs = jobs_of(out, read_comparison(out))
     assert all(job._begin() for job in jobs[:2])
     said: list[str] = []

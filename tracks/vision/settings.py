@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.settings import MOST_TASKS, RunSettings, Seeds, SeedsOption, not_positive
+from ...experiments.settings import MOST_TASKS, Interval, RunSettings, Seeds, SeedsOption, not_positive
 from ..settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
@@ -75,8 +75,8 @@ class VisionSettings(TrackSettings):
     """Epochs between tests within a task."""
     measure_every: int = 10_000
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
-    checkpoint_every: int = 50_000
-    """Updates between checkpoints. There is always one at the end."""
+    checkpoint_every: Interval = "auto"
+    """Updates between checkpoints. There is always one at the end. auto: a quarter of the run, 50,000 at most."""
     keep_checkpoints: int = 2
     """Number of checkpoints to keep."""
     compile: Literal["auto", "on", "off"] = "auto"
@@ -90,6 +90,8 @@ class VisionSettings(TrackSettings):
         "shock_every",
         "eval_epochs",
     )
+
+    most_unsaved: ClassVar[int] = 50_000
 
     @property
     def members(self) -> Seeds:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....experiments.settings import not_positive
+from ....experiments.settings import Interval, not_positive
 from ..settings import LanguageSettings
 
 Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
@@ -34,12 +34,14 @@ class ClipSettings(LanguageSettings):
     """Test images per domain in an evaluation."""
     learning_rate: float = 1e-3
     """AdamW's maximum learning rate."""
-    checkpoint_every: int = 500
-    """Updates between checkpoints."""
+    checkpoint_every: Interval = "auto"
+    """Updates between checkpoints. auto: a quarter of the run, 500 at most."""
     measure_every: int = 500
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
 
     shrinks: ClassVar[tuple[str, ...]] = ("updates", *LanguageSettings.shrinks, "warmup")
+
+    most_unsaved: ClassVar[int] = 500
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

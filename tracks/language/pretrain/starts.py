@@ -28,6 +28,9 @@ class Starts(Forks):
     def shared_trunk(self, settings: PretrainSettings) -> bool:
         return bool(settings.second)
 
+    def by_hooks(self, settings: PretrainSettings, variants: Sequence[Variant]) -> bool:
+        return not settings.second and not any("second" in variant for variant in variants)
+
     def prepare(
         self, settings: PretrainSettings, variants: Sequence[Variant], fork: int
     ) -> tuple[PretrainSettings, Sequence[Variant], int]:
