@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from . import files
 from .claim import Claim, Claimed, claim
 from .comparison import Comparison, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
@@ -54,6 +55,11 @@ class Job:
         return self.path / folder_of(self.seeds) / own
 
     @property
+    def root(self) -> Path:
+        """The folder that the user named: that of the comparison or, in a sweep, that of the sweep."""
+        return self.path.parents[len(Path(self.study).parts) - 1] if self.study else self.path
+
+    @property
     def label(self) -> str:
         words = ", ".join(f"{name} {value}" for name, value in self.variant.items())
         seeds = folder_of(self.seeds).replace("-", " ", 1)
@@ -73,12 +79,14 @@ class Job:
         return read_json(file, str(file)) if file.exists() else None
 
     def ended(self, outcome: str, **more: Any) -> None:
-        """Record the outcome of the run."""
+        """Record the outcome of the run. Raises NotPlain if there is a link on the way to its folder."""
+        files.require_own(self.folder, self.root)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / OUTCOME, {"outcome": outcome, **more})
 
     def forget(self) -> None:
         """Remove the outcome, so that the run is tried again."""
+        files.require_own(self.folder, self.root)
         (self.folder / OUTCOME).unlink(missing_ok=True)
 
     @property
@@ -96,7 +104,11 @@ class Job:
         return self.trunk is None or self.trunk.outcome is not None
 
     def claim(self) -> Claim | None:
-        """Return a claim on the folder of the run, or None if another process has one."""
+        """Return a claim on the folder of the run, or None if another process has one.
+
+        Raises NotPlain if there is a link on the way to the folder.
+        """
+        files.require_own(self.folder, self.root)
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             return claim(self.folder)

@@ -120,7 +120,7 @@ class RunDirectory:
             NotPlain: A log is a symbolic link.
         """
         self._started = time.monotonic() - seconds
-        files.require_own(folder := (self.path / tensorboard.FILE).parent)
+        files.require_own(folder := (self.path / tensorboard.FILE).parent, self.path)
         folder.mkdir(exist_ok=True)
         for name in logs:
             self._files[name] = file = self._open.enter_context(files.opened(self.path / LOGS[name], "ab"))

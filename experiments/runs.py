@@ -147,6 +147,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
         UsageError: The loaded plug-ins are not those that the run was started with.
         Claimed: Another process is training this run.
     """
+    files.require_unlinked(path)
     config = RunDirectory.open(path).config
     kind, settings = settings_of(config, path / "config.json")
     try:
@@ -161,9 +162,11 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             stack.callback(work.close)
             _go_on(run, work, progress, warn)
             if run.end == work.tasks[-1].end and distributed.first():
+                for unfinished in path.glob(f"tmp-{EXPORT}*"):  # left by a process that was killed here
+                    files.remove(unfinished, path)
                 work.export(path / EXPORT)
-    except files.NotPlain as error:
-        raise RunError(f"{error.filename}: {error.strerror}") from error
+    except files.NotPlain:
+        raise
     except OSError as error:  # such as a full disk
         where = error.filename or path
         raise DiskError(

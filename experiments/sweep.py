@@ -54,6 +54,7 @@ class Sweep:
         Raises:
             UsageError: A study cannot be trained, or differs from the one with which the folder was started.
         """
+        files.require_unlinked(path)
         scores = Scores(path)
         before, found = self._plans(path, jobs, command, warn, scores)
         bases = before | {study.name: study.base for study in self.studies}
@@ -127,7 +128,8 @@ def _begun(path: Path) -> Comparison | None:
 
 
 def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
-    """Return all runs of the sweep in a folder. Raises UsageError if there is no sweep."""
+    """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
+    files.require_unlinked(path)
     every: list[Job] = []
     for folder in folders_of(path):
         plan = comparisons.read_comparison(folder)
@@ -141,10 +143,12 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
 def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
     """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
 
-    Raises UsageError if there is neither, or the memory does not suffice for so many runs.
+    Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
+    link in the folder.
     """
     if (path / FILE).is_file():
         return open_sweep(path, jobs, warn)
+    files.require_unlinked(path)
     return jobs_of(path, comparisons.open_comparison(path, jobs, warn))
 
 
