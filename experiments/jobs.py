@@ -17,6 +17,7 @@ from .comparison import Comparison, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
 from .fork import Variant, fork
 from .loop import Warn
+from .names import TRUNK
 from .rundir import RunDirectory
 from .runs import build, configuration, train
 from .sealed import read_json, write_json
@@ -51,7 +52,7 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        own = folder_of_arm("trunk" if self.arm is None else self.arm, self.variant)
+        own = folder_of_arm(TRUNK if self.arm is None else self.arm, self.variant)
         return self.path / folder_of(self.seeds) / own
 
     @property
@@ -63,7 +64,7 @@ class Job:
     def label(self) -> str:
         words = ", ".join(f"{name} {value}" for name, value in self.variant.items())
         seeds = folder_of(self.seeds).replace("-", " ", 1)
-        return " · ".join(filter(None, [self.study, seeds, words, self.arm or "trunk"]))
+        return " · ".join(filter(None, [self.study, seeds, words, self.arm or TRUNK]))
 
     @property
     def settings(self) -> RunSettings:

@@ -9,13 +9,14 @@ A study is a table of a sweep file. Its points become ordinary comparisons, each
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from . import comparison as comparisons
-from . import files, sealed
+from . import files, names, sealed
 from .comparison import Comparison
 from .errors import RunError, UsageError
 from .jobs import Job, jobs_of
@@ -89,15 +90,19 @@ class Sweep:
         self, path: Path, jobs: int, command: str, warn: Warn, scores: Scores
     ) -> tuple[dict[str, Any], "dict[str, Change]"]:
         """Return the studies with which the folder was started, and the change of each of its folders."""
-        names = [study.name for study in self.studies]
-        if len(set(names)) < len(names) or not names:
+        called = [study.name for study in self.studies]
+        if len(set(called)) < len(called) or not called:
             raise UsageError("a sweep needs at least one study, and their names must differ")
         before = _bases(path) if (path / FILE).exists() else {}
         found = {}
         for study in self.studies:
+            if study.name not in before:
+                names.require(study.name, f"[{study.name}]", (*called, *before))
             _check_base(study, before.get(study.name), path)
             try:
-                for folder, asked in study.asked(scores).items():
+                wanted = study.asked(scores)
+                _check_places(path, study.name, wanted)
+                for folder, asked in wanted.items():
                     found[folder] = _changed(path / folder, asked, jobs, command, warn)
             except ValueError as error:
                 raise UsageError(f"[{study.name}] {error}") from error
@@ -162,8 +167,8 @@ def _comparisons_in(study: Path) -> Iterator[Path]:
 
     The folders of their runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
     """
-    for folder, inside, names in os.walk(study):
-        if comparisons.FILE in names:
+    for folder, inside, beside in os.walk(study):
+        if comparisons.FILE in beside:
             inside[:] = {*inside} & {TUNING}
             yield Path(folder)
 
@@ -173,6 +178,22 @@ def _bases(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RunError(f"{path / FILE} was edited or was written by another version of supple")
     return found
+
+
+def _check_places(path: Path, study: str, wanted: Iterable[str]) -> None:
+    """Raise UsageError if a wanted comparison lies in the folder of one that exists, or around it.
+
+    That is so if presets are added to the points of a study, or removed: one of the two would no longer be found.
+    """
+    there = [str(folder.relative_to(path)) for folder in _comparisons_in(path / study)]
+    for one, other in product(map(_without_tuning, wanted), map(_without_tuning, there)):
+        if one in other.parents or other in one.parents:
+            raise UsageError(f"{path / other} has runs already, and {path / one} cannot be beside it: rename the study")
+
+
+def _without_tuning(folder: str) -> Path:
+    path = Path(folder)
+    return path.parent if path.name == TUNING else path
 
 
 def _check_base(study: Study, before: Mapping[str, Any] | None, path: Path) -> None:
