@@ -11,9 +11,8 @@ share it, including those of the arms of a fork.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -90,7 +89,7 @@ def save(
     Raises:
         OSError: For example because the disk is full. Nothing is left behind.
     """
-    files.require_own(checkpoints)
+    files.require_own(checkpoints, checkpoints.parent)
     tensors: dict[str, torch.Tensor] = {}
     growing: dict[str, Rows] = {}
     body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
@@ -207,7 +206,8 @@ def prune(checkpoints: Path, keep: int, step: int) -> None:
     """Remove all checkpoints up to `step` except the newest `keep`, and the remains of interrupted writes."""
     folders = [folder for folder in folders_of(checkpoints) if int(folder.name) <= step]
     for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # the next call tries again
+            files.remove(folder, checkpoints.parent)
 
 
 def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
@@ -220,10 +220,9 @@ def _manifest(folder: Path, identity: str) -> Manifest:
     """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
     file = folder / MANIFEST
     try:
-        files.require_own(folder.parent)
-        files.require_own(folder)
-    except OSError as error:
-        raise CheckpointError(f"{error.filename}: {error.strerror}") from error
+        files.require_own(folder, folder.parents[1])
+    except files.NotPlain as error:
+        raise CheckpointError(str(error)) from error
     head_line, _, body_line = files.read(file).partition(b"\n")
     if (found := _object(head_line).get("format")) != FORMAT:
         if str(found).startswith("supple checkpoint"):

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from . import plugins, typed
+from . import names, plugins, typed
 from .denormals import flushing_denormals
 from .errors import RunError, UsageError
 from .fields import value_in_text
@@ -16,7 +16,7 @@ from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .machine import sharing
 from .runs import build, drive, plain, settings_of
-from .sealed import read_json, start_folder, write_json
+from .sealed import read_json, require_outside, start_folder, write_json
 from .settings import RunSettings, Seeds
 from .work import Task
 
@@ -166,19 +166,14 @@ def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
     return next(iter(settings.of_seeds(seeds).values()), settings)
 
 
-def slug(arm: str) -> str:
-    """Return a folder name for an arm."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
-
-
 def folder_of_variant(variant: Variant) -> str:
     """Return a folder name for a variant of the settings, such as `start=best`, or "" if nothing varies."""
-    return slug(",".join(f"{name}={value}" for name, value in variant.items()))
+    return names.slug(",".join(f"{name}={value}" for name, value in variant.items())) if variant else ""
 
 
 def folder_of_arm(arm: str, variant: Variant) -> str:
     """Return a folder name for an arm, inside a folder for its variant if settings vary: `start=best/fire`."""
-    return "/".join(filter(None, (folder_of_variant(variant), slug(arm))))
+    return "/".join(filter(None, (folder_of_variant(variant), names.slug(arm))))
 
 
 def label_of(arm: str, variant: Variant) -> str:
@@ -188,7 +183,8 @@ def label_of(arm: str, variant: Variant) -> str:
 
 def folder_of(seeds: Seeds) -> str:
     """Return a folder name for the runs of one seed, or of a stack."""
-    return "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
+    name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
+    return names.shortened(name, name)
 
 
 def files_of_runs(path: Path, name: str) -> list[Path]:
@@ -205,6 +201,7 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     Settings such as "auto" are replaced by definite values in the returned comparison. Raises UsageError if it cannot
     be trained.
     """
+    require_outside(path)
     comparison = checked(comparison, jobs, warn)
     start_folder(path, FILE, _plan(comparison))
     return comparison
@@ -215,7 +212,7 @@ def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point
 
     The points in `known` have been checked before. Raises UsageError if the comparison cannot be trained.
     """
-    _check(comparison)
+    _check(comparison, [point for point in comparison.points if point not in known])
     with flushing_denormals(comparison.settings.torch_threads), sharing(jobs):
         first = comparison.first
         tasks = _require_memory(comparison, first, jobs, warn)
@@ -247,7 +244,7 @@ def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Com
         raise UsageError("the seeds of a stack are trained together, so none can be added after the start")
     more = [point for point in wanted.points if point not in begun.points]
     arms, variants, only = _table([*begun.points, *more])
-    _check(found := replace(begun, seeds=seeds, arms=arms, variants=variants, only=only))
+    _check(found := replace(begun, seeds=seeds, arms=arms, variants=variants, only=only), more)
     return found
 
 
@@ -261,8 +258,11 @@ def _plan(comparison: Comparison) -> dict[str, Any]:
     return {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
 
 
-def _check(comparison: Comparison) -> None:
-    """Raise UsageError for everything that can be found to be wrong without building a network."""
+def _check(comparison: Comparison, new: Sequence[Point] = ()) -> None:
+    """Raise UsageError for everything that can be found to be wrong without building a network.
+
+    `new` are the points whose runs have no folder yet.
+    """
     if comparison.settings.hook:
         raise UsageError("--hook is for single runs; in a comparison, give the hooks of each arm with --arm")
     if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
@@ -274,11 +274,9 @@ def _check(comparison: Comparison) -> None:
             raise UsageError(f"--arm '{arm}': settings of one arm need a comparison without a trunk: add --fork-at 0")
     if FRESH in comparison.arms and not hasattr(comparison.settings, FRESH):
         raise UsageError(f"--reference fresh is only for agents, not for {comparison.algorithm}")
-    if len({slug(arm) for arm in comparison.arms}) < len(comparison.arms):
-        raise UsageError(f"two arms would share a folder: {', '.join(comparison.arms)}")
-    folders = [folder_of_variant(variant) for variant in comparison.variants]
-    if twice := [folder for folder in folders if folders.count(folder) > 1]:
-        raise UsageError(f"two variants would share a folder: {twice[0]}")
+    trunks = [(names.TRUNK, variant) for variant in comparison.trunks] if comparison.fork_step else []
+    runs = [(label_of(arm, variant), folder_of_arm(arm, variant)) for arm, variant in (*trunks, *comparison.points)]
+    names.require_apart(runs, [folder_of_arm(arm, variant) for arm, variant in new])
 
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:

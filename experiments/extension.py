@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..interventions import parse_hook
-from . import sealed
+from . import files, sealed
 from .claim import PATIENCE, claim
 from .denormals import flushing_denormals
 from .errors import UsageError
@@ -28,6 +28,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         UsageError: The run cannot be extended; nothing was changed.
         RunError: Another process is training the run.
     """
+    files.require_unlinked(path)
     with claim(path, PATIENCE) as held:
         run = RunDirectory.open(path)
         config, file = run.config, path / "config.json"

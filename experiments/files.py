@@ -1,4 +1,9 @@
-"""File system functions for runs and models: plain files only, checksums, links, durable and atomic writes."""
+"""File system functions for runs and models: plain files only, checksums, links, durable and atomic writes.
+
+The folder that a user names may lie behind a symbolic link. Inside it, everything is supple's own, so a link there was
+put there by somebody, and what is behind it is not supple's: `require_unlinked` refuses such a folder before anything
+is written, and `remove` and `opened` follow no link that appears later.
+"""
 
 import errno
 import hashlib
@@ -8,7 +13,7 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from io import BufferedReader
 from math import inf
 from pathlib import Path
@@ -16,8 +21,10 @@ from typing import BinaryIO, Literal, cast
 
 from filelock import lock_descriptor
 
-from .errors import CheckpointError
+from .errors import CheckpointError, RunError
 
+FOREIGN = ("trackers", "workers")  # folders of other libraries inside supple's own; wandb makes links in its folder
+PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
 LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
 Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
 
@@ -31,8 +38,11 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-class NotPlain(OSError):
+class NotPlain(OSError, RunError):
     """A symbolic link, pipe, folder or device was found where supple expects a plain file or folder of its own."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
 
 
 def opened(file: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
@@ -45,8 +55,10 @@ def opened(file: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
 
 
 def _plain_handle(name: str, flags: int) -> int:
+    if is_link(name):  # where there is no O_NOFOLLOW
+        raise _link(name)
     try:
-        handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        handle = os.open(name, flags | PLAIN, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _link(name) from None
@@ -59,10 +71,64 @@ def _plain_handle(name: str, flags: int) -> int:
     return handle
 
 
-def require_own(folder: Path) -> None:
-    """Raise NotPlain if a folder of a run is a symbolic link, since files elsewhere would be written or removed."""
-    if folder.is_symlink():
-        raise _link(str(folder))
+def is_link(path: str | Path) -> bool:
+    """Return whether a path is a symbolic link or, on Windows, a junction (which Python can see from 3.12)."""
+    return os.path.islink(path) or getattr(os.path, "isjunction", lambda _: False)(path)
+
+
+def require_unlinked(root: Path) -> None:
+    """Raise NotPlain if there is a link anywhere inside a folder of supple, such as a run, a comparison or a sweep.
+
+    `root` itself may be one. Only links inside the folders of other libraries are accepted, such as those of trackers.
+    Folders that vanish meanwhile are no problem: other processes remove old checkpoints.
+    """
+    left, found = [str(root)], ""
+    while left and not found:
+        folder = left.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink() or getattr(entry, "is_junction", lambda: False)():
+                    found = entry.path
+                    break
+                if entry.is_dir(follow_symlinks=False) and os.path.basename(folder) not in FOREIGN:
+                    left.append(entry.path)
+    if found:
+        raise _link(found)
+
+
+def require_own(path: Path, root: Path) -> None:
+    """Raise NotPlain if a path inside `root`, or a folder between the two, is a link."""
+    for place in (path, *path.parents):
+        if place == root:
+            return
+        if is_link(place):
+            raise _link(str(place))
+
+
+def remove(folder: Path, root: Path) -> None:
+    """Remove a folder inside `root` with its contents, if there is one.
+
+    Where the system allows it, each folder on the way is opened from the one before, so that no link is followed even
+    if it appears at this very moment.
+
+    Raises:
+        NotPlain: The folder, or one between it and `root`, is a link.
+        OSError: It cannot be removed.
+    """
+    require_own(folder, root)
+    if not os.path.lexists(folder):
+        return
+    if not shutil.rmtree.avoids_symlink_attacks:
+        shutil.rmtree(folder)
+        return
+    *way, name = folder.relative_to(root).parts
+    with ExitStack() as stack:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, handle)
+        for part in way:
+            handle = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+            stack.callback(os.close, handle)
+        shutil.rmtree(name, dir_fd=handle)
 
 
 def _link(name: str) -> NotPlain:
@@ -130,24 +196,25 @@ def link(source: Path, target: Path) -> None:
 def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     """Return a temporary folder for the block to fill, then flush it and rename it to `target`.
 
-    Its name is new, so that no two processes write to one. If an exception is raised, the temporary folder is removed.
+    If an exception is raised, the temporary folder is removed. If the process is killed, it is left as
+    `tmp-<name>-<digits>`, a new name each time: no two processes write to one, and nothing that exists already may be
+    removed in its place.
 
     Args:
         target: The folder. An existing one is replaced.
         writing: Returns a block in which this process may change the folder above.
     """
     temporary = target.with_name(f"tmp-{target.name}-{uuid.uuid4().hex[:8]}")
+    with writing():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
     try:
-        with writing():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
             sync(file)
         sync(temporary)
         with writing():
-            if target.exists():
-                shutil.rmtree(target)
+            remove(target, target.parent)
             temporary.rename(target)
             sync(target.parent)
     except BaseException:

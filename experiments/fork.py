@@ -1,11 +1,11 @@
 """Forks: arms that continue from the identical state of a trunk, and the steps at which they are forked."""
 
-import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import checkpoint
+from . import checkpoint, files
 from .errors import UsageError
 from .rundir import CHECKPOINTS, RunDirectory, identity_of
 from .work import Task
@@ -101,10 +101,11 @@ def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]
     if (target / "config.json").exists():
         return
     checkpoints = target / CHECKPOINTS
-    shutil.rmtree(checkpoints, ignore_errors=True)  # left by a process that was killed here
+    files.remove(checkpoints, target.parent)  # left by a process that was killed here
     try:
         checkpoint.adopt(source, trunk.identity, checkpoints, identity_of(config), logs={})
         RunDirectory.create(target, config, CHECKPOINTS)
     except BaseException:
-        shutil.rmtree(checkpoints, ignore_errors=True)
+        with suppress(OSError):
+            files.remove(checkpoints, target.parent)
         raise

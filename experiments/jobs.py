@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from . import files
 from .claim import Claim, Claimed, claim, removed
 from .comparison import Comparison, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
 from .fork import Variant, fork
 from .loop import Warn
+from .names import TRUNK
 from .rundir import RunDirectory
 from .runs import build, configuration, train
 from .sealed import read_json, write_json
@@ -51,14 +53,19 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        own = folder_of_arm("trunk" if self.arm is None else self.arm, self.variant)
+        own = folder_of_arm(TRUNK if self.arm is None else self.arm, self.variant)
         return self.path / folder_of(self.seeds) / own
+
+    @property
+    def root(self) -> Path:
+        """The folder that the user named: that of the comparison or, in a sweep, that of the sweep."""
+        return self.path.parents[len(Path(self.study).parts) - 1] if self.study else self.path
 
     @property
     def label(self) -> str:
         words = ", ".join(f"{name} {value}" for name, value in self.variant.items())
         seeds = folder_of(self.seeds).replace("-", " ", 1)
-        return " · ".join(filter(None, [self.study, seeds, words, self.arm or "trunk"]))
+        return " · ".join(filter(None, [self.study, seeds, words, self.arm or TRUNK]))
 
     @property
     def settings(self) -> RunSettings:
@@ -74,12 +81,14 @@ class Job:
         return read_json(file, str(file)) if file.exists() else None
 
     def ended(self, outcome: str, **more: Any) -> None:
-        """Record the outcome of the run."""
+        """Record the outcome of the run. Raises NotPlain if there is a link on the way to its folder."""
+        files.require_own(self.folder, self.root)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / OUTCOME, {"outcome": outcome, **more})
 
     def forget(self) -> None:
         """Remove the outcome, so that the run is tried again."""
+        files.require_own(self.folder, self.root)
         (self.folder / OUTCOME).unlink(missing_ok=True)
 
     def retry(self) -> None:
@@ -106,10 +115,13 @@ class Job:
     def claim(self) -> Claim | None:
         """Return a claim on the folder of the run, or None if another process has one.
 
-        Raises Lost if the folder of the comparison was removed, and does not make it anew.
+        Raises:
+            Lost: The folder of the comparison was removed. It is not made anew.
+            NotPlain: There is a link on the way to the folder.
         """
         if not self.path.is_dir():
             raise removed(self.path)
+        files.require_own(self.folder, self.root)
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             return claim(self.folder)
@@ -152,6 +164,8 @@ class Job:
         try:
             with held.writing():
                 self.ended(outcome, **more)
+        except files.NotPlain:
+            raise
         except OSError as error:
             where = error.filename or self.folder
             raise DiskError(f"{where}: {error.strerror}; `supple resume {self.path}` continues") from error

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..networks import Learner
-from . import checkpoint, typed
+from . import checkpoint, files, typed
 from .denormals import flushing_denormals
 from .errors import RunError
 from .loop import BEST, KEPT, Loop, State, Warn
@@ -16,8 +16,9 @@ from .work import Work
 def steps_of(path: Path) -> dict[int, Path]:
     """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
 
-    Raises RunError if there is no checkpoint.
+    Raises RunError if there is no checkpoint, or the run contains a link.
     """
+    files.require_unlinked(path)
     run = RunDirectory.open(path)
     places = (run.checkpoints, path / KEPT, path / BEST)
     folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}

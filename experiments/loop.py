@@ -1,6 +1,5 @@
 """The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, TypedDict
 import torch
 
 from ..networks import evaluating
-from . import checkpoint, distributed, typed
+from . import checkpoint, distributed, files, typed
 from .errors import RunError
 from .hooks import HookDriver
 from .rundir import RunDirectory, require_ended
@@ -281,7 +280,7 @@ class Loop:
                 for kept in (self.run.path / kind for kind in (BEST, KEPT)):
                     later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
                     for folder in (*later, *kept.glob("tmp-*")):
-                        shutil.rmtree(folder)
+                        files.remove(folder, self.run.path)
 
 
 def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .comparison import files_of_runs
 from .kinds import find_kind
+from .names import TRUNK
 from .report.collect import ComparisonData, RunData
 from .report.collect import load as collect
 from .sweep import FILE, folders_of
@@ -102,4 +103,4 @@ def load(path: str | Path) -> Results:
 
 
 def _has_begun(comparison: Path) -> bool:
-    return any(file.parent.name != "trunk" for file in files_of_runs(comparison, "config.json"))
+    return any(file.parent.name != TRUNK for file in files_of_runs(comparison, "config.json"))

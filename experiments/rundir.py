@@ -124,7 +124,7 @@ class RunDirectory:
         """
         self._started = time.monotonic() - seconds
         with self.writing():
-            files.require_own(folder := (self.path / tensorboard.FILE).parent)
+            files.require_own(folder := (self.path / tensorboard.FILE).parent, self.path)
             folder.mkdir(exist_ok=True)
             for name in names:
                 self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from . import distributed, files, plugins, typed
+from . import distributed, files, plugins, sealed, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -129,6 +129,7 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
 def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     row = find_kind(kind)
+    sealed.require_outside(path)
     settings.check_single()
     with flushing_denormals(settings.torch_threads):
         work = build(row, settings, warn)
@@ -149,6 +150,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
         UsageError: The loaded plug-ins are not those that the run was started with.
         Claimed: Another process is training this run.
     """
+    files.require_unlinked(path)
     config = RunDirectory.open(path).config
     kind, settings = settings_of(config, path / "config.json")
     try:
@@ -166,8 +168,8 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             _go_on(run, work, progress, warn)
             if run.end == work.tasks[-1].end and distributed.first():
                 _export(run, work)
-    except files.NotPlain as error:
-        raise RunError(f"{error.filename}: {error.strerror}") from error
+    except files.NotPlain:
+        raise
     except OSError as error:  # such as a full disk
         where = error.filename or path
         raise DiskError(
@@ -197,7 +199,7 @@ def _export(run: RunDirectory, work: Work) -> None:
     target = run.path / EXPORT
     with run.writing():
         for left in run.path.glob(f"tmp-*{EXPORT}-*"):  # by a process that was killed here
-            shutil.rmtree(left, ignore_errors=True)
+            files.remove(left, run.path)
     temporary = target.with_name(f"tmp-{EXPORT}-{uuid.uuid4().hex[:8]}")
     try:
         work.export(temporary)
@@ -206,8 +208,7 @@ def _export(run: RunDirectory, work: Work) -> None:
                 files.sync(file)
             files.sync(temporary)
             with run.writing():
-                if target.exists():
-                    shutil.rmtree(target)
+                files.remove(target, run.path)
                 temporary.rename(target)
                 files.sync(run.path)
     except BaseException:

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..registry import did_you_mean
-from .comparison import Comparison, Point, folder_of_variant, plan, points_of, slug, vary_of
+from . import names
+from .comparison import Comparison, Point, folder_of_variant, plan, points_of, vary_of
 from .errors import UsageError
 from .fields import as_json, preset_of, settings_with, value_of
 from .kinds import Kind, Preset, find_kind
@@ -85,8 +86,14 @@ class Study:
             by_preset.setdefault(point.get(PRESET, self.preset), []).append(point)
         varied = any(PRESET in point for points in by_preset.values() for point in points)
         found: dict[str, Asked] = {}
+        folders = {preset: names.slug(str(preset)) for preset in by_preset} if varied else {}
+        if len(set(folders.values())) < len(folders):
+            raise UsageError(f"two presets would share a folder: {', '.join(map(str, folders))}")
         for preset, points in by_preset.items():
-            folder, asked = f"{self.name}/{slug(str(preset))}" if varied else self.name, self._asked(preset, points)
+            if varied:
+                names.require(folders[preset], f"preset {preset}", folders.values())
+            folder = "/".join([self.name, *([folders[preset]] if varied else [])])
+            asked = self._asked(preset, points)
             found |= tuned(self.search, folder, asked, score) if self.search else {folder: asked}
         return found
 

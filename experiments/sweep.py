@@ -9,13 +9,14 @@ A study is a table of a sweep file. Its points become ordinary comparisons, each
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from . import comparison as comparisons
-from . import files, sealed
+from . import files, names, sealed
 from .comparison import Comparison
 from .errors import RunError, UsageError
 from .jobs import Job, jobs_of
@@ -54,6 +55,7 @@ class Sweep:
         Raises:
             UsageError: A study cannot be trained, or differs from the one with which the folder was started.
         """
+        files.require_unlinked(path)
         scores = Scores(path)
         before, found = self._plans(path, jobs, command, warn, scores)
         bases = before | {study.name: study.base for study in self.studies}
@@ -99,15 +101,21 @@ class Sweep:
         self, path: Path, jobs: int, command: str, warn: Warn, scores: Scores
     ) -> tuple[dict[str, Any], "dict[str, Change]"]:
         """Return the studies with which the folder was started, and the change of each of its folders."""
-        names = [study.name for study in self.studies]
-        if len(set(names)) < len(names) or not names:
+        called = [study.name for study in self.studies]
+        if len(set(called)) < len(called) or not called:
             raise UsageError("a sweep needs at least one study, and their names must differ")
         before = _bases(path) if (path / FILE).exists() else {}
+        if not before:
+            sealed.require_outside(path)
         found = {}
         for study in self.studies:
+            if study.name not in before:
+                names.require(study.name, f"[{study.name}]", (*called, *before))
             _check_base(study, before.get(study.name), path)
             try:
-                for folder, asked in study.asked(scores).items():
+                wanted = study.asked(scores)
+                _check_places(path, study.name, wanted)
+                for folder, asked in wanted.items():
                     found[folder] = _changed(path / folder, asked, jobs, command, warn)
             except ValueError as error:
                 raise UsageError(f"[{study.name}] {error}") from error
@@ -138,7 +146,8 @@ def _begun(path: Path) -> Comparison | None:
 
 
 def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
-    """Return all runs of the sweep in a folder. Raises UsageError if there is no sweep."""
+    """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
+    files.require_unlinked(path)
     every: list[Job] = []
     for folder in folders_of(path):
         plan = comparisons.read_comparison(folder)
@@ -152,10 +161,12 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
 def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
     """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
 
-    Raises UsageError if there is neither, or the memory does not suffice for so many runs.
+    Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
+    link in the folder.
     """
     if (path / FILE).is_file():
         return open_sweep(path, jobs, warn)
+    files.require_unlinked(path)
     return jobs_of(path, comparisons.open_comparison(path, jobs, warn))
 
 
@@ -169,8 +180,8 @@ def _comparisons_in(study: Path) -> Iterator[Path]:
 
     The folders of their runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
     """
-    for folder, inside, names in os.walk(study):
-        if comparisons.FILE in names:
+    for folder, inside, beside in os.walk(study):
+        if comparisons.FILE in beside:
             inside[:] = {*inside} & {TUNING}
             yield Path(folder)
 
@@ -180,6 +191,22 @@ def _bases(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RunError(f"{path / FILE} was edited or was written by another version of supple")
     return found
+
+
+def _check_places(path: Path, study: str, wanted: Iterable[str]) -> None:
+    """Raise UsageError if a wanted comparison lies in the folder of one that exists, or around it.
+
+    That is so if presets are added to the points of a study, or removed: one of the two would no longer be found.
+    """
+    there = [str(folder.relative_to(path)) for folder in _comparisons_in(path / study)]
+    for one, other in product(map(_without_tuning, wanted), map(_without_tuning, there)):
+        if one in other.parents or other in one.parents:
+            raise UsageError(f"{path / other} has runs already, and {path / one} cannot be beside it: rename the study")
+
+
+def _without_tuning(folder: str) -> Path:
+    path = Path(folder)
+    return path.parent if path.name == TUNING else path
 
 
 def _check_base(study: Study, before: Mapping[str, Any] | None, path: Path) -> None:

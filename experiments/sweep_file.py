@@ -112,8 +112,8 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ValueError if the name is not allowed, or an entry is unknown or has the wrong type.
     """
-    if not re.fullmatch(r"[\w.-]+", name) or name in ("report", ".", ".."):
-        raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -, and is not report")
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -")
     if unknown := next((key for key in table if key not in STUDY), None):
         raise UsageError(f"[{name}] {unknown}: no such entry{did_you_mean(unknown, STUDY)} (known: {', '.join(STUDY)})")
     own = typed.entries(table, STUDY, f"[{name}]")

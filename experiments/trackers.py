@@ -13,7 +13,6 @@ import logging
 import os
 import queue
 import re
-import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +72,7 @@ class Wandb:
         if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
             with place.writing():
                 for old in place.folder.glob(f"wandb/offline-run-*-{place.id}"):
-                    shutil.rmtree(old)
+                    files.remove(old, place.folder)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
         self.run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), id=place.id, name=place.name, group=place.group,
@@ -261,6 +260,8 @@ def _place_of(run: RunDirectory) -> Place:
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
     name = " ".join(reversed(path.relative_to(comparison).parts)) if comparison else path.name
     folder = (sweep or comparison or path) / FOLDER
+    for place in (folder, folder / "wandb", folder / "mlflow", folder / "mlflow.db"):
+        files.require_own(place, folder.parent)
     with run.writing():
         folder.mkdir(exist_ok=True)
         if not (file := path / FILE).exists():

@@ -55,12 +55,13 @@ def show(*directories: Path, out: Path | None = None, video: bool = False) -> No
         show_sweep(directories[0])
         return
     try:
+        place = reports.place_of(directories, out)
         content = reports.compose(*directories)
         if video:
             if content.with_videos is None:
                 raise UsageError(f"--video: {directories[0]} trains no agent, so there is no episode to show")
             content = content.with_videos(warn)
-        paths = reports.write(content, reports.place_of(directories, out))
+        paths = reports.write(content, place)
     except ValueError as error:
         raise UsageError(str(error)) from error
     screen.print(reports.summary(content, str(directories[0]) if len(directories) == 1 else None))
@@ -80,6 +81,8 @@ def show_sweep(path: Path) -> None:
     names = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
     sections = []
     try:
+        for folder in (path, *names.values()):
+            reports.place_of([folder], None)
         for each in reported(names, published(path)):
             if each.section is None:
                 warn(each.problem)

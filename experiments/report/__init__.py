@@ -2,14 +2,14 @@
 
 import gc
 import json
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import files
+from .. import files, sealed
+from ..errors import UsageError
 from ..kinds import find_kind
 from . import exports, run_pages
 from .collect import ComparisonData, RunData, kind_of, load
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
+
+# of a report, of one that is being written, and of one that is being replaced
+FOLDER, TEMPORARY, OLD = "report", "report.tmp", "report.old"
+SCORES = "scores.json"  # written first, and what tells a report from other folders with these names
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class ReportPaths:
 
     @property
     def scores(self) -> Path:
-        return self.folder / "scores.json"
+        return self.folder / SCORES
 
     def __str__(self) -> str:
         return f"report: {self.html}\nscores: {self.scores}"
@@ -57,52 +61,92 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
         directories: A run directory, a comparison directory of `supple compare`, or several runs of one kind other than
             agents, to show side by side. Unfinished runs are reported as far as they came.
         out: The folder for `report/`, by default the directory itself. It is made if it does not exist, and is required
-            for several directories. A new report replaces an old one only when it is complete.
+            for several directories. A new report replaces an old one only when it is complete, and never a folder
+            called `report` that is no report.
 
     Raises:
         ValueError: A directory is neither a run nor a comparison, a kind of run is unknown, a file is damaged, `out` is
-            missing, or the runs cannot be shown side by side.
+            missing or has another folder called `report`, or the runs cannot be shown side by side.
+        RunError: There is a link in a directory, or in the place of the report.
     """
-    return write(compose(*directories), place_of(directories, out))
+    place = place_of(directories, out)
+    return write(compose(*directories), place)
 
 
 def place_of(directories: Sequence[Path], out: Path | None) -> Path:
-    """Return the folder for the report of these directories. Raises ValueError if several directories have no `out`."""
+    """Return the folder for the report of these directories.
+
+    Raises:
+        ValueError: Several directories have no `out`, or it has a folder called `report` that is no report.
+        RunError: There is a link in the place of the report.
+    """
     if out is None and len(directories) > 1:
         raise ValueError("a report of several runs needs a folder: add --out DIR")
-    return Path(out or directories[0])
+    place = Path(out or directories[0])
+    if out is not None and not any(
+        (place / name).is_file() for name in ("config.json", "comparison.json", "sweep.json")
+    ):
+        sealed.require_outside(place)
+    _require_replaceable(place)
+    return place
+
+
+def _require_replaceable(place: Path) -> None:
+    """Raise UsageError if a folder that a new report would replace has other contents, such as a run of that name."""
+    for folder in (place / FOLDER, place / TEMPORARY, place / OLD):
+        files.require_own(folder, place)
+        with suppress(FileNotFoundError, NotADirectoryError):  # the latter if `place` is a file
+            if (folder / SCORES).is_file() or not any(folder.iterdir()):
+                continue
+        if folder.exists():
+            raise UsageError(
+                f"{folder} is not a report of supple, and is left alone: rename it, or choose another --out"
+            )
 
 
 def write(report: Content, place: Path) -> ReportPaths:
     """Write a report to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
     with _uncollected(), files.in_turn(place):  # two processes that finish one comparison both write its report
+        _require_replaceable(place)
         plots = _write(report, place)
-    return ReportPaths(place / "report", tuple(plots))
+    return ReportPaths(place / FOLDER, tuple(plots))
 
 
 def _write(report: Content, place: Path) -> list[Plot]:
     """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
-    target, temporary, old = (place / name for name in ("report", "report.tmp", "report.old"))
-    for leftover in (temporary, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+    target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
+    for leftover in (temporary, old):  # of a process that was killed here
+        _discard(leftover, place)
     temporary.mkdir()
     try:
+        body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
+        (temporary / SCORES).write_text(body + "\n", encoding="utf-8")
         plots = [*report.plots(), *_over_measures(report)]
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
-        body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / "scores.json").write_text(body + "\n", encoding="utf-8")
         (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8")
         if target.exists():
             target.rename(old)
         temporary.rename(target)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(OSError):
+            _discard(temporary, place)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):  # the next report tries again
+        _discard(old, place)
     return plots
+
+
+def _discard(folder: Path, place: Path) -> None:
+    """Remove a report if there is one, scores.json last: what is left by a kill in between is still known as one."""
+    for part in [part for part in folder.iterdir() if part.name != SCORES] if folder.exists() else ():
+        if part.is_dir():
+            files.remove(part, place)
+        else:
+            part.unlink()
+    files.remove(folder, place)
 
 
 def _over_measures(report: Content) -> list[Plot]:
@@ -131,8 +175,10 @@ def summary(report: Content, title: str | None = None) -> "Group":
 
 
 def compose(*directories: Path) -> Content:
-    """Return the contents of the report of these directories. Raises ValueError like `build_report`."""
+    """Return the contents of the report of these directories. Raises the errors of `build_report`."""
     paths = [Path(directory) for directory in directories]
+    for path in paths:
+        files.require_unlinked(path)
     with _uncollected():
         return find_kind(kind_of(paths[0])).reports().compose(paths)
 

@@ -119,7 +119,10 @@ class Findings:
 
 
 def write(findings: Findings, folder: Path) -> None:
-    """Write index.html, doctor.json and the figure. The folder appears only when it is complete."""
+    """Write index.html, doctor.json and the figure. The folder, new or empty, appears only when it is complete.
+
+    Raises OSError if it has contents by now.
+    """
     plots = findings.plots()
     page = template("layout.html").render(
         what="doctor",
@@ -135,6 +138,9 @@ def write(findings: Findings, folder: Path) -> None:
         path=Path(findings.of).name,
         version=metadata.version("supple"),
     )
+    folder = folder.resolve()  # it may be a link to an empty folder
+    if folder.exists():
+        folder.rmdir()
     with files.appearing(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
         body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)

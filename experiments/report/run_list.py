@@ -12,6 +12,7 @@ from ..comparison import files_of_runs
 from ..fork import FRESH, NONE
 from ..jobs import OUTCOME
 from ..kinds import find_kind
+from ..names import LONGEST, shortened
 from .collect import RunData, read_object
 
 
@@ -65,7 +66,7 @@ def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
     for path in dict.fromkeys(run.path for run in runs):
         parts = path.parts[-3:]
         first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
-        name = ".".join(parts[first:])
+        name = shortened(joined := ".".join(parts[first:]), joined, LONGEST - len(".html"))
         found[name if name not in found else f"{name}.{len(found)}"] = path
     return {path: name for name, path in found.items()}
 

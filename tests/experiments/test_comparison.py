@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.comparison import Comparison, create, folder_of, slug
+from supple.experiments.comparison import Comparison, create, folder_of
 from supple.experiments.errors import UsageError
+from supple.experiments.names import slug
 from supple.experiments.settings import RunSettings
 from supple.tracks.linear.settings import LinearSettings
 
@@ -25,7 +26,7 @@ def test_folders_are_named_after_seeds_and_hooks() -> None:
         ({"seeds": (0, -1)}, "--seeds must be different numbers"),
         ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
         ({"arms": ("none + fire",)}, "none cannot be combined"),
-        ({"arms": ("fire", "fire ")}, "two arms would share a folder"),
+        ({"arms": ("fire", "fire ")}, "two runs would share the folder fire: fire and fire "),
     ],
 )
 def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(

@@ -258,7 +258,6 @@ def test_a_file_says_the_same_as_python(write: Write) -> None:
         ("[a]", "[a] has no entry kind"),
         ("[a]\nkind = 'ppo'\ngird = {}", "[a] gird: no such entry: did you mean 'grid'?"),
         ("['a/b']\nkind = 'ppo'", "[a/b]: the name of a study"),
-        ("[report]\nkind = 'ppo'", "[report]: the name of a study"),
         ("[a]\nkind = 'ppo'\nseeds = 'one'", "[a] seeds: 'one' is neither a seed"),
         ("[a]\nkind = 'ppo'\nseeds = 3.5", "[a].seeds should be a text or a list, each item an integer, but is 3.5"),
         ("[a]\nkind = 'ppo'\ngrid = 3", "[a].grid should be an object, but is 3"),

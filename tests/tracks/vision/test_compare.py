@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.comparison import slug
 from supple.experiments.errors import UsageError
+from supple.experiments.names import slug
 from supple.experiments.report.side_by_side import gather
 from supple.experiments.study import Study
 from supple.experiments.sweep import Sweep
