@@ -134,7 +134,7 @@ class Claim:
         self._end.set()
         # not `writing`: the code that was interrupted, or another thread, may be in it and never leave it
         with suppress(OSError, RunError), self._found(0.0 if self._depth else TURN, insist=False) as found:
-            files.unlink_opened(self.file, found)
+            files.unlink(self.file, found)
 
     def _found(self, patience: float, insist: bool = True) -> BinaryIO:
         """Return the open and locked file of the claim.
@@ -292,7 +292,7 @@ def _removed(file: Path) -> bool:
             if not _gone(found) or not files.lock(found.fileno(), TURN):
                 return False
             if files.is_at(file, found) and _gone(found):  # it was not woken in the meantime
-                files.unlink_opened(file, found)
+                files.unlink(file, found)
     except FileNotFoundError:  # its owner or another process has removed it
         pass
     return not file.exists()

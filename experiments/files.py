@@ -25,7 +25,6 @@ from .errors import CheckpointError, RunError
 
 FOREIGN = ("trackers", "workers")  # folders of other libraries inside supple's own; wandb makes links in its folder
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
-
 LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
 Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
 
@@ -197,19 +196,19 @@ def link(source: Path, target: Path) -> None:
 def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     """Return a temporary folder for the block to fill, then flush it and rename it to `target`.
 
-    Its name is new, so that no two processes write to one. If an exception is raised, the temporary folder is removed.
+    If an exception is raised, the temporary folder is removed. If the process is killed, it is left as
+    `tmp-<name>-<digits>`, a new name each time: no two processes write to one, and nothing that exists already may be
+    removed in its place.
 
     Args:
         target: The folder. An existing one is replaced.
         writing: Returns a block in which this process may change the folder above.
     """
     temporary = target.with_name(f"tmp-{target.name}-{uuid.uuid4().hex[:8]}")
+    with writing():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
     try:
-        with writing():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for left in target.parent.glob(f"tmp-{target.name}-*"):  # by a process that was killed here
-                remove(left, target.parent)
-            temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
             sync(file)
@@ -250,7 +249,7 @@ def is_at(file: Path, opened: BinaryIO) -> bool:
         return False
 
 
-def unlink_opened(file: Path, opened: BinaryIO) -> None:
+def unlink(file: Path, opened: BinaryIO) -> None:
     """Remove a file that is open and locked here. It may not exist any more."""
     try:
         file.unlink(missing_ok=True)
@@ -290,7 +289,7 @@ def _locked_file(file: Path) -> Iterator[None]:
         yield
     finally:
         with stream, suppress(OSError):  # another process that waits for it has it open, and will remove it
-            unlink_opened(file, stream)
+            unlink(file, stream)
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:

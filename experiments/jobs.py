@@ -154,8 +154,7 @@ class Job:
                     if self._begin(held):
                         end = RunDirectory.open(self.folder).end
                         train(self.folder, lambda step: progress(step, end), warn, held)
-                        with held.writing():
-                            self.ended(FINISHED)
+                        self._end(held, FINISHED)
             except (Claimed, DiskError):
                 raise
             except BaseException as error:  # other people's code may raise anything
@@ -163,8 +162,18 @@ class Job:
                     raise
                 known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
                 more = {} if known else {"traceback": traceback.format_exc()}
-                with held.writing():
-                    self.ended(FAILED, reason=in_words(error), **more)
+                self._end(held, FAILED, reason=in_words(error), **more)
+
+    def _end(self, held: Claim, outcome: str, **more: Any) -> None:
+        """Record the outcome. Raises DiskError if it cannot be written."""
+        try:
+            with held.writing():
+                self.ended(outcome, **more)
+        except files.NotPlain:
+            raise
+        except OSError as error:
+            where = error.filename or self.folder
+            raise DiskError(f"{where}: {error.strerror}; `supple resume {self.path}` continues") from error
 
     def _begin(self, held: Claim) -> bool:
         """Make the folder of the run if there is none, and return whether there is one now.

@@ -1,5 +1,6 @@
 """The runs of a comparison as a queue: any number of workers, nothing twice, nothing lost, failures set aside."""
 
+import errno
 import json
 import os
 import time
@@ -13,8 +14,8 @@ import pytest
 from supple.experiments import machine, workers
 from supple.experiments.claim import FILE, Lost, claim
 from supple.experiments.comparison import Comparison, create
-from supple.experiments.errors import RunError
-from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of
+from supple.experiments.errors import DiskError, RunError
+from supple.experiments.jobs import FINISHED, OUTCOME, Job, jobs_of, work_off
 from supple.experiments.workers import run_jobs
 from supple.tracks.linear.settings import LinearSettings
 
@@ -108,6 +109,19 @@ def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked:
     with pytest.raises(Lost):
         jobs[0].left("killed")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_an_outcome_that_cannot_be_written_is_one_line_and_no_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+
+    def refused(file: Path, value: dict[str, Any]) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr("supple.experiments.jobs.write_json", refused)
+    with pytest.raises(DiskError, match=rf"outcome.json: Permission denied; `supple resume {tmp_path}/out` continues"):
+        work_off([job], lambda job, held: job.attempt(held, lambda step, end: None, pytest.fail))
 
 
 def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:

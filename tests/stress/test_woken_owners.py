@@ -3,6 +3,8 @@
 The successor believes to be on another machine, and the heartbeat is made old, as if the first machine had slept.
 """
 
+import contextlib
+import io
 import json
 import os
 import platform
@@ -39,6 +41,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def sums() -> Iterator[None]:
     yield
     print(f"\nwoken owners: {counts['attempts']} attempts, {counts['held']} held, {counts['refused']} not taken over")
+
+
+def quietly(words: list[str]) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        dispatch(words)
 
 
 def ended(child: int) -> int | None:
@@ -95,7 +102,7 @@ def test_an_owner_that_is_woken_writes_nothing_more(
 ) -> None:
     whole, draw = tmp_path / "whole", random.Random(kind)
     more = KEPT.get(kind, "").split()
-    dispatch([*train(kind, places, whole), *more])  # in this process: its children find imported what they need
+    quietly([*train(kind, places, whole), *more])  # in this process: its children find imported what they need
     wanted, begun = picture(whole), time.monotonic()
     assert ended(process([*train(kind, places, tmp_path / "timed"), *more], tmp_path / "errors")) == 0
     seconds = time.monotonic() - begun
@@ -138,7 +145,7 @@ def test_an_owner_that_is_woken_writes_nothing_more(
             names = set(found["names"]) ^ set(wanted["names"])
             wrong.append(f"{number}: stopped at {at}, other {sorted(other)} {names}, said {said}")
             continue
-        dispatch(["resume", str(out)])  # finds the lengths that were recorded
+        quietly(["resume", str(out)])  # finds the lengths that were recorded
         counts["held"] += 1
     assert not wrong, "\n".join(wrong)
     assert done == ATTEMPTS
