@@ -210,12 +210,14 @@ class Loop:
             return
         if self.run.claim:
             self.run.claim.check()
+        if not isinstance(work := self.work.state(), dict):
+            raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
         logs = self.run.log_lengths(self.step)
         tree = {
             "step": self.step,
             "number": self.number,
             "best": None if self.best == -inf else self.best,
-            "work": self.work.state(),
+            "work": work,
             "hooks": self.hooks.state_dict(),
             "torch": _global_generators(),
             "logs": logs,
