@@ -267,12 +267,13 @@ class HookDriver:
         was, weights = View(learner), _weights(learner)
         before = self._looked_at(was)
         started = time.perf_counter()
-        written, call = _applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
+        written = _applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
         seconds = time.perf_counter() - started
         now, after, change = View(learner), _weights(learner), {}
         if spoiled := _not_finite(weights, after):
-            what = f"wrote a number that is not finite into {spoiled}"
-            raise call.fault(f"{call.call} {what}") if call.owner else RunError(f"{where}: it {what}")
+            owner = owner_of(hook.intervention)
+            of = f" (plug-in {owner})" if owner else ""
+            raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
@@ -336,10 +337,8 @@ def _penalty(hook: Hook, learner: Learner) -> Tensor:
     return term
 
 
-def _applied(hook: Hook, learner: Learner, where: str) -> tuple[list[str], calling]:
-    """Apply an intervention, and return the names of the parameters that it wrote, and the call for messages.
-
-    Raises RunError if it refuses."""
+def _applied(hook: Hook, learner: Learner, where: str) -> list[str]:
+    """Apply an intervention, and return the names of the parameters that it wrote. Raises RunError if it refuses."""
     before, structure = len(learner.changes), _structure(learner)
     try:  # a plug-in that refuses is named like all that it does
         with _calling(hook, "apply", learner) as call:
@@ -355,7 +354,7 @@ def _applied(hook: Hook, learner: Learner, where: str) -> tuple[list[str], calli
                     )
     except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
         raise RunError(f"{where}: {error}") from error
-    return written, call
+    return written
 
 
 def _structure(learner: Learner) -> dict[str, tuple[object, ...]]:
