@@ -220,8 +220,8 @@ def raised(error: BaseException, owner: str = "") -> str:
     owner: the file that is named already.
     """
     for frame, line in reversed(frames(error)):
-        if (name := module_of(frame)) not in (OWN, "torch", "numpy") and name not in sys.stdlib_module_names:
-            file = printable(frame.f_code.co_filename)
+        file, name = printable(frame.f_code.co_filename), module_of(frame)
+        if name not in (OWN, "torch", "numpy", *sys.stdlib_module_names) and not file.startswith("<"):
             return f"{one_line(error)} ({'' if Path(file).name == owner else f'{file}, '}line {line})"
     return one_line(error)
 
