@@ -67,13 +67,16 @@ class blaming:
         if isinstance(error, PluginFault):
             return error.told(when)
         names = {_module(plugin): plugin for plugin in plugins.loaded()}
-        for frame, _ in reversed(frames(error)):  # the innermost that is supple's or a plug-in's is to blame
+        called: tuple[str, plugins.Plugin] | None = None
+        for frame, _ in reversed(frames(error)):  # the innermost code that is supple's or a plug-in's is to blame
             if (name := module_of(frame)) in names:
-                owner = names[name].name
-                what = f"{frame.f_code.co_qualname} raised {raised(error, owner)}"
-                return f"plug-in {owner} ({plugins.words(names[name])}){when}: {what}"
-            if name == OWN:
+                called = frame.f_code.co_qualname, names[name]  # in the end, what supple has called
+            elif name == OWN:
                 break
+        if called:
+            function, plugin = called
+            what = f"{function} raised {raised(error, plugin.name)}"
+            return f"plug-in {plugin.name} ({plugins.words(plugin)}){when}: {what}"
         if isinstance(error, (*TOLD, OSError)) or is_out_of_memory(error):
             return ""
         place = traceback.extract_tb(error.__traceback__)[-1]

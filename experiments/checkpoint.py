@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
+from ..registry import PluginFault
 from . import files, rows, typed
 from .errors import CheckpointError, RunError
 from .rows import Part, Rows
@@ -159,7 +160,7 @@ def taken_up(checkpoints: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (RunError, OSError):
+    except (RunError, OSError, PluginFault):
         raise
     except Exception as error:
         raise CheckpointError(f"{checkpoints}: not a state of this run ({type(error).__name__}: {error})") from error

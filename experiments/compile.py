@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import plugins
 from .errors import RunError
 
 P = ParamSpec("P")
@@ -35,10 +36,15 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         except Unsupported as error:
             raise RunError(
                 f"torch.compile cannot trace the loss ({str(error).splitlines()[0]}): use --compile off, or set "
-                "`traceable = False` in the intervention whose penalty it is"
+                f"`traceable = False` in the intervention whose penalty it is{_suspects()}"
             ) from error
 
     return call
+
+
+def _suspects() -> str:
+    named = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
+    return named and f": perhaps one of plug-in {named}"
 
 
 @cache

@@ -210,7 +210,7 @@ def writes_all_or_nothing(call: str, new: Network) -> None:
             if changed := differing(before, tensors(learner)):
                 raise Broken(f"it refused a last layer of {harm} but had already changed {changed[0]}") from error
         except Exception as error:
-            raise Broken(f"with a last layer of {harm} it raised {type(error).__name__}: {error}") from error
+            raise Broken(f"with a last layer of {harm} it raised {one_line(error)}") from error
 
 
 def draws_from_the_seed(call: str, new: Network) -> None:

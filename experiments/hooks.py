@@ -20,7 +20,7 @@ from ..metrics import (
     sfe,
     trainability,
 )
-from ..registry import calling
+from ..registry import calling, owner_of
 from . import typed
 from .alike import alike
 from .checkpoint import DEEPEST, require_savable
@@ -99,6 +99,12 @@ class HookDriver:
                 self._attach(hook, learner)
             if isinstance(hook.schedule, When):
                 self._check(hook, hook.schedule)
+
+    @property
+    def suspects(self) -> str:
+        """The hooks of plug-ins in words: "; hook jitter of plug-in jitter.py takes part", or ""."""
+        found = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
+        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in found if owner)
 
     @property
     def penalizes(self) -> bool:
@@ -199,7 +205,7 @@ class HookDriver:
                 hook.intervention.attach(learner)
         except ValueError as error:
             reason = str(error).removeprefix(f"{hook.intervention.name}: ")
-            raise ValueError(f"{hook.text}{call.owner and f' of plug-in {call.owner}'}: {reason}") from error
+            raise ValueError(f"{hook.text}: {reason}") from error
         if call.owner:
             _contract(hook, learner)
             _numbers(hook, learner)
@@ -264,7 +270,10 @@ class HookDriver:
         written = _applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
         seconds = time.perf_counter() - started
         now, after, change = View(learner), _weights(learner), {}
-        _check_finite(where, weights, after)
+        if spoiled := _not_finite(weights, after):
+            owner = owner_of(hook.intervention)
+            of = f" (plug-in {owner})" if owner else ""
+            raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
             change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
@@ -394,11 +403,10 @@ def _weights(learner: Learner) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
 
 
-def _check_finite(where: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
-    """Raise RunError if an intervention made a parameter not finite. Later, training would seem to have diverged."""
-    for name in before.keys() & after.keys():
-        if before[name].isfinite().all() and not after[name].isfinite().all():
-            raise RunError(f"{where}: it wrote a number that is not finite into {name}")
+def _not_finite(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> str:
+    """Return the first parameter that became not finite, or "". Later, training would seem to have diverged."""
+    names = (name for name in before if name in after)
+    return next((n for n in names if before[n].isfinite().all() and not after[n].isfinite().all()), "")
 
 
 def _placed(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:

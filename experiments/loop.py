@@ -207,12 +207,14 @@ class Loop:
         self.number += 1
         if not distributed.first():
             return
+        if not isinstance(work := self.work.state(), dict):
+            raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
         logs = self.run.log_lengths(self.step)
         tree = {
             "step": self.step,
             "number": self.number,
             "best": None if self.best == -inf else self.best,
-            "work": self.work.state(),
+            "work": work,
             "hooks": self.hooks.state_dict(),
             "torch": _global_generators(),
             "logs": logs,

@@ -15,9 +15,10 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any, get_type_hints
 
 from ..registry import is_interruption, looked_up, put_back, why
-from . import files
+from . import files, typed
 from .errors import UsageError
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
@@ -227,3 +228,24 @@ def _check(word: str, name: str, entry: object) -> None:
     wanted = resolve_name(TABLES[word][1])
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
         raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}")
+    if word in ("kind of run", "preset"):
+        _check_row(word, name, entry)
+
+
+def _check_row(word: str, name: str, row: Any) -> None:
+    """Raise UsageError for a kind of run or a preset with a value of the wrong type."""
+    from . import fields, kinds  # which import this module
+
+    what = f"the {word} {name!r}"
+    try:
+        for part, wanted in get_type_hints(type(row)).items():
+            typed.fitted(fields.as_json(getattr(row, part)), wanted, part)
+        if isinstance(row, kinds.Preset):
+            kind = kinds.find_kind(row.kind)
+            for setting, value in row.settings.items():
+                fields.value_of(kind, setting, value)
+            for setting, values in row.vary.items():
+                for value in values:
+                    fields.value_of(kind, setting, value)
+    except ValueError as error:
+        raise UsageError(f"{what}: {error}") from error

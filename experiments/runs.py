@@ -196,7 +196,8 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
         seeds = ", ".join(map(str, work.settings.members))
         raise Diverged(
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
-            f"{first_not_finite(work.learners)}; a smaller --learning-rate may help; the last checkpoint is kept"
+            f"{first_not_finite(work.learners)}{hooks.suspects}; a smaller --learning-rate may help; "
+            f"the last checkpoint is kept"
         ) from None
 
 

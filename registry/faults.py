@@ -55,7 +55,7 @@ class calling:
         entry: The object whose code is called.
         word, name: As in `PluginFault`.
         call: The call in messages, such as "apply on 'agent'".
-        refusals: Exceptions by which the code may refuse, which pass. A ValueError gets a message of one line.
+        refusals: Exceptions by which the code may refuse, which pass. A ValueError gets one line that names the code.
     """
 
     __slots__ = ("before", "call", "name", "owner", "refusals", "word")
@@ -83,8 +83,8 @@ class calling:
         if isinstance(error, PluginFault) or is_interruption(error):
             return
         if isinstance(error, self.refusals):
-            if type(error) is ValueError and (words := message_of(error)) != error.args[0]:
-                raise ValueError(words) from error
+            if isinstance(error, ValueError):
+                raise ValueError(f"{message_of(error)} (plug-in {self.owner})") from error
             return
         raise self.fault(f"{self.call} raised {raised(error, self.owner)}") from error
 
@@ -126,7 +126,10 @@ def _set_streams(before: tuple[Any, ...]) -> None:
     for i, name in enumerate(("stdout", "stderr")):
         stream = before[i]
         if stream is not None and stream.closed and not before[i + 2]:
-            stream = open(os.devnull, "w")  # noqa: SIM115  (for all that is printed later)
+            try:  # Python closes its own object only
+                stream = open(i + 1, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115
+            except OSError:
+                stream = open(os.devnull, "w")  # noqa: SIM115
         setattr(sys, name, stream)
 
 
@@ -217,8 +220,8 @@ def raised(error: BaseException, owner: str = "") -> str:
     owner: the file that is named already.
     """
     for frame, line in reversed(frames(error)):
-        if (name := module_of(frame)) not in (OWN, "torch", "numpy") and name not in sys.stdlib_module_names:
-            file = printable(frame.f_code.co_filename)
+        file, name = printable(frame.f_code.co_filename), module_of(frame)
+        if name not in (OWN, "torch", "numpy", *sys.stdlib_module_names) and not file.startswith("<"):
             return f"{one_line(error)} ({'' if Path(file).name == owner else f'{file}, '}line {line})"
     return one_line(error)
 

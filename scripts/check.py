@@ -37,13 +37,15 @@ def main(args: Sequence[str]) -> None:
     own = plugins.load(options.file, "FILE").registered["intervention"]
     if not own and not options.calls:
         raise UsageError(f"{options.file} registers no intervention: nothing can be checked")
-    broken = sum(check(call) for call in options.calls or own)
+    broken = {call: found for call in options.calls or own if (found := check(call))}
     if broken:
-        raise RunError(f"{broken} {'promise is' if broken == 1 else 'promises are'} not kept")
+        count = sum(map(len, broken.values()))
+        named = "; ".join(f"{call}: {', '.join(promises)}" for call, promises in broken.items())
+        raise RunError(f"{options.file}: {count} {'promise is' if count == 1 else 'promises are'} not kept ({named})")
 
 
-def check(call: str) -> int:
-    """Print which promises an intervention keeps, and return the number of broken ones.
+def check(call: str) -> list[str]:
+    """Print which promises an intervention keeps, and return the broken ones.
 
     Raises:
         UsageError: The call names no intervention, or its parameters are wrong.
@@ -66,7 +68,7 @@ def check(call: str) -> int:
     for outcome, name, why in told:
         screen.print(f"{MARKS[outcome]} {name}: {why}", highlight=False, markup=False, soft_wrap=True)
     screen.print()
-    return len({each.promise for each in findings if each.outcome == "broken"})
+    return list(dict.fromkeys(each.promise for each in findings if each.outcome == "broken"))
 
 
 if __name__ == "__main__":

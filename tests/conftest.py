@@ -93,7 +93,9 @@ def start(words: Sequence[str], errors: Path) -> int:
             try:
                 run_script(dispatch)
             except SystemExit as stop:
-                file.flush()
+                for stream in (file, sys.stderr):  # a plug-in may have closed the one, and have got another
+                    if not stream.closed:
+                        stream.flush()
                 os._exit(int(stop.code or 0))
             except BaseException:
                 traceback.print_exc(file=file)

@@ -81,7 +81,10 @@ def test_a_check_prints_what_is_kept_and_ends_with_1_where_something_is_not(ask:
     assert said.count("✓") == 3 * 9 + 1
     Path("my_own.py").write_text(Path("my_own.py").read_text().replace("return names", "return names[1:]"))
     code, said, errors = ask("check my_own.py my_own(rate=0.5)")
-    assert (code, errors) == (1, "supple: 1 promise is not kept\n")
+    assert (code, errors) == (
+        1,
+        "supple: my_own.py: 1 promise is not kept (my_own(rate=0.5): names all that it wrote)\n",
+    )
     assert "✗ plain: apply wrote conv.weight" in said
 
 

@@ -1,0 +1,139 @@
+"""Plug-ins that fail end the command with 1 and one line, which names the file, what was called and the step.
+
+tests/stress/test_plugins_that_misbehave.py tries many more of each kind.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from supple.experiments import train
+from supple.experiments.errors import PluginFailed
+from supple.experiments.sealed import read_json
+from supple.scripts.console import run
+from supple.scripts.main import dispatch
+
+CODE = """
+import os, sys, torch
+from supple.interventions import Intervention, interventions
+from supple.metrics import Metric, metrics
+
+WRONG = os.environ.get("WRONG", "")
+
+def act(place):
+    if WRONG.startswith(place + ":"):
+        return eval(WRONG.partition(":")[2])
+
+@interventions.register("bad")
+class Bad(Intervention):
+    '''Do wrong.'''
+    def __init__(self): act("__init__")
+    def attach(self, learner): act("attach")
+    def apply(self, learner): return [] if act("apply") is None else act("apply")
+    def after_update(self, learner): act("after_update")
+    def contract(self, learner): return act("contract") or {}
+    def state_dict(self): return act("state_dict") or {}
+    def load_state_dict(self, state): act("load_state_dict")
+
+metrics.register("number")(Metric("a number", "weights", lambda view: act("metric") or torch.zeros(view.networks)))
+"""
+RUN = "linear --tasks semantic,reversal --updates-per-task 30 --checkpoint-every 15 --measure-every 20 --plugin bad.py"
+TOLD = {
+    "apply:sys.exit(0)": "hook bad@20 at step 20: apply on 'model' raised SystemExit: 0 (line",
+    "apply:'weight'": "hook bad@20 at step 20: apply on 'model' must return a list of the names of the parameters that "
+    "it wrote, not 'weight'",
+    "apply:torch.set_default_dtype(torch.half)": "hook bad@20 at step 20: apply on 'model' changed PyTorch's default "
+    "dtype, which has been put back",
+    "after_update:(_ for _ in ()).throw(KeyboardInterrupt)": "hook bad@20 at step 0: after_update on 'model' raised "
+    "KeyboardInterrupt",
+    "metric:sys.exit('a\\nb')": "metric number at step 20: its function raised SystemExit: a b",
+    "metric:{1: 2}": "metric number at step 20: its function must return a tensor",
+    "contract:[1]": "hook bad@20: contract on 'model' must return a dictionary from texts to texts, not [1]",
+    "state_dict:{'a': {1, 2}}": "hook bad@20: state_dict raised TypeError: a checkpoint cannot hold set",
+    "attach:sys.exit()": "hook bad@20: attach on 'model' raised SystemExit",
+    "__init__:sys.exit()": "intervention bad: making it raised SystemExit",
+}
+Ask = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Import here all that a command imports, so that not every process has to."""
+    words = f"train {RUN.partition(' --plugin')[0]} --out {tmp_path_factory.mktemp('first') / 'out'}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["supple", *words.split()])
+        with pytest.raises(SystemExit):
+            run(dispatch)
+
+
+@pytest.fixture
+def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """`ask("resume out", wrong)` gives the exit code and what was said on stderr, with a plug-in that does wrong."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(CODE)
+
+    def asked(words: str, wrong: str = "") -> tuple[int, str]:
+        monkeypatch.setenv("WRONG", wrong)
+        child = process(words.split(), Path("errors"))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
+
+    return asked
+
+
+@pytest.mark.parametrize("wrong", TOLD)
+def test_a_plug_in_that_fails_is_named_with_its_call_and_the_step(ask: Ask, wrong: str) -> None:
+    code, said = ask(f"train {RUN} --hook bad@20 --out out", wrong)
+    assert (code, said.count("\n")) == (1, 1), said
+    assert said.startswith(f"supple: plug-in bad.py: {TOLD[wrong]}"), said
+    assert Path("out").exists() == Path("out/traceback.txt").exists() == ("at step" in said)
+
+
+def test_a_run_goes_on_when_the_plug_in_does_better(ask: Ask) -> None:
+    code, _ = ask(f"train {RUN} --hook bad@50 --out out", "apply:sys.exit(0)")
+    assert (code, max(Path("out/checkpoints").iterdir()).name) == (1, f"{45:012}")
+    code, said = ask("resume out --plugin bad.py", "load_state_dict:1 / 0")
+    assert (code, said.count("\n")) == (1, 1)
+    assert "hook bad@50 at step 45: load_state_dict raised ZeroDivisionError: division by zero" in said
+    assert "ZeroDivisionError" in Path("out/traceback.txt").read_text()
+    assert ask("resume out --plugin bad.py") == (0, "")
+    assert not Path("out/traceback.txt").exists()
+
+
+def test_in_a_comparison_the_other_arms_reach_their_ends(ask: Ask, here: Callable[[], object]) -> None:
+    with here():  # type: ignore[attr-defined]
+        words = f"compare {RUN} --fork-at 0.5 --arm bad@40 --arm none --seeds 0 --out out"
+        code, said = ask(words, "apply:sys.exit(0)")
+    assert (code, "Traceback" in said) == (1, False)
+    assert read_json(Path("out/seed-0/none/outcome.json"), "")["outcome"] == "finished"
+    failed = read_json(Path("out/seed-0/bad_40/outcome.json"), "")
+    assert failed["reason"].startswith("plug-in bad.py: hook bad@40 at step 40: apply on 'model' raised SystemExit: 0")
+    assert "sys.exit" not in failed["reason"]
+    assert "SystemExit: 0" in failed["traceback"]
+
+
+def test_a_check_that_cannot_try_an_intervention_says_which_promises_are_broken(ask: Ask) -> None:
+    code, said = ask("check bad.py", "apply:sys.exit(0)")
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("supple: bad.py: 7 promises are not kept (bad: writes tensors in place, ")
+
+
+def test_from_python_the_same_line_is_raised_from_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from supple.interventions import Intervention, interventions
+
+    class Leaves(Intervention):
+        """Leave."""
+
+        def apply(self, learner: object) -> list[str]:
+            raise SystemExit("bye")
+
+    monkeypatch.setattr(interventions, "_entries", {**interventions.entries, "leaves": Leaves})
+    settings = {"tasks": "semantic,reversal", "updates_per_task": 30}
+    with pytest.raises(
+        PluginFailed, match=r"hook leaves@20 at step 20: apply on 'model' raised SystemExit: bye"
+    ) as told:
+        train("linear", settings, ["leaves@20"], out=tmp_path / "run", warn=lambda line: None)
+    causes = told.value.__cause__, told.value.__cause__ and told.value.__cause__.__cause__
+    assert [type(cause).__name__ for cause in causes] == ["PluginFault", "SystemExit"]
