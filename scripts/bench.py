@@ -44,7 +44,7 @@ class Options:
     save: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for the row of METHOD, ready to be submitted (CONTRIBUTING.md)."""
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of a row. Its method is trained again, and the scores are compared."""
+    """Folder of a row. Its method is trained again, in a new folder beside --out, and the scores are compared."""
     plugin: Plugins = ()
     """Python file or package with a method of your own. A METHOD that ends in .py is loaded without it."""
 
@@ -68,7 +68,7 @@ def main(args: Sequence[str]) -> None:
         if methods:
             raise UsageError("--check takes the method from the row: leave METHOD out")
         before = read_row(options.check)
-        # in a folder of this code's, so that what is compared was never trained by another, nor is the row's own runs
+        # a folder of their own, since runs of other code, or those that the row was made from, would prove nothing
         whole = options.out.absolute()
         options.out = whole.parent / f"{whole.name or 'bench'}-check-{conditions()}"
         compare(before, trained(options, (before.method,), args)[0])

@@ -11,6 +11,7 @@ from ..fields import preset_of
 from ..fork import FRESH, NONE
 from ..jobs import Job
 from ..kinds import find_kind
+from ..machine import description
 from ..rundir import versions
 from ..search import runs_of, score, seconds_of
 from ..study import Study
@@ -108,9 +109,9 @@ def sum_of(study: Study) -> str:
 
 
 def conditions() -> str:
-    """Return a SHA-256 sum over the code, the versions and the plug-ins, on which the numbers of runs depend."""
+    """Return a SHA-256 sum over what the numbers of runs depend on: code, versions, machine and plug-ins."""
     loaded = {plugin.name: plugin.sha256 for plugin in plugins.loaded()}
-    return files.sha256(json.dumps([code(), versions(), loaded], sort_keys=True).encode())[:DIGITS]
+    return files.sha256(json.dumps([code(), versions(), description(), loaded], sort_keys=True).encode())[:DIGITS]
 
 
 def code() -> str:
