@@ -18,6 +18,7 @@ from .machine import sharing
 from .runs import build, drive, plain, settings_of
 from .sealed import read_json, start_folder, write_json
 from .settings import RunSettings, Seeds
+from .torchrun import require_alone
 from .work import Task
 
 Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
@@ -112,6 +113,7 @@ def plan(
     `reference` is an additional arm with which the others are compared: `fresh`, or None. With `stop_at`, all runs stop
     after this share of the planned steps, in which at least one task must end. Raises UsageError if this cannot work.
     """
+    require_alone("a comparison")
     if any(FRESH in _parts(arm) for arm, _ in points):
         raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
     if fork_at is None and fork_at_task is None:

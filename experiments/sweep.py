@@ -21,6 +21,7 @@ from .errors import RunError, UsageError
 from .jobs import Job, jobs_of
 from .loop import Warn
 from .study import Asked, Study
+from .torchrun import require_alone
 from .tried import Scores
 from .tuning import TUNING
 
@@ -143,6 +144,7 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
 
     Raises UsageError if there is neither, or the memory does not suffice for so many runs.
     """
+    require_alone("a queue of runs")
     if (path / FILE).is_file():
         return open_sweep(path, jobs, warn)
     return jobs_of(path, comparisons.open_comparison(path, jobs, warn))

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from ..registry import signals
 from . import plugins
 from .claim import Claim
 from .denormals import flush_denormals
@@ -88,7 +88,7 @@ def _open(jobs: Sequence[Job]) -> int:
 def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with _deaf(), _seeing(gpu), theirs:
+    with signals.deaf(), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_bury` will see to it
@@ -102,22 +102,10 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     worker.process.join()
     code = worker.process.exitcode
     if code and worker.job is not None:
-        how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit status {code}"
+        how = f"was killed ({signals.killer(code)})" if code < 0 else f"ended with exit status {code}"
         jobs[worker.job].left(f"its process {how}, perhaps because memory ran out")
     elif code:
         raise RunError("a worker process died before it started a run")
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Make processes started in this block ignore Ctrl-C and SIGTERM. Their parent ends them."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -136,6 +124,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
+    signals.ignore()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from ..kinds import find_kind
+from ..versions import mixed
 from .collect import ComparisonData, Row, RunData, load, load_runs
 from .kind import Beside
 
@@ -48,6 +49,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         name: ComparisonData(
             place,
             {label: sorted(arms[label], key=lambda run: run.seed) for label in palette if label in arms},
+            notes=mixed({str(run.path): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )
         for name, arms in found.items()
