@@ -13,7 +13,7 @@ share it, including those of the arms of a fork.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -67,7 +67,14 @@ def newest_step(checkpoints: Path) -> int:
     return max((int(folder.name) for folder in folders_of(checkpoints)), default=0)
 
 
-def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, since: Path | None = None) -> Path:
+def save(
+    checkpoints: Path,
+    step: int,
+    tree: dict[str, Any],
+    identity: str,
+    since: Path | None = None,
+    writing: files.Writing = nullcontext,
+) -> Path:
     """Write a checkpoint atomically, and return its folder.
 
     Args:
@@ -78,6 +85,7 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
         since: The folder where this run was last saved, or from which it was loaded. The parts of its rows are linked,
             and only newer rows are written. If it is None or the parts do not fit, all rows are written. The newest
             folder is not necessarily the right one: after a damaged checkpoint, a run continues from an earlier one.
+        writing: Returns a block in which this process may write to the folder of the run: see `claim.Claim.writing`.
 
     Raises:
         OSError: For example because the disk is full. Nothing is left behind.
@@ -90,7 +98,7 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
     body["tensors_sha256"] = files.sha256(data)
     target = folder_of(checkpoints, step)
     old = _earlier_parts(since, identity) if since and since != target else {}
-    with files.appearing(target) as folder:
+    with files.appearing(target, writing) as folder:
         (folder / WEIGHTS).write_bytes(data)
         body["rows"] = {}
         for i, (path, leaf) in enumerate(growing.items()):

@@ -67,7 +67,7 @@ def processes(device: str) -> Iterator[None]:
 class Onlooker(RunDirectory):
     """The run directory in processes other than the first, which read it but write nothing."""
 
-    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str]) -> None:
+    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
         return
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Onlooker(RunDirectory):
     def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
         return
 
-    def flush(self) -> None:
+    def flush(self, *names: str) -> None:
         return
 
 

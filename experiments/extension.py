@@ -28,7 +28,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         UsageError: The run cannot be extended; nothing was changed.
         RunError: Another process is training the run.
     """
-    with claim(path, PATIENCE):
+    with claim(path, PATIENCE) as held:
         run = RunDirectory.open(path)
         config, file = run.config, path / "config.json"
         if config["arm"] or config["start_step"] or config["stop_step"] is not None:
@@ -46,11 +46,10 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
             finally:
                 work.close()
         planned = config.get("planned_steps", config["total_steps"])
-        sealed.write_json(
-            file,
-            {
-                **config, "settings": plain(settings), "tasks": tasks, "total_steps": tasks[-1]["end"],
-                "planned_steps": planned, "identity": run.identity,
-            },
-        )  # fmt: skip
+        longer = {
+            **config, "settings": plain(settings), "tasks": tasks, "total_steps": tasks[-1]["end"],
+            "planned_steps": planned, "identity": run.identity,
+        }  # fmt: skip
+        with held.writing():
+            sealed.write_json(file, longer)
         warn(f"{path} now ends at step {tasks[-1]['end']:,}; fractions in its hooks still refer to {planned:,} steps")

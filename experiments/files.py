@@ -1,18 +1,25 @@
 """File system functions for runs and models: plain files only, checksums, links, durable and atomic writes."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import BufferedReader
+from math import inf
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from filelock import lock_descriptor
+
 from .errors import CheckpointError
+
+LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
+Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
 
 
 def sync(path: Path) -> None:
@@ -28,7 +35,7 @@ class NotPlain(OSError):
     """A symbolic link, pipe, folder or device was found where supple expects a plain file or folder of its own."""
 
 
-def opened(file: Path, mode: Literal["rb", "wb", "ab"]) -> BinaryIO:
+def opened(file: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
     """Open a plain file. "wb" and "ab" create it if it does not exist.
 
     Raises:
@@ -120,39 +127,104 @@ def link(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def appearing(target: Path) -> Iterator[Path]:
+def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     """Return a temporary folder for the block to fill, then flush it and rename it to `target`.
 
-    If an exception is raised, the temporary folder is removed.
+    Its name is new, so that no two processes write to one. If an exception is raised, the temporary folder is removed.
+
+    Args:
+        target: The folder. An existing one is replaced.
+        writing: Returns a block in which this process may change the folder above.
     """
-    temporary = target.with_name(f"tmp-{target.name}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed here
+    temporary = target.with_name(f"tmp-{target.name}-{uuid.uuid4().hex[:8]}")
     try:
-        temporary.mkdir()
+        with writing():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for left in target.parent.glob(f"tmp-{target.name}-*"):  # by a process that was killed here
+                shutil.rmtree(left, ignore_errors=True)
+            temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
             sync(file)
         sync(temporary)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.rename(target)
-        sync(target.parent)
+        with writing():
+            if target.exists():
+                shutil.rmtree(target)
+            temporary.rename(target)
+            sync(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
+def lock(handle: int, patience: float = inf) -> bool:
+    """Lock an open file or folder until it is closed, and return whether other processes are kept out.
+
+    On a file system without locks, none are, but True is returned, because waiting would not help.
+
+    Args:
+        handle: The file descriptor.
+        patience: Seconds to wait for another process to close it.
+    """
+    until, pause = time.monotonic() + patience, 0.001
+    with suppress(OSError):
+        while not lock_descriptor(handle, blocking=False):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+    return True
+
+
+def is_at(file: Path, opened: BinaryIO) -> bool:
+    """Return whether an open file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(opened.fileno()), file.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def remove(file: Path, opened: BinaryIO) -> None:
+    """Remove a file that is open and locked here. It may not exist any more."""
+    try:
+        file.unlink(missing_ok=True)
+    except PermissionError:  # Windows does not remove a file that is open
+        opened.close()
+        file.unlink(missing_ok=True)
+
+
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, so that processes write in it one after another, if the file system has locks."""
-    handle = os.open(folder, os.O_RDONLY)
+    """Hold a lock on a folder, so that processes write in it one after another, if the file system has locks.
+
+    Where a folder cannot be opened (Windows), a file in it is locked in its place, and removed at the end.
+    """
     try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        with _locked_file(folder / LOCK):
+            yield
+        return
+    try:
+        lock(handle)
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _locked_file(file: Path) -> Iterator[None]:
+    while True:
+        stream = opened(file, "ab")
+        lock(stream.fileno())
+        if is_at(file, stream):
+            break
+        stream.close()  # the process before removed it
+    try:
+        yield
+    finally:
+        with stream, suppress(OSError):  # another process that waits for it has it open, and will remove it
+            remove(file, stream)
 
 
 def refusal(file: Path, error: OSError) -> CheckpointError:

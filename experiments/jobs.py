@@ -7,12 +7,13 @@ workers can therefore share a queue without knowing of each other.
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from . import versions
-from .claim import Claim, Claimed, claim
+from .claim import Claim, Claimed, Lost, claim
 from .comparison import Comparison, folder_of, folder_of_arm
 from .errors import CheckpointError, DiskError, RunError, UsageError, in_words
 from .fork import Variant, fork
@@ -82,6 +83,13 @@ class Job:
         """Remove the outcome, so that the run is tried again."""
         (self.folder / OUTCOME).unlink(missing_ok=True)
 
+    def retry(self) -> None:
+        """Remove the outcome of a failed run, unless another process has begun to train it again."""
+        if self.failed and (held := self.claim()):
+            with held, held.writing():
+                if self.failed:
+                    self.forget()
+
     @property
     def failed(self) -> bool:
         return (self.outcome or {}).get("outcome") == FAILED
@@ -97,7 +105,15 @@ class Job:
         return self.trunk is None or self.trunk.outcome is not None
 
     def claim(self) -> Claim | None:
-        """Return a claim on the folder of the run, or None if another process has one."""
+        """Return a claim on the folder of the run, or None if another process has one.
+
+        Raises Lost if the folder of the comparison was removed, and does not make it anew.
+        """
+        if not self.path.is_dir():
+            raise Lost(
+                f"{self.path}: this folder was removed or renamed while its runs were trained; if it has another name "
+                f"now, `supple resume NAME` continues them"
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             return claim(self.folder)
@@ -109,7 +125,8 @@ class Job:
         if held := self.claim():
             with held:
                 if self.outcome is None:
-                    self.ended(FAILED, reason=reason)
+                    with held.writing():
+                        self.ended(FAILED, reason=reason)
 
     # -- its training --------------------------------------------------------------------------------------------
 
@@ -121,20 +138,22 @@ class Job:
         Raises:
             DiskError: The disk failed, so that other runs would fail too.
         """
-        try:
-            if self._begin():
-                end = RunDirectory.open(self.folder).end
-                train(self.folder, lambda step: progress(step, end), warn, held)
-                self.ended(FINISHED)
-        except DiskError:
-            raise
-        except Claimed:
-            return
-        except (Exception, SystemExit) as error:  # an environment may raise anything
-            known = isinstance(error, (RunError, UsageError))
-            self.ended(FAILED, reason=in_words(error), **({} if known else {"traceback": traceback.format_exc()}))
+        with suppress(Claimed):
+            try:
+                if self._begin(held):
+                    end = RunDirectory.open(self.folder).end
+                    train(self.folder, lambda step: progress(step, end), warn, held)
+                    with held.writing():
+                        self.ended(FINISHED)
+            except (Claimed, DiskError):
+                raise
+            except (Exception, SystemExit) as error:  # an environment may raise anything
+                known = isinstance(error, (RunError, UsageError))
+                more = {} if known else {"traceback": traceback.format_exc()}
+                with held.writing():
+                    self.ended(FAILED, reason=in_words(error), **more)
 
-    def _begin(self) -> bool:
+    def _begin(self, held: Claim) -> bool:
         """Make the folder of the run if there is none, and return whether there is one now.
 
         There is none if the trunk turns out to be damaged. The trunk is then trained again from an earlier checkpoint.
@@ -143,12 +162,15 @@ class Job:
             return True
         c, settings = self.comparison, self.settings
         if self.arm is None:
-            RunDirectory.create(self.folder, {**self._configuration(settings), "stop_step": c.fork_step})
+            config = {**self._configuration(settings), "stop_step": c.fork_step}
+            with held.writing():
+                RunDirectory.create(self.folder, config)
             return True
         own = c.own(self.arm)
         if (trunk := self.trunk) is None:
             config = {**self._configuration(replace(settings, **own)), "arm": self.arm}
-            RunDirectory.create(self.folder, config | {"stop_step": c.stop_step or None})
+            with held.writing():
+                RunDirectory.create(self.folder, config | {"stop_step": c.stop_step or None})
             return True
         with RunDirectory.open(trunk.folder) as run:
             settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
@@ -163,7 +185,8 @@ class Job:
                 "stop_step": None,
             }
             try:
-                fork(run, source, self.folder, config)
+                with held.writing():
+                    fork(run, source, self.folder, config)
             except CheckpointError:
                 trunk.forget()
                 return False

@@ -208,8 +208,6 @@ class Loop:
         self.number += 1
         if not distributed.first():
             return
-        if self.run.claim:
-            self.run.claim.check()
         logs = self.run.log_lengths(self.step)
         tree = {
             "step": self.step,
@@ -222,11 +220,12 @@ class Loop:
             "seconds": self.run.seconds(),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
-        written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved)
+        written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved, self.run.writing)
         if not folder:  # older best states can be removed only now: the run might have had to go back to one of them
             self.saved = written
-            checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
-            checkpoint.prune(self.run.path / BEST, 1, self.step)
+            with self.run.writing():
+                checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
+                checkpoint.prune(self.run.path / BEST, 1, self.step)
             self.covered(logs["tensorboard"])
 
     def _restore(self) -> None:
@@ -245,9 +244,12 @@ class Loop:
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
         if distributed.first():
-            checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
-        if self.step < self.end:  # a finished run is left untouched
+            with self.run.writing():
+                checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
+        if self.step < self.end:
             self._start_logs(state["logs"], state["seconds"])
+        else:  # a finished run is left untouched
+            self.run.require_lengths(state["logs"])
 
     def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         self.run.start_logs(lengths, seconds, self.work.logs)
@@ -275,10 +277,11 @@ class Loop:
         The run reaches those steps again, and on a GPU not necessarily with the same bits.
         """
         if distributed.first():
-            for kept in (self.run.path / kind for kind in (BEST, KEPT)):
-                later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
-                for folder in (*later, *kept.glob("tmp-*")):
-                    shutil.rmtree(folder)
+            with self.run.writing():
+                for kept in (self.run.path / kind for kind in (BEST, KEPT)):
+                    later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
+                    for folder in (*later, *kept.glob("tmp-*")):
+                        shutil.rmtree(folder)
 
 
 def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

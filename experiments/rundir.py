@@ -6,16 +6,15 @@ was killed therefore writes the same bytes as one that was not.
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, BinaryIO, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
-from . import claim, files, tensorboard, typed
+from . import claim, files, logs, tensorboard, typed
 from .errors import RunError
 from .sealed import read_json, start_folder
 from .versions import versions
@@ -60,7 +59,7 @@ class RunDirectory:
         self.path, self.config = path, config
         self.checkpoints = path / CHECKPOINTS
         self.claim: claim.Claim | None = None  # of the process that trains the run
-        self._files: dict[str, BinaryIO] = {}
+        self._logs: dict[str, logs.Log] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
         self._returns: list[float] = []  # returns of episodes that are not in TensorBoard's log yet
@@ -96,30 +95,37 @@ class RunDirectory:
         stop = self.config["stop_step"]
         return int(self.config["total_steps"] if stop is None else stop)
 
-    def start_logs(self, lengths: dict[str, int], seconds: float, logs: Sequence[str]) -> None:
+    def writing(self) -> AbstractContextManager[None]:
+        """Return a block in which this process may write to the folder: see `claim.Claim.writing`."""
+        return self.claim.writing() if self.claim else nullcontext()
+
+    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
         """Open logs for appending, truncated to the lengths that a checkpoint recorded.
 
         Args:
             lengths: Lengths in bytes, by log; {} for a new run.
             seconds: Seconds of training at the checkpoint, from which `time` in the logs continues.
-            logs: Names of the logs.
+            names: Names of the logs.
 
         Raises:
             RunError: A log is shorter than recorded.
             NotPlain: A log is a symbolic link.
         """
         self._started = time.monotonic() - seconds
-        files.require_own(folder := (self.path / tensorboard.FILE).parent)
-        folder.mkdir(exist_ok=True)
-        for name in logs:
-            self._files[name] = file = self._open.enter_context(files.opened(self.path / LOGS[name], "ab"))
-            if not 0 <= (length := lengths.get(name, 0)) <= (size := file.tell()):
-                what = f"it has {size} bytes, but the checkpoint recorded {length}: the log was truncated"
-                raise RunError(f"{self.path / LOGS[name]}: {what}")
-            file.truncate(length)
-            file.seek(length)
+        with self.writing():
+            files.require_own(folder := (self.path / tensorboard.FILE).parent)
+            folder.mkdir(exist_ok=True)
+            for name in names:
+                self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
+                self._open.callback(log.close)
+                self._open.callback(self.flush, name)
         if not lengths.get("tensorboard"):
-            self._files["tensorboard"].write(tensorboard.header())
+            self._append("tensorboard", tensorboard.header())
+
+    def require_lengths(self, lengths: Mapping[str, int]) -> None:
+        """Raise RunError if a log of this run, which has ended, does not have the length that its end recorded."""
+        for name, length in lengths.items():
+            logs.require_length(self.path / LOGS[name], length, "the run ended with")
 
     def seconds(self) -> float:
         """Return the seconds of training so far, without interruptions."""
@@ -149,15 +155,15 @@ class RunDirectory:
     def event(self, **fields: Any) -> None:
         """Append one event to events.jsonl, where it can be read immediately, and a text about it to TensorBoard."""
         self._write("events", fields)
-        if "events" in self._files:
-            self._files["events"].flush()
-        if "tensorboard" in self._files:
-            self._files["tensorboard"].write(tensorboard.text(fields["step"], "event", _words(fields)))
+        if "events" in self._logs:
+            self.flush("events")
+        if "tensorboard" in self._logs:
+            self._append("tensorboard", tensorboard.text(fields["step"], "event", _words(fields)))
 
     def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
         series = "".join(f"{label}-{number}/" for label, number in labels.items())
         named = {series + name: value for name, value in values.items()}
-        self._files["tensorboard"].write(tensorboard.scalars(step, named))
+        self._append("tensorboard", tensorboard.scalars(step, named))
 
     def _tell_returns(self, step: int) -> None:
         if self._returns:
@@ -165,23 +171,34 @@ class RunDirectory:
             self._returns.clear()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        self._files[log].write(json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
+        self._append(log, json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
 
-    def flush(self) -> None:
-        """Write buffered log lines to the files, so that other processes can read them."""
-        for file in self._files.values():
-            file.flush()
+    def _append(self, log: str, data: bytes) -> None:
+        if self._logs[log].add(data):
+            self.flush(log)
+
+    def flush(self, *names: str) -> None:
+        """Write waiting log lines to the files, so that other processes can read them, of all logs or of these.
+
+        Raises RunError if the run or a log is no longer this process's alone.
+        """
+        wanted = [log for name, log in self._logs.items() if log.waiting and name in (names or self._logs)]
+        if wanted:
+            with self.writing():
+                for log in wanted:
+                    log.flush()
 
     def log_lengths(self, step: int) -> dict[str, int]:
         """Flush all logs to the disk, and return their lengths in bytes for the checkpoint of a step."""
         self._tell_returns(step)  # because checkpoints do not contain these
         self.flush()
-        for file in self._files.values():
-            os.fsync(file.fileno())
-        return {name: file.tell() for name, file in self._files.items()}
+        for log in self._logs.values():
+            log.check()
+            log.sync()
+        return {name: log.length for name, log in self._logs.items()}
 
     def close(self) -> None:
-        """Close all logs, even if one of them cannot be written."""
+        """Flush and close all logs, even if one of them cannot be written."""
         self._open.close()
 
     def __enter__(self) -> "RunDirectory":

@@ -1,5 +1,7 @@
 """Create a run directory from settings, and train the run in a run directory, for every kind of run."""
 
+import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -155,6 +157,8 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
         with ExitStack() as stack:
             if held is None and distributed.first():
                 held = stack.enter_context(claim(path, PATIENCE))
+            if held:
+                stack.enter_context(held.explaining())
             stack.enter_context(flushing_denormals(settings.torch_threads, warn))
             stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
             run = stack.enter_context(distributed.open_run(path))
@@ -165,7 +169,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             stack.callback(work.close)
             _go_on(run, work, progress, warn)
             if run.end == work.tasks[-1].end and distributed.first():
-                work.export(path / EXPORT)
+                _export(run, work)
     except files.NotPlain as error:
         raise RunError(f"{error.filename}: {error.strerror}") from error
     except OSError as error:  # such as a full disk
@@ -196,6 +200,29 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
             f"{first_not_finite(work.learners)}; a smaller --learning-rate may help; the last checkpoint is kept"
         ) from None
+
+
+def _export(run: RunDirectory, work: Work) -> None:
+    """Write the trained model, if the kind exports one, under a new name that this process then changes."""
+    target = run.path / EXPORT
+    with run.writing():
+        for left in run.path.glob(f"tmp-*{EXPORT}-*"):  # by a process that was killed here
+            shutil.rmtree(left, ignore_errors=True)
+    temporary = target.with_name(f"tmp-{EXPORT}-{uuid.uuid4().hex[:8]}")
+    try:
+        work.export(temporary)
+        if temporary.exists():
+            for file in temporary.iterdir():
+                files.sync(file)
+            files.sync(temporary)
+            with run.writing():
+                if target.exists():
+                    shutil.rmtree(target)
+                temporary.rename(target)
+                files.sync(run.path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 def _check(run: RunDirectory, work: Work) -> None:

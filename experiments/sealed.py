@@ -20,18 +20,14 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     Raises:
         UsageError: `path` has contents other than those named in `beside` and this process's claim.
     """
-    known = {f"{name}.tmp", claim.FILE, *beside}  # the first is left by a process that was killed here
-    taken = UsageError(
-        f"--out {path} already holds another run or other files: choose a new folder, "
-        f"or continue with `supple resume {path}`"
-    )
+    known = {f"{name}.tmp", claim.FILE, files.LOCK, *beside}  # the first is left by a process that was killed here
     new = not path.exists()
     if not new and not path.is_dir():
-        raise taken
+        raise _taken(path)
     path.mkdir(parents=True, exist_ok=True)
     with files.in_turn(path):  # if two processes start here at the same time, the second finds the files of the first
         if any(entry.name not in known for entry in path.iterdir()):
-            raise taken
+            raise _taken(path)
         try:
             write_json(path / name, value)
         except BaseException:
@@ -39,6 +35,21 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
                 with suppress(OSError):  # it may contain files of another process
                     path.rmdir()
             raise
+
+
+def _taken(path: Path) -> UsageError:
+    """Return the exception to raise for a folder that is not new, which says how to go on with what is in it."""
+    several = {"comparison.json": "a comparison", "sweep.json": "a sweep"}
+    what = next((what for file, what in several.items() if (path / file).is_file()), "")
+    if what:
+        return UsageError(
+            f"--out {path} already holds {what}: `supple worker {path}` joins in its runs, `supple resume {path}` "
+            f"continues it, and for another one choose a new folder"
+        )
+    return UsageError(
+        f"--out {path} already holds another run or other files: choose a new folder, "
+        f"or continue with `supple resume {path}`"
+    )
 
 
 def read_json(path: Path, otherwise: str) -> dict[str, Any]:

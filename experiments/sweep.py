@@ -61,7 +61,7 @@ class Sweep:
         published = {study.name: asdict(study.published) for study in self.studies if study.published}
         wanted = {"studies": bases, "published": published, "about": dict(self.about)}
         if not before:
-            sealed.start_folder(path, FILE, wanted)
+            self._start(path, wanted)
         with files.in_turn(path):  # if two processes extend a sweep at the same time, the second adds to the first's
             if wanted != sealed.read_json(path / FILE, f"{path} is not a sweep"):
                 sealed.write_json(path / FILE, {**wanted, "studies": _bases(path) | bases})
@@ -76,6 +76,17 @@ class Sweep:
                 if change.asked.tuned:
                     scores.write(folder, change.asked.tuned)
         return open_sweep(path, jobs, warn)
+
+    def _start(self, path: Path, wanted: dict[str, Any]) -> None:
+        """Make the folder of a sweep, unless another process has made it since this one looked."""
+        try:
+            sealed.start_folder(path, FILE, wanted)
+        except UsageError:
+            if not (path / FILE).is_file():
+                raise
+            before = _bases(path)
+            for study in self.studies:
+                _check_base(study, before.get(study.name), path)
 
     def planned(self, path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
         """Return all runs that `begin` would make, and write nothing.

@@ -17,7 +17,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import files, sealed, tensorboard
+from .claim import Claimed, Lost
 from .errors import in_words
 from .loop import Warn
 from .rundir import RunDirectory
@@ -46,6 +47,7 @@ class Place:
     group: str | None
     folder: Path
     config: Mapping[str, Any]
+    writing: files.Writing = nullcontext  # see `claim.Claim.writing`
 
 
 class Tracker(Protocol):
@@ -69,8 +71,9 @@ class Wandb:
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
-            for old in place.folder.glob(f"wandb/offline-run-*-{place.id}"):
-                shutil.rmtree(old)
+            with place.writing():
+                for old in place.folder.glob(f"wandb/offline-run-*-{place.id}"):
+                    shutil.rmtree(old)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
         self.run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), id=place.id, name=place.name, group=place.group,
@@ -185,6 +188,7 @@ class Sender:
 
     def _work(self) -> None:
         try:
+            self._require_own()
             tracker = TRACKERS[self.name](self.place)
             with files.opened(self.log, "rb") as stream:
                 number, skipped = 0, tracker.sent
@@ -193,11 +197,19 @@ class Sender:
                     while some := list(islice(rows, BATCH)):
                         number += len(some)
                         if skipped is not None and (new := [row for row in some if row.number >= skipped]):
+                            self._require_own()
                             tracker.send(new)
                     skipped = number if skipped is None else skipped
+            self._require_own()
             tracker.close(self.failed)
+        except (Claimed, Lost):  # which ends the run, too: what the tracker shows belongs to another process
+            return
         except Exception as error:
             self.problem = f"{in_words(error)}; the run continues without it"
+
+    def _require_own(self) -> None:
+        with self.place.writing():
+            pass
 
 
 @contextmanager
@@ -249,11 +261,13 @@ def _place_of(run: RunDirectory) -> Place:
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
     name = " ".join(reversed(path.relative_to(comparison).parts)) if comparison else path.name
     folder = (sweep or comparison or path) / FOLDER
-    folder.mkdir(exist_ok=True)
-    if not (file := path / FILE).exists():
-        sealed.write_json(file, {"id": uuid.uuid4().hex[:12]})
+    with run.writing():
+        folder.mkdir(exist_ok=True)
+        if not (file := path / FILE).exists():
+            sealed.write_json(file, {"id": uuid.uuid4().hex[:12]})
     own = sealed.read_json(file, str(file))["id"]
-    return Place(own, name, group, folder, {key: value for key, value in run.config.items() if key != "tasks"})
+    config = {key: value for key, value in run.config.items() if key != "tasks"}
+    return Place(own, name, group, folder, config, run.writing)
 
 
 def _above(path: Path, file: str) -> Path | None:

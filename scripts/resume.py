@@ -173,7 +173,7 @@ def go_on(
     tell_versions(path, jobs)
     failed = [job for job in jobs if job.failed]
     for job in failed if retry else ():
-        job.forget()
+        job.retry()
     if failed and not retry:
         warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
 

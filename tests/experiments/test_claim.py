@@ -1,6 +1,5 @@
 """One process at a time goes on with a run; what is gone is taken over, what lives is not."""
 
-import fcntl
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from supple.experiments import files
 from supple.experiments.claim import FILE, Claimed, _this_process, claim
 
 HOLD = """
@@ -134,11 +134,12 @@ def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(
     """Another process takes over between the look at the dead claim and the lock on it."""
     file, dead = write(tmp_path, started=-5.0), tmp_path / "dead"
 
-    def another_is_faster(*_: object) -> None:
+    def another_is_faster(*_: object) -> bool:
         file.rename(dead)
         write(tmp_path) if text is None else file.write_text(text)
+        return True
 
-    monkeypatch.setattr(fcntl, "flock", another_is_faster)
+    monkeypatch.setattr(files, "lock", another_is_faster)
     with pytest.raises(Claimed):
         claim(tmp_path)
     assert file.exists()

@@ -160,10 +160,10 @@ def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> No
     run = RunDirectory.create(tmp_path, CONFIG)
     run.start_logs({}, 0.0, AGENT_LOGS)
     log_some(run, 1)
-    os.close(run._files["metrics"].fileno())
+    os.close(run._logs["metrics"]._stream.fileno())
     with pytest.raises(OSError, match="Bad file descriptor"):
         run.close()
-    assert all(file.closed for name, file in run._files.items())
+    assert all(log._stream.closed for log in run._logs.values())
     assert json.loads((tmp_path / LOGS["episodes"]).read_text()) == {"step": 1, "return": 1.5}
 
 
