@@ -20,11 +20,15 @@ from .errors import CheckpointError
 
 LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
 Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
+PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
+FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")  # Windows opens no folders, and flushes their entries itself
 
 
 def sync(path: Path) -> None:
     """Flush a file, or the entries of a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    if not FOLDERS_OPEN and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY if FOLDERS_OPEN else os.O_RDWR)  # Windows flushes only what it may write to
     try:
         os.fsync(handle)
     finally:
@@ -45,18 +49,27 @@ def opened(file: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
 
 
 def _plain_handle(name: str, flags: int) -> int:
+    if is_link(name):  # where there is no O_NOFOLLOW
+        raise _link(name)
     try:
-        handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        handle = os.open(name, flags | PLAIN, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _link(name) from None
         if error.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a pipe that no process reads
             raise NotPlain(error.errno, "not a plain file", name) from None
+        if not FOLDERS_OPEN and os.path.isdir(name):
+            raise NotPlain(errno.EISDIR, "not a plain file", name) from None
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise NotPlain(errno.EINVAL, "not a plain file", name)
     return handle
+
+
+def is_link(path: str | Path) -> bool:
+    """Return whether a path is a symbolic link or, on Windows, a junction (which Python can see from 3.12)."""
+    return os.path.islink(path) or getattr(os.path, "isjunction", lambda _: False)(path)
 
 
 def require_own(folder: Path) -> None:

@@ -93,8 +93,8 @@ def _write(report: Content, place: Path) -> list[Plot]:
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / "scores.json").write_text(body + "\n", encoding="utf-8")
-        (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8")
+        (temporary / "scores.json").write_text(body + "\n", encoding="utf-8", newline="\n")
+        (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8", newline="\n")
         if target.exists():
             target.rename(old)
         temporary.rename(target)

@@ -7,20 +7,19 @@ that are open cannot be replaced, renamed or removed; names with `:` and the lik
 texts without an encoding are cp1252, and `\\n` becomes `\\r\\n` in those that are written as text; no fork; no `/proc`.
 macOS: no affinity, no `/proc`, no fork, no flushing of denormal numbers, as on a processor without it.
 
-What other libraries do on those systems is not imitated: they see Linux, except for missing names.
+Only supple is deceived; what other libraries do on those systems is not imitated.
 """
 
 import builtins
 import io
 import multiprocessing.context
-import multiprocessing.popen_fork
 import os
 import re
 import shutil
 import signal
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,30 +87,35 @@ def without_linux() -> None:
     multiprocessing.context._default_context.set_start_method("spawn", force=True)  # type: ignore[attr-defined]
 
 
+def hide(module: types.ModuleType, names: Sequence[str]) -> None:
+    """Hide names of a module from supple. Other libraries need them where they find Linux."""
+    hidden = {name: vars(module).pop(name) for name in names if name in vars(module)}
+
+    def attribute(name: str) -> Any:
+        if name in hidden and not ours(str(sys._getframe(1).f_globals.get("__name__"))):
+            return hidden[name]
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = attribute  # type: ignore[method-assign]
+
+
 def like_macos() -> None:
     without_linux()
-    for name in ("sched_getaffinity", "sched_setaffinity", "O_TMPFILE"):
-        delattr(os, name)
+    hide(os, ("sched_getaffinity", "sched_setaffinity", "O_TMPFILE"))
 
 
 def like_windows() -> None:
     without_linux()
-    for name in OF_POSIX[1:]:
-        sys.modules[name] = None  # type: ignore[assignment]
     plain_import = builtins.__import__
 
     def imported(name: str, globals: Any = None, *args: Any, **more: Any) -> Any:
-        if name == "fcntl" and ours((globals or {}).get("__name__", "")):  # asyncio needs it where it finds Linux
+        if name in OF_POSIX and ours((globals or {}).get("__name__", "")):  # others need them where they find Linux
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return plain_import(name, globals, *args, **more)
 
     builtins.__import__ = imported
-    posix_signal = types.SimpleNamespace(**vars(signal))
-    multiprocessing.popen_fork.signal = posix_signal  # type: ignore[attr-defined]
-    for module, names in ((os, OF_OS), (signal, OF_SIGNAL)):
-        for name in names:
-            if hasattr(module, name):
-                delattr(module, name)
+    hide(os, OF_OS)
+    hide(signal, OF_SIGNAL)
     shutil._use_fd_functions = False  # type: ignore[attr-defined]
     opened_so_far = io.open
 
