@@ -25,6 +25,7 @@ Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every ar
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
 FILE = "comparison.json"
+DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # names that Windows has for devices
 SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
 
@@ -169,8 +170,9 @@ def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
 
 
 def slug(arm: str) -> str:
-    """Return a folder name for an arm."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).strip("_")
+    """Return a folder name for an arm, which every system accepts."""
+    name = re.sub(r"[^A-Za-z0-9._=-]+", "_", arm).lstrip("_").rstrip("_.")
+    return f"{name}_" if DEVICE.fullmatch(name) else name
 
 
 def folder_of_variant(variant: Variant) -> str:

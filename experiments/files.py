@@ -21,6 +21,7 @@ from .errors import CheckpointError
 LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
 Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
+OPEN_ELSEWHERE = 2.0  # seconds that a renaming waits for another program, on Windows
 FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")  # Windows opens no folders, and flushes their entries itself
 
 
@@ -108,12 +109,25 @@ def replace(file: Path, data: bytes) -> None:
     temporary = file.with_name(file.name + ".tmp")
     try:
         write(temporary, data)
-        temporary.replace(file)
+        _patiently(temporary.replace, file)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, NotPlain):
             raise OSError(error.errno, error.strerror, str(file)) from error
         raise
+
+
+def _patiently(rename: Callable[[Path], object], target: Path) -> None:
+    """Rename, on Windows as soon as no other program has it open, which may be one that reads or scans it."""
+    until = time.monotonic() + (0.0 if FOLDERS_OPEN else OPEN_ELSEWHERE)
+    while True:
+        try:
+            rename(target)
+            return
+        except PermissionError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(0.02)
 
 
 def sha256(data: bytes) -> str:
@@ -163,7 +177,7 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
         with writing():
             if target.exists():
                 shutil.rmtree(target)
-            temporary.rename(target)
+            _patiently(temporary.rename, target)
             sync(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

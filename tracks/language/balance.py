@@ -108,7 +108,7 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
             written.append(folder / f"{plot.name}.png")
             plot.figure.savefig(_whole(written[-1]), format="png")
     for path in written:
-        _whole(path).rename(path)
+        _whole(path).replace(path)
     return written
 
 
