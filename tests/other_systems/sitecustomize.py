@@ -123,8 +123,9 @@ def like_windows() -> None:
         if ours(module := asks()) and "b" not in mode:
             if encoding in (None, "locale"):
                 encoding = "cp1252"
-            if len(args) < 2 and more.get("newline") is None and mode[0] in "wax":
-                more["newline"] = "\r\n"
+            errors, newline = [*args, None, None][:2]
+            if mode[0] in "wax" and newline is None and more.get("newline") is None:
+                args, more = (), {"errors": errors, "newline": "\r\n"} | more
         if mode[0] in "wax" and ours(module):
             check_name(file)
         if isinstance(file, (str, os.PathLike)) and ours(module) and os.path.isdir(file):
