@@ -22,6 +22,7 @@ LIBRARIES: dict[str, set[str]] = {
             "safetensors",
             "tensorboard",
             "psutil",
+            "filelock",
             "pandas",
             "orjson",
             "tyro",

@@ -14,6 +14,8 @@ import pytest
 
 from supple.experiments import files, logs
 from supple.experiments.comparison import slug
+from supple.experiments.denormals import flushing_denormals
+from supple.registry import signals
 from supple.scripts.main import dispatch
 
 ROOT = Path(__file__).parent.parent
@@ -205,6 +207,24 @@ def test_a_log_that_another_program_has_open_is_cut_in_place(tmp_path: Path, mon
     log.close()
     assert file.read_bytes() == b"123x"
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_processor_that_cannot_flush_denormal_numbers_is_not_said_to_have_started_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.set_flush_denormal", lambda _: False)
+    monkeypatch.setattr("torch.set_num_threads", lambda _: None)
+    told: list[str] = []
+    with flushing_denormals(2, told.append):
+        pass
+    assert told == []
+
+
+def test_signals_that_have_no_name_or_do_not_exist_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (signals.killer(-9), signals.killer(-42)) == ("SIGKILL", "signal 42")
+    monkeypatch.delattr("signal.pthread_sigmask")
+    with signals.deaf():
+        pass
 
 
 def test_the_imitation_catches_what_it_is_for(tmp_path: Path) -> None:

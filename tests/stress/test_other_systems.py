@@ -21,18 +21,20 @@ from tests.test_other_systems import ROOMS, contents, pretended
 SYSTEMS = ("windows", "macos")
 CARTPOLE = "--env CartPole-v1 --hidden 16 --checkpoint-every 128 --eval-every 0"
 OFF_POLICY = "--steps 400 --learning-starts 64 --replay-size 300"
-PPO = f"ppo {CARTPOLE} --steps 512 --num-envs 2 --rollout-steps 32 --minibatch-size 32 --epochs 2"
+SMALL_PPO = f"ppo {CARTPOLE} --num-envs 2 --rollout-steps 32 --minibatch-size 32 --epochs 2"
+PPO = f"{SMALL_PPO} --steps 512"
+CYCLES = f"{SMALL_PPO} --cycles 2 --steps-per-task 256 --shift offset(scale=2)"
 LINEAR = "linear --tasks semantic,reversal --updates-per-task 40 --checkpoint-every 20"
 KINDS = {
     "linear": f"{LINEAR} --hook rebalance(lam=5)@task",
     "linear, kept states": f"{LINEAR} --keep-at 20 60 --hook snp@task",
     "ppo": f"{PPO} --hook fire@0.5",
     "ppo, environment workers": f"{PPO} --env-workers 2 --hook snp@0.5",
-    "ppo, shift and best": f"{PPO.replace('--steps 512', '--cycles 2 --steps-per-task 256')} --shift offset(scale=2) --keep-best True --hook l2_init(strength=1e-3)",
+    "ppo, shift and best": f"{CYCLES} --keep-best True --hook l2_init(strength=1e-3)",
     "dqn": f"dqn {CARTPOLE} {OFF_POLICY} --hook redo@every:100",
     "dqn, memory in a file": f"dqn {CARTPOLE} {OFF_POLICY} --replay-folder FOLDER",
     "sac": f"sac --env Pendulum-v1 {OFF_POLICY} --checkpoint-every 128 --eval-every 0 --hook snp@0.5",
-    "pretrain": "pretrain --first FOLDER/text.txt --first-share 1 --pretrain-steps 12 --warmup 2 --layers 1 --heads 1 --width 16 "
+    "pretrain": "pretrain --first FOLDER/text.txt --pretrain-steps 12 --warmup 2 --layers 1 --heads 1 --width 16 "
     "--block-size 16 --batch-size 4 --micro-batch 4 --checkpoint-every 4 --eval-every 4 --hook fire@0.5",
 }
 
