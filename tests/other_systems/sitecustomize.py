@@ -5,7 +5,7 @@ Python imports this file at its start in every process, worker processes too, if
 Windows: modules, functions and signals that only POSIX has are missing; a folder cannot be opened; files and folders
 that are open cannot be replaced, renamed or removed; names with `:` and the like, and names of devices, are refused;
 texts without an encoding are cp1252, and `\\n` becomes `\\r\\n` in those that are written as text; no fork; no `/proc`.
-macOS: no affinity, no `/proc`, no fork, no flushing of denormal numbers, as on a processor without it.
+macOS: no affinity, no `/proc`, no fork.
 
 Only supple is deceived; what other libraries do on those systems is not imitated.
 """
