@@ -20,7 +20,7 @@ def cache_folder() -> Path:
 @cache
 def manifest() -> dict[str, str]:
     """Return all files that the h1 tasks need: path in the assets folder → SHA-256 in hexadecimal."""
-    text = resources.files(__package__).joinpath("humanoid_assets.sha256").read_text()
+    text = resources.files(__package__).joinpath("humanoid_assets.sha256").read_text(encoding="utf-8")
     return {path: digest for digest, path in (line.split("  ", 1) for line in text.splitlines())}
 
 

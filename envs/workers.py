@@ -4,12 +4,11 @@ Commands and replies are sent through pipes, observations and rewards through sh
 commands, because they are small and keep their type.
 """
 
-import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import connection, get_context
@@ -21,6 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ..registry import signals
 from .fault import BLAMED, EnvironmentFault
 from .vector import Envs, Episode, StepResult
 
@@ -39,7 +39,7 @@ class Workers:
         alive, self._lifeline = context.Pipe(duplex=False)
         self._pipes: list[connection.Connection] = []
         self._processes = []
-        with alive, _deaf_to_interrupts():
+        with alive, signals.deaf():
             for _ in range(count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, alive, begin), daemon=True)
@@ -81,7 +81,7 @@ class Workers:
             if process.sentinel in gone:
                 process.join(PATIENCE)  # its files are closed shortly before its status is known
                 code = process.exitcode or 0
-                return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+                return f"was killed by {signals.killer(code)}" if code < 0 else f"exited with status {code}"
         return "does not respond"
 
     @property
@@ -232,6 +232,7 @@ def _layout(space: gym.Space) -> np.dtype:
 
 def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Callable[[], object]) -> None:
     """Execute commands until the other side closes the pipe or dies."""
+    signals.ignore()
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
@@ -253,13 +254,3 @@ def _end_with(alive: connection.Connection) -> None:
     with suppress(EOFError, ConnectionError):
         alive.recv_bytes()
     _exit(1)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Block Ctrl-C in processes that are started in this context: it reaches them too, but their parent handles it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

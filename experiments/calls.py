@@ -13,7 +13,7 @@ from . import runs, sweep, workers
 from .blame import blaming
 from .errors import RunError, UsageError
 from .fields import Fields, preset_of, settings_with, value_of
-from .jobs import Job, jobs_of, work_off
+from .jobs import Job, jobs_of, other_versions, work_off
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .results import Results, load
@@ -142,8 +142,11 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     path = Path(path)
     with blaming(), _threads_kept():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
-            _finish(sweep.open_queue(path, jobs, warn), jobs, warn)
+            every = sweep.open_queue(path, jobs, warn)
+            _tell(other_versions(path, every), warn)
+            _finish(every, jobs, warn)
         else:
+            _tell(runs.other_versions(path), warn)
             runs.train(path, progress, warn)
     return load(path)
 
@@ -170,6 +173,11 @@ def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:
     if failed := [job for job in jobs if job.failed]:
         reason = (failed[0].outcome or {}).get("reason")
         raise RunError(f"{len(failed)} of {len(jobs)} runs failed, the first in {failed[0].folder}: {reason}")
+
+
+def _tell(line: str, warn: Warn) -> None:
+    if line:
+        warn(line)
 
 
 @contextmanager

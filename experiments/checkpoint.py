@@ -235,7 +235,7 @@ def prune(checkpoints: Path, keep: int, step: int) -> None:
 def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
     text = json.dumps(body, default=asdict)  # for `Part`s
     head = {"format": FORMAT, "body_sha256": files.sha256(text.encode())}
-    (folder / MANIFEST).write_text(json.dumps(head) + "\n" + text + "\n")
+    (folder / MANIFEST).write_bytes(f"{json.dumps(head)}\n{text}\n".encode())
 
 
 def _manifest(folder: Path, identity: str) -> Manifest:

@@ -259,7 +259,10 @@ def _gone(claim: BinaryIO) -> bool:
 
 
 def _boot() -> str:
-    return BOOT.read_text().strip() if BOOT.exists() else ""
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def _namespace() -> str:

@@ -19,6 +19,7 @@ from .machine import sharing
 from .runs import build, drive, plain, settings_of
 from .sealed import read_json, require_outside, start_folder, write_json
 from .settings import RunSettings, Seeds
+from .torchrun import require_alone
 from .work import Task
 
 Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
@@ -120,6 +121,7 @@ def plan(
     after this share of the planned steps, in which at least one task must end. `begun` is the fork step of the started
     comparison that this one extends: a fork by default stays there. Raises UsageError if this cannot work.
     """
+    require_alone("a comparison")
     if any(FRESH in _parts(arm) for arm, _ in points):
         raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
     if fork_at is None and fork_at_task is None and preset:

@@ -21,11 +21,14 @@ def flushes() -> bool:
     return not bool(smallest.mul_(0.5).any())
 
 
-def flush_denormals() -> None:
-    """Flush denormal numbers to zero in this thread, and in the threads that it starts from now on."""
+def flush_denormals() -> bool:
+    """Flush denormal numbers to zero in this thread, and in the threads that it starts from now on.
+
+    Return whether this processor can do so, as those with SSE3 (x86) and those of the AArch64 architecture can.
+    """
     for kind in (np.float32, np.float64):
         np.finfo(kind)  # NumPy 2.0 looks for the smallest denormal number once, and warns if it is zero by then
-    torch.set_flush_denormal(True)
+    return torch.set_flush_denormal(True)
 
 
 @contextmanager
@@ -36,9 +39,9 @@ def flushing_denormals(threads: int = 1, warn: Callable[[str], None] | None = No
     """
     half = torch.tensor(torch.finfo(torch.float32).tiny) / 2
     before = float(half) == 0.0
-    flush_denormals()
+    able = flush_denormals()
     try:
-        if warn and threads > 1:
+        if warn and threads > 1 and able:
             torch.set_num_threads(threads)
             if not flushes():
                 warn(

@@ -14,27 +14,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .errors import RunError, one_line
 from .rundir import RunDirectory
-
-
-def world() -> int:
-    """Return the number of processes that `torchrun` started to train together, or 1 without torchrun."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def rank() -> int:
-    """Return the index of this process, from 0."""
-    return int(os.environ.get("RANK", "0"))
+from .torchrun import ADDRESS, PORT, first, local_rank, require_whole, world
+from .torchrun import rank as rank
 
 
 def joined() -> bool:
     """Return whether this process has joined the others."""
     return dist.is_initialized()
-
-
-def first() -> bool:
-    """Return whether this process is the one that writes."""
-    return rank() == 0
 
 
 def together() -> None:
@@ -53,13 +41,23 @@ def mean(value: Tensor) -> Tensor:
 
 @contextmanager
 def processes(device: str) -> Iterator[None]:
-    """Join the other processes started by `torchrun`, if any, with NCCL on GPUs and gloo on CPUs."""
+    """Join the other processes started by `torchrun`, if any, with NCCL on GPUs and gloo on CPUs.
+
+    Raises:
+        UsageError: A variable of torchrun is missing, or this process has no GPU of its own.
+        RunError: They cannot be joined.
+    """
     if world() == 1 or joined():
         yield
         return
+    require_whole()
     if device == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+        torch.cuda.set_device(local_rank(torch.cuda.device_count()))
+    try:
+        dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    except (ValueError, RuntimeError, OSError) as error:
+        where = f"{ADDRESS}={os.environ[ADDRESS]}, {PORT}={os.environ[PORT]}"
+        raise RunError(f"the processes that train together cannot be joined at {where}: {one_line(error)}") from error
     try:
         yield
     finally:

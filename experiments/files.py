@@ -27,11 +27,15 @@ FOREIGN = ("trackers", "workers")  # folders of other libraries inside supple's 
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
 LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
 Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
+OPEN_ELSEWHERE = 2.0  # seconds that a renaming waits for another program, on Windows
+FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")  # Windows opens no folders, and flushes their entries itself
 
 
 def sync(path: Path) -> None:
     """Flush a file, or the entries of a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    if not FOLDERS_OPEN and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY if FOLDERS_OPEN else os.O_RDWR)  # Windows flushes only what it may write to
     try:
         os.fsync(handle)
     finally:
@@ -64,6 +68,8 @@ def _plain_handle(name: str, flags: int) -> int:
             raise _link(name) from None
         if error.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a pipe that no process reads
             raise NotPlain(error.errno, "not a plain file", name) from None
+        if not FOLDERS_OPEN and os.path.isdir(name):
+            raise NotPlain(errno.EISDIR, "not a plain file", name) from None
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -162,12 +168,25 @@ def replace(file: Path, data: bytes) -> None:
     temporary = file.with_name(file.name + ".tmp")
     try:
         write(temporary, data)
-        temporary.replace(file)
+        _patiently(temporary.replace, file)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, NotPlain):
             raise OSError(error.errno, error.strerror, str(file)) from error
         raise
+
+
+def _patiently(rename: Callable[[Path], object], target: Path) -> None:
+    """Rename, on Windows as soon as no other program has it open, which may be one that reads or scans it."""
+    until = time.monotonic() + (0.0 if FOLDERS_OPEN else OPEN_ELSEWHERE)
+    while True:
+        try:
+            rename(target)
+            return
+        except PermissionError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(0.02)
 
 
 def sha256(data: bytes) -> str:
@@ -216,7 +235,7 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
         sync(temporary)
         with writing():
             remove(target, target.parent)
-            temporary.rename(target)
+            _patiently(temporary.rename, target)
             sync(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -6,14 +6,14 @@ workers can therefore share a queue without knowing of each other.
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..registry import is_interruption
-from . import files
+from . import files, versions
 from .blame import blaming
 from .claim import Claim, Claimed, claim, removed
 from .comparison import Comparison, folder_of, folder_of_arm
@@ -196,7 +196,7 @@ class Job:
             return True
         with RunDirectory.open(trunk.folder) as run:
             settings, step, source = c.kind.forks().beginning(settings, run, c.fork_step)
-            config = dict(run.config)
+            config = {name: value for name, value in run.config.items() if name != versions.LATER}
             if self.variant not in c.trunks:
                 config |= self._configuration(settings)
             config |= {
@@ -235,6 +235,11 @@ def jobs_of(path: Path, comparison: Comparison, study: str = "") -> list[Job]:
         for s in seeds
         for arm, variant in runs
     ]
+
+
+def other_versions(path: Path, jobs: Sequence[Job]) -> str:
+    """Return a line if jobs remain, and some of those in `path` were trained under other versions, or ""."""
+    return versions.remark(path, (job.folder for job in jobs)) if any(job.open for job in jobs) else ""
 
 
 def work_off(jobs: list[Job], attempt: Callable[[Job, Claim], None]) -> None:

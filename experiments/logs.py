@@ -69,7 +69,12 @@ def begin(file: Path, length: int) -> Log:
             left -= len(part)
     if length:
         files.sync(temporary)
-    temporary.replace(file)
+    try:
+        temporary.replace(file)
+    except PermissionError:  # Windows, and another program such as TensorBoard has it open
+        temporary.unlink()
+        with files.opened(file, "r+b") as old:
+            old.truncate(length)
     return Log(file, length)
 
 

@@ -28,7 +28,7 @@ def cpus() -> int:
     """Return the number of processors that this process may use, given its CPU affinity and its container's limit."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        quota, period = map(int, (CGROUP / "cpu.max").read_text().split())
+        quota, period = map(int, (CGROUP / "cpu.max").read_text(encoding="utf-8").split())
     except (OSError, ValueError):  # no container, or "max"
         return bound
     return max(1, min(bound, math.ceil(quota / period)))
@@ -54,7 +54,7 @@ def own_cpus() -> int:
 def description() -> str:
     """Return a description of this machine: usable cores × processor, and the GPU if there is one."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:  # another system than Linux
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -73,8 +73,8 @@ def free_memory() -> int:
     """Return the bytes of memory still available to this process, on the machine and in its container."""
     free: int = psutil.virtual_memory().available
     try:
-        limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        limit, used = (int((CGROUP / name).read_text(encoding="utf-8")) for name in ("memory.max", "memory.current"))
+        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text(encoding="utf-8").splitlines())
     except (OSError, ValueError):  # no container, or "max"
         return free
     return max(0, min(free, limit - used + int(stat["inactive_file"])))  # the system can drop its file cache

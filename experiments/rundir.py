@@ -6,11 +6,9 @@ was killed therefore writes the same bytes as one that was not.
 
 import hashlib
 import json
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from importlib import metadata
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -19,6 +17,7 @@ from typing import Any, NotRequired, TypedDict
 from . import claim, files, logs, tensorboard, typed
 from .errors import RunError
 from .sealed import read_json, start_folder
+from .versions import versions
 
 LOGS = {
     "metrics": "metrics.jsonl",
@@ -46,21 +45,11 @@ class Config(TypedDict):
     settings: dict[str, Any]
     tasks: list[dict[str, Any]]
     versions: dict[str, str]
+    later_versions: NotRequired[list[dict[str, str]]]  # under which it was continued, if others
     variant: NotRequired[dict[str, Any]]
     planned_steps: NotRequired[int]  # of an extended run: the steps that fractions in hooks refer to
     identity: NotRequired[str]  # of an extended run: the mark of its checkpoints, which it keeps
     plugins: NotRequired[dict[str, str]]
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that results depend on."""
-    found = {"python": platform.python_version()}
-    for name in ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 class RunDirectory:

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from . import distributed, files, plugins, sealed, typed
+from . import distributed, files, plugins, sealed, torchrun, typed, versions
 from .blame import TRACEBACK, blaming
+from .checkpoint import newest_step
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -136,6 +137,7 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
     with blaming(), flushing_denormals(settings.torch_threads):
         work = build(row, settings, warn)
         try:
+            torchrun.require_whole()
             drive(work, settings.hook)
             RunDirectory.create(path, configuration(row, settings, work, command))
         finally:
@@ -168,6 +170,8 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             stack.enter_context(blaming(folder=path))
             with suppress(OSError):
                 (path / TRACEBACK).unlink()
+            if distributed.first() and newest_step(run.checkpoints) < run.end:
+                versions.note_later(path, run.config)
             work = build(kind, settings, warn)
             stack.callback(work.close)
             _go_on(run, work, progress, warn)
@@ -180,6 +184,12 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
         raise DiskError(
             f"{where}: {error.strerror or error}; `supple resume {path}` continues from the last checkpoint"
         ) from error
+
+
+def other_versions(path: Path) -> str:
+    """Return a line if the run in `path` will continue under other versions than it was trained with, or ""."""
+    run = RunDirectory.open(path)
+    return versions.remark(path, [path]) if newest_step(run.checkpoints) < run.end else ""
 
 
 def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> None:

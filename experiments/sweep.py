@@ -22,6 +22,7 @@ from .errors import RunError, UsageError
 from .jobs import Job, jobs_of
 from .loop import Warn
 from .study import Asked, Study
+from .torchrun import require_alone
 from .tried import Scores
 from .tuning import TUNING
 
@@ -164,6 +165,7 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
     Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
     link in the folder.
     """
+    require_alone("a queue of runs")
     if (path / FILE).is_file():
         return open_sweep(path, jobs, warn)
     files.require_unlinked(path)

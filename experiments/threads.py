@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from ..registry import signals
 from . import plugins
 from .errors import RunError, UsageError, in_words
+from .interruption import at_interruption
 from .kinds import Kind, find_kind
 from .machine import own_cpus
 from .settings import RunSettings
@@ -70,10 +72,12 @@ def _tried(kind: Kind, settings: RunSettings) -> float:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_try, args=(theirs, kind.name, settings, plugins.sources()), daemon=True)
-    process.start()
+    with signals.deaf():
+        process.start()
     theirs.close()
     try:
-        found = ours.recv()
+        with at_interruption(process.kill):
+            found = ours.recv()
     except EOFError:
         raise RunError(f"--threads auto: the trial with {settings.threads} threads was killed") from None
     finally:
@@ -89,6 +93,7 @@ def _try(way: Connection, kind: str, settings: RunSettings, sources: dict[str, s
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
     from . import runs  # which imports this module
 
+    signals.ignore()
     plugins.load_all(sources)
     clock = Clock(settings.untrained_steps)
     try:

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from ..registry import signals
 from . import plugins
 from .claim import Claim
 from .denormals import flush_denormals
@@ -88,7 +88,7 @@ def _open(jobs: Sequence[Job]) -> int:
 def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with _deaf(), _seeing(gpu), theirs:
+    with signals.deaf(), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_bury` will see to it
@@ -103,7 +103,7 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     code = worker.process.exitcode or 0
     if worker.job is not None and (code or jobs[worker.job].outcome is None):
         if code < 0:
-            how = f"was killed ({signal.Signals(-code).name}), perhaps because memory ran out"
+            how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
         else:
             how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{_suspects()}"
         jobs[worker.job].left(f"its process {how}")
@@ -114,18 +114,6 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
 def _suspects() -> str:
     named = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
     return f" in plug-in {named}" if named else ""
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Make processes started in this block ignore Ctrl-C and SIGTERM. Their parent ends them."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -144,6 +132,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
+    signals.ignore()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:

@@ -119,14 +119,14 @@ class Events(list[dict[str, Any]]):
     def begin(self) -> None:
         """Raise OSError now, and not at the first event, if the file cannot be written."""
         if self.file is not None:
-            self.file.open("a").close()
+            self.file.open("ab").close()
 
     def log(self, **fields: Any) -> None:
         """Record an event."""
         event = json.loads(json.dumps(fields), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
         self.append(event)
         if self.file is not None:
-            with self.file.open("a") as file:
-                file.write(json.dumps(event) + "\n")
+            with self.file.open("ab") as file:
+                file.write(json.dumps(event).encode() + b"\n")
         if self.verbose:
             print(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")

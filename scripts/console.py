@@ -92,7 +92,7 @@ def _open_streams() -> None:
     """Open the null device as standard output and error if the shell closed them (`>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  (open to the end)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (open to the end)
 
 
 def parse(

@@ -207,7 +207,13 @@ def _call(command: Sequence[str], place: Path) -> None:
     words = " ".join(command)
     try:
         done = subprocess.run(
-            command, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=CLIENT_TIMEOUT
+            command,
+            cwd=place,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=CLIENT_TIMEOUT,
         )
     except FileNotFoundError as error:
         raise RunError(f"`{words}`: {command[0]} is not installed") from error

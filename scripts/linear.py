@@ -16,7 +16,7 @@ from typing import Any
 
 from supple.experiments import files
 from supple.experiments.errors import UsageError
-from supple.experiments.rundir import versions
+from supple.experiments.versions import versions
 from supple.registry import did_you_mean
 from supple.scripts import resume, train
 from supple.scripts.asked import resumed

@@ -61,7 +61,7 @@ def _help() -> str:
 
 
 def _versions() -> str:
-    from supple.experiments.rundir import versions  # imports NumPy and TensorBoard
+    from supple.experiments.versions import versions
 
     found = versions()
     return "\n".join(f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__))

@@ -6,7 +6,6 @@
 This writes my_method.py and test_my_method.py. The template works as written; its comments say what to change.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from supple.experiments import files, plugins
+from supple.experiments import plugins
 from supple.experiments.errors import UsageError
 from supple.scripts.console import explain, parse, run, screen
 
@@ -76,18 +75,14 @@ def write_new(texts: dict[Path, str]) -> None:
     made: list[Path] = []
     try:
         for path, text in texts.items():
-            temporary = path.with_name(f"{path.name}.tmp")
-            files.write(temporary, text.encode())
-            try:
-                os.link(temporary, path)  # unlike a renaming, this replaces nothing
-            finally:
-                temporary.unlink()
-            made.append(path)
+            with path.open("xb") as file:  # which replaces nothing
+                made.append(path)
+                file.write(text.encode())
     except BaseException as error:
         for path in made:
             path.unlink()
         if isinstance(error, FileExistsError):
-            raise UsageError(f"{error.filename2} exists already and is left unchanged") from error
+            raise UsageError(f"{error.filename} exists already and is left unchanged") from error
         raise
 
 

@@ -100,15 +100,17 @@ def workers(jobs: int) -> int:
 
 def finish_run(path: Path) -> None:
     """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
-    from supple.experiments import distributed
+    from supple.experiments import distributed, torchrun
     from supple.experiments.checkpoint import newest_step
     from supple.experiments.rundir import RunDirectory
-    from supple.experiments.runs import train
+    from supple.experiments.runs import other_versions, train
 
     if not distributed.first():
         train(path, lambda step: None, lambda line: None)
         return
     run = RunDirectory.open(path)
+    for remark in filter(None, (torchrun.remark(), other_versions(path))):
+        warn(remark)
     forecast, begun = Forecast(say), False
 
     def words() -> str:
@@ -168,6 +170,7 @@ def go_on(
     """
     from supple.experiments import workers
 
+    tell_versions(path, jobs)
     failed = [job for job in jobs if job.failed]
     for job in failed if retry else ():
         job.retry()
@@ -193,6 +196,14 @@ def go_on(
         else:
             workers.run_jobs(jobs, processes, watch, warn)
     screen.print()
+
+
+def tell_versions(path: Path, jobs: "Sequence[Job]") -> None:
+    """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
+    from supple.experiments.jobs import other_versions
+
+    if line := other_versions(path, jobs):
+        warn(line)
 
 
 def report(path: Path, jobs: "Sequence[Job]") -> None:

@@ -21,7 +21,7 @@ from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import explain, parse, run, say, screen, warn
 from supple.scripts.plan import plan_of_jobs
 from supple.scripts.progress import display
-from supple.scripts.resume import what_lies_in
+from supple.scripts.resume import tell_versions, what_lies_in
 
 if TYPE_CHECKING:
     from supple.experiments.claim import Claim
@@ -70,6 +70,7 @@ def work(path: Path) -> None:
     def attempt(job: "Job", held: "Claim") -> None:
         job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
 
+    tell_versions(path, every)
     before = sum(job.outcome is not None for job in every)
     say(*plan_of_jobs(path, every, 1))
     with display(screen, len(every), before) as shown, at_interruption(words):

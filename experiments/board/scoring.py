@@ -12,11 +12,11 @@ from ..fork import FRESH, NONE
 from ..jobs import Job
 from ..kinds import find_kind
 from ..machine import description
-from ..rundir import versions
 from ..search import runs_of, score, seconds_of
 from ..study import Study
 from ..sweep import Sweep
 from ..sweep_file import read_sweep
+from ..versions import versions
 from .row import Result, Row
 
 FILE = Path(__file__).with_name("bench.toml")

@@ -121,12 +121,12 @@ def _write(report: Content, place: Path) -> list[Plot]:
     temporary.mkdir()
     try:
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / SCORES).write_text(body + "\n", encoding="utf-8")
+        (temporary / SCORES).write_text(body + "\n", encoding="utf-8", newline="\n")
         plots = [*report.plots(), *_over_measures(report)]
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
-        (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8")
+        (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8", newline="\n")
         if target.exists():
             target.rename(old)
         temporary.rename(target)

@@ -17,6 +17,7 @@ from ..comparison import files_of_runs, label_of
 from ..errors import RunError
 from ..kinds import all_kinds, find_kind
 from ..rundir import CHECKPOINTS, Config, require_ended
+from ..versions import mixed
 from .lines import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
@@ -190,8 +191,9 @@ def load(path: Path) -> ComparisonData:
     if (path / "comparison.json").is_file():
         return _load_comparison(path)
     runs = load_runs(path)
+    notes = mixed({path.name: runs[0].config})
     label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
-    return ComparisonData(path, {label: runs})
+    return ComparisonData(path, {label: runs}, notes=notes)
 
 
 def _load_comparison(path: Path) -> ComparisonData:
@@ -216,7 +218,7 @@ def _load_comparison(path: Path) -> ComparisonData:
         runs.sort(key=lambda run: run.seed)
         if missing := sorted(set(planned) - {run.seed for run in runs}):
             notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
-    notes += failures(path)
+    notes += failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
         raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")

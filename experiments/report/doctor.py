@@ -144,8 +144,8 @@ def write(findings: Findings, folder: Path) -> None:
     with files.appearing(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
         body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / "doctor.json").write_text(f"{body}\n", encoding="utf-8")
-        (temporary / "index.html").write_text(page, encoding="utf-8")
+        (temporary / "doctor.json").write_text(f"{body}\n", encoding="utf-8", newline="\n")
+        (temporary / "index.html").write_text(page, encoding="utf-8", newline="\n")
 
 
 def _fact(stage: Stage) -> tuple[str, str]:

@@ -29,8 +29,8 @@ def write(folder: Path, tables: Sequence[Table], plots: "Sequence[Plot]") -> Non
     """Write every figure as NAME.png and NAME.svg, and every table as tables/NAME.csv and tables/NAME.tex."""
     (folder / FOLDER).mkdir()
     for name, table in named(tables):
-        (folder / FOLDER / f"{name}.csv").write_text(as_csv(table), encoding="utf-8")
-        (folder / FOLDER / f"{name}.tex").write_text(as_latex(table), encoding="utf-8")
+        (folder / FOLDER / f"{name}.csv").write_text(as_csv(table), encoding="utf-8", newline="\n")
+        (folder / FOLDER / f"{name}.tex").write_text(as_latex(table), encoding="utf-8", newline="\n")
     for plot in plots:
         plot.save(folder)
 

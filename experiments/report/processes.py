@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from ...registry import signals
 from ..errors import RunError
 from ..interruption import at_interruption
 from ..machine import cpus
@@ -69,7 +70,7 @@ def _received(way: Any) -> Any:
 
 
 def _work(work: Callable[[Item], Made], item: Item, way: Connection) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals.heeded():
         signal.signal(number, signal.SIG_DFL)  # only the first process prints a message
     try:
         way.send(work(item))

@@ -29,7 +29,7 @@ def write(folder: Path, runs: Sequence[RunData]) -> None:
     (folder / FOLDER).mkdir()
     for path, name in names_of(runs).items():
         text = page(name, [run for run in runs if run.path == path])
-        (folder / FOLDER / f"{name}.html").write_text(text, encoding="utf-8")
+        (folder / FOLDER / f"{name}.html").write_text(text, encoding="utf-8", newline="\n")
 
 
 def page(name: str, runs: Sequence[RunData]) -> str:

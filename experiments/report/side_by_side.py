@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from ..kinds import find_kind
+from ..versions import mixed
 from .collect import ComparisonData, Row, RunData, load, load_runs
 from .kind import Beside
 
@@ -48,10 +49,15 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         name: ComparisonData(
             place,
             {label: sorted(arms[label], key=lambda run: run.seed) for label in palette if label in arms},
+            notes=mixed({_folder(run, paths): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )
         for name, arms in found.items()
     }
+
+
+def _folder(run: RunData, paths: Sequence[Path]) -> str:
+    return run.path.name if len(paths) == 1 else str(run.path)
 
 
 def differing(entries: Sequence[Entry]) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..comparison import files_of_runs
+from ..versions import mixed
 from .collect import ComparisonData, Row, RunData, failures, load_runs, planned_points, read_object
 from .side_by_side import gather
 
@@ -90,13 +91,13 @@ def read_study(paths: Sequence[Path]) -> Study:
 def _of_comparison(path: Path) -> Study:
     plan = read_object(path / "comparison.json")
     variants: list[Row] = list(plan.get("variants") or [{}])
-    files = files_of_runs(path, "config.json")
+    configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
     cells: dict[tuple[int, str], list[RunData]] = {
         (variants.index(variant), arm): [] for variant, arm in planned_points(plan)
     }
     trunks: dict[int, RunData] = {}
-    for file in files:
-        config, runs = read_object(file), load_runs(file.parent)
+    for folder, config in configs.items():
+        runs = load_runs(folder)
         if config.get("arm") is None:
             trunks |= {run.seed: run for run in runs}
             continue
@@ -104,7 +105,8 @@ def _of_comparison(path: Path) -> Study:
             variants.append(variant)
         cells.setdefault((variants.index(variant), str(config["arm"])), []).extend(runs)
     labels = tuple(dict.fromkeys(arm for _, arm in cells))
-    groups, notes = [], failures(path)
+    groups = []
+    notes = failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
     for i, variant in enumerate(variants):
         arms = {arm: sorted(runs, key=lambda run: run.seed) for (j, arm), runs in cells.items() if i == j}
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=labels)

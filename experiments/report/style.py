@@ -56,7 +56,7 @@ class Plot:
         text = io.StringIO()
         with rc_context({"svg.hashsalt": "supple"}):  # without it, the same figure would give different files
             FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
-        (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8")
+        (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8", newline="\n")
 
 
 def _shortened(svg: str) -> str:

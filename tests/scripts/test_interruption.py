@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, closed streams and too little memory: one line, a run that goes on, and nothing left behind."""
+"""Interruptions, closed streams and too little memory: one line, a run that goes on, and nothing left behind."""
 
 import os
 import shlex
@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -44,7 +45,10 @@ def alive(process: psutil.Process) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("number", "verb"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+@pytest.mark.parametrize(
+    ("number", "verb"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")],
+)
 def test_an_interrupted_run_says_from_which_step_a_resume_goes_on(
     process: Callable[..., int], tmp_path: Path, number: int, verb: str
 ) -> None:
@@ -67,6 +71,61 @@ def test_before_the_first_checkpoint_a_resume_begins_at_step_0(process: Callable
     assert errors.read_text() == f"supple: terminated; `supple resume {run}` continues from step 0\n"
 
 
+def begun(process: Callable[..., int], run: Path, errors: Path) -> int:
+    """A run of seconds that has a checkpoint."""
+    child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
+    wait_for(lambda: [*(run / "checkpoints").glob("0*")])
+    return child
+
+
+def test_under_nohup_a_terminal_that_closes_is_no_matter(process: Callable[..., int], tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        child = begun(process, tmp_path / "run", tmp_path / "errors")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    os.kill(child, signal.SIGHUP)
+    seen = {*(tmp_path / "run" / "checkpoints").glob("0*")}
+    wait_for(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)  # it goes on
+    os.kill(child, signal.SIGTERM)
+    assert ended(child) == 143
+
+
+def test_a_terminal_that_is_gone_keeps_no_process_and_no_claim(process: Callable[..., int], tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    child = begun(process, tmp_path / "run", Path(f"/dev/fd/{writer}"))
+    os.close(writer)
+    os.close(reader)  # from now on, it cannot print
+    os.kill(child, signal.SIGHUP)
+    assert ended(child) == 129
+    assert not (tmp_path / "run" / "claim.json").exists()
+
+
+def test_an_interruption_whose_clean_up_fails_is_one_all_the_same(
+    process: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(checkpoints: Path) -> int:
+        raise OSError("the folder is gone")
+
+    monkeypatch.setattr("supple.experiments.checkpoint.newest_step", gone)
+    child = begun(process, tmp_path / "run", tmp_path / "errors")
+    os.kill(child, signal.SIGTERM)
+    assert ended(child) == 143
+    assert (tmp_path / "errors").read_text() == "supple: terminated\n"
+    assert not (tmp_path / "run" / "claim.json").exists()
+
+
+def test_a_run_that_was_stopped_goes_on(process: Callable[..., int], tmp_path: Path) -> None:
+    child = begun(process, tmp_path / "run", tmp_path / "errors")
+    os.kill(child, signal.SIGSTOP)  # as Ctrl-Z does
+    wait_for(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
+    seen = {*(tmp_path / "run" / "checkpoints").glob("0*")}
+    os.kill(child, signal.SIGCONT)
+    wait_for(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)
+    os.kill(child, signal.SIGTERM)
+    assert ended(child) == 143
+
+
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.experiments.loop"])
 def test_an_interruption_while_something_is_imported_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]
@@ -76,23 +135,24 @@ def test_an_interruption_while_something_is_imported_is_one_line(tmp_path: Path,
 
 
 def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_second(tmp_path: Path) -> None:
+    """A terminal that closes hangs up on all processes at once; the workers leave that to their parent."""
     out = tmp_path / "out"
     words = shlex.split(
         f"compare linear {LINEAR} --checkpoint-every 20 --fork-at 0 --arm none --arm snp@0.9 --jobs 2 --out {out}"
     )
     command = [sys.executable, "-m", "supple.scripts.main", *words]
-    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    own: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    parent = subprocess.Popen(command, **own)
     arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9")]
     wait_for(lambda: all([*(arm / "checkpoints").glob("0*")] for arm in arms))
     workers = psutil.Process(parent.pid).children()
     assert len(workers) >= 2
-    parent.send_signal(signal.SIGTERM)
+    os.killpg(parent.pid, signal.SIGHUP)
     stderr = parent.communicate()[1]
-    assert parent.returncode == 143
+    assert parent.returncode == 129
     wait_for(lambda: not any(alive(worker) for worker in workers), 1)
     assert stderr == (
-        f"supple: terminated; 0 of 2 runs ended; `supple resume {out}` continues the others from their last "
-        "checkpoints\n"
+        f"supple: hung up; 0 of 2 runs ended; `supple resume {out}` continues the others from their last checkpoints\n"
     )
     assert not list(out.rglob("claim.json"))
 

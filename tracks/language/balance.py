@@ -102,13 +102,13 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "sib.json"]
     text = json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    _whole(written[0]).write_text(text, encoding="utf-8")
+    _whole(written[0]).write_text(text, encoding="utf-8", newline="\n")
     for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
         if plot is not None:
             written.append(folder / f"{plot.name}.png")
             plot.figure.savefig(_whole(written[-1]), format="png")
     for path in written:
-        _whole(path).rename(path)
+        _whole(path).replace(path)
     return written
 
 

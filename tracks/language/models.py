@@ -175,7 +175,7 @@ def model_type(name: str) -> str:
 
         return str(from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
-        config = json.loads((Path(name).expanduser() / "config.json").read_text())
+        config = json.loads((Path(name).expanduser() / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ""
     return str(config.get("model_type", "")) if isinstance(config, dict) else ""

@@ -68,7 +68,7 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
         for name, file in temporary.items():
             files.write(file, contents[name])
         for name, file in temporary.items():
-            file.rename(target / name)
+            file.replace(target / name)
         files.sync(target)
     finally:
         for file in temporary.values():

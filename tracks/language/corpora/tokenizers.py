@@ -84,7 +84,7 @@ class Trained(Tokenizer):
         return self._tokenizer.decode(np.asarray(tokens).tolist(), skip_special_tokens=False)
 
     def save(self, folder: Path) -> None:
-        (folder / FILE).write_text(self.text, encoding="utf-8")
+        (folder / FILE).write_text(self.text, encoding="utf-8", newline="\n")
 
 
 def train_bpe(texts: Iterable[str], size: int) -> Trained:

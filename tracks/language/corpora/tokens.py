@@ -111,7 +111,7 @@ def write_tokens(
             sha256=digest.hexdigest(),
         )  # fmt: skip
         partial.replace(path)
-        partial.write_text(json.dumps(asdict(about), indent=2) + "\n")
+        partial.write_bytes(f"{json.dumps(asdict(about), indent=2)}\n".encode())
         partial.replace(path.with_suffix(".json"))
     finally:
         partial.unlink(missing_ok=True)

@@ -116,7 +116,7 @@ class Clip:
         with files.appearing(folder) as temporary, quiet():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
-            (temporary / PREPROCESSOR).write_text(json.dumps(processor, indent=2) + "\n")
+            (temporary / PREPROCESSOR).write_bytes(f"{json.dumps(processor, indent=2)}\n".encode())
 
 
 def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:

@@ -147,7 +147,7 @@ def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[st
     ]
     names = CLASSES.get(name, ())
     if files:
-        names = tuple(line.strip().replace("_", " ") for line in files[0].read_text().splitlines())
+        names = tuple(line.strip().replace("_", " ") for line in files[0].read_text(encoding="utf-8").splitlines())
     elif not names:
         train = next((place for place in (folder, *sorted(folder.glob("*"))) if (place / "train").is_dir()), folder)
         folders = sorted(path.name for path in (train / "train").glob("*") if path.is_dir())

@@ -1,0 +1,47 @@
+"""The signals that interrupt a program, on every system, and processes that leave them to their parent."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # SIGBREAK is of Windows: Ctrl-Break, or a window that closes
+INTERRUPTING = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))
+HANGUP = getattr(signal, "SIGHUP", None)  # of a terminal that closes or a connection that ends; not on Windows
+
+
+def heeded() -> list[int]:
+    """Return the signals that should interrupt this process. Under `nohup`, SIGHUP is none of them."""
+    return [n for n in INTERRUPTING if n != HANGUP or signal.getsignal(n) is not signal.SIG_IGN]
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Keep these signals from processes that are started in this block. They reach them too, but the parent ends them.
+
+    The processes call `ignore` first, which is all that Windows has. May be used in any thread.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # otherwise the first process starts it, which unblocks signals in Python 3.11
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore() -> None:
+    """Ignore these signals in this process, whose parent ends it."""
+    for number in INTERRUPTING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def killer(status: int) -> str:
+    """Return the name of the signal that ended a process, given its exit status as multiprocessing tells it (< 0)."""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # most of the real-time signals have no name
+        return f"signal {-status}"

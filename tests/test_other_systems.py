@@ -1,0 +1,267 @@
+"""Other systems: nothing that only Linux has is needed. Windows and macOS are imitated (tests/other_systems)."""
+
+import ast
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.experiments import files, logs
+from supple.experiments.comparison import slug
+from supple.experiments.denormals import flushing_denormals
+from supple.registry import signals
+from supple.scripts.main import dispatch
+
+ROOT = Path(__file__).parent.parent
+ROOMS = (
+    *("registry", "networks", "interventions", "metrics", "envs", "experiments", "agents", "tracks", "integrations"),
+    "scripts",
+)
+SOURCES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+LINEAR = ("linear", "--tasks", "semantic,reversal", "--updates-per-task", "30", "--checkpoint-every", "10")
+RUN = (*LINEAR, "--hook", "snp@0.5", "--out")
+
+# Names of os and signal that Windows or macOS lacks, and where each is used because it was looked for first.
+ONLY_POSIX = {
+    *("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY", "O_CLOEXEC", "sched_getaffinity", "sched_setaffinity", "fork"),
+    *(
+        "getuid",
+        "geteuid",
+        "getgid",
+        "getpgid",
+        "killpg",
+        "setsid",
+        "uname",
+        "statvfs",
+        "mkfifo",
+        "chown",
+        "getloadavg",
+    ),
+    *("SIGKILL", "SIGHUP", "SIGALRM", "SIGPIPE", "SIGSTOP", "SIGCONT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCHLD"),
+    *("pthread_sigmask", "alarm", "setitimer", "pause", "sigwait"),
+}
+LOOKED_FOR = {
+    "registry/signals.py": {"pthread_sigmask"},
+    "experiments/machine.py": {"sched_getaffinity"},
+    "experiments/files.py": {"O_DIRECTORY", "O_NOFOLLOW"},
+}
+POSIX_MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog", "readline"}
+
+
+def pretended(system: str, commands: list[list[str]], *saves: int) -> tuple[int, list[Any]]:
+    """Run commands in an interpreter that behaves like one on Windows or macOS; return its status and the results."""
+    own = {"PYTHONPATH": str(ROOT / "tests" / "other_systems"), "SUPPLE_PRETEND": system, "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-m", "pretended", json.dumps(commands), *map(str, saves)]
+    done = subprocess.run(words, env=os.environ | own, stdout=subprocess.PIPE, text=True, timeout=600)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def contents(run: Path) -> dict[str, Any]:
+    """All that a run wrote, without clocks."""
+    found: dict[str, Any] = {
+        str(file.relative_to(run)): file.read_bytes()
+        for file in run.rglob("*.safetensors")
+        if "report" not in file.parts
+    }
+    for log in run.glob("*.jsonl"):
+        found[log.name] = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        for row in found[log.name]:
+            row.pop("time", None)
+            row.pop("seconds", None)
+    return found
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_only_some_systems_have_is_looked_for_first(file: Path) -> None:
+    known = LOOKED_FOR.get(str(file.relative_to(ROOT)), set())
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("os", "signal"):
+            assert node.attr not in ONLY_POSIX - known, f"line {node.lineno}: {node.attr}"
+        if isinstance(node, ast.Import):
+            assert not {alias.name.split(".")[0] for alias in node.names} & POSIX_MODULES
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            assert node.module not in POSIX_MODULES
+            if node.module in ("os", "signal"):
+                assert not {alias.name for alias in node.names} & ONLY_POSIX
+
+
+def texts(file: Path) -> Iterator[ast.Call]:
+    """The calls in a file that read or write text, or start a program whose output is text."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        words = {word.arg: word.value for word in node.keywords}
+        if name in ("read_text", "write_text") or (name in ("run", "Popen", "check_output") and "text" in words):
+            yield node
+        elif name in ("open", "fdopen", "NamedTemporaryFile", "TemporaryFile"):
+            # open(file, mode), and path.open(mode), which another `open(…)` of ours is not if it is given no mode
+            place = 0 if isinstance(node.func, ast.Attribute) and name == "open" else 1
+            mode = words.get("mode") or (node.args[place] if len(node.args) > place else None)
+            if isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) <= set("rwaxt+"):
+                yield node
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_texts_are_utf_8_with_the_same_line_ends_everywhere(file: Path) -> None:
+    for call in texts(file):
+        words = {word.arg for word in call.keywords}
+        assert "encoding" in words, f"line {call.lineno}: cp1252 on Windows"
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "write_text":
+            assert "newline" in words, f"line {call.lineno}: \\r\\n on Windows"
+
+
+def test_a_run_that_is_killed_on_windows_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
+    """And reported on and examined. Every module that it needs is imported there."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    code, found = pretended("windows", [["train", *RUN, str(there)]], 4)
+    assert (code, found) == (9, [])
+    commands = [["resume", str(there)], ["report", str(there)], ["doctor", str(there)], ["list", "kinds"]]
+    code, found = pretended("windows", commands)
+    assert (code, found) == (0, [[0, ""]] * 4)
+    dispatch(["train", *RUN, str(here)])
+    assert contents(there) == contents(here)
+    assert (there / "report" / "index.html").exists()
+    assert b"\r\n" not in (there / "report" / "index.html").read_bytes()
+    assert not [*there.rglob("*.tmp"), *there.rglob("tmp-*"), *there.rglob("claim.json"), *there.rglob("*.lock")]
+
+
+# -- single differences ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arm", "folder"),
+    [
+        ("redo@every:100", "redo_every_100"), ("fire@when:dormant_fraction>0.3", "fire_when_dormant_fraction_0.3"),
+        ("snp(lam=0.5)@task + l2_init", "snp_lam=0.5_task_l2_init"), ("con", "con_"), ("NUL", "NUL_"),
+        ("aux.x", "aux.x_"), ("com1", "com1_"), ("console", "console"), ("x=1.", "x=1"), ("a?b*c<d>|e", "a_b_c_d_e"),
+    ],
+)  # fmt: skip
+def test_folders_of_arms_have_names_that_every_system_accepts(arm: str, folder: str) -> None:
+    assert slug(arm) == folder
+
+
+def test_a_folder_that_cannot_be_opened_is_not_flushed_and_no_plain_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = os.open
+
+    def opened(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path, flags, *args, **more)
+
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(files, "FOLDERS_OPEN", False)
+    files.sync(tmp_path)
+    files.write(tmp_path / "file", b"x")
+    assert files.contents(tmp_path / "file") == b"x"
+    with pytest.raises(files.NotPlain, match="not a plain file"):
+        files.contents(tmp_path)
+
+
+def test_where_no_flag_refuses_links_they_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PLAIN", 0)
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(files.NotPlain, match="a symbolic link"):
+        files.contents(tmp_path / "link")
+
+
+def test_a_file_that_another_program_reads_is_replaced_as_soon_as_possible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, refused = os.replace, [1, 2]
+
+    def replace(*names: Any) -> None:
+        if refused:
+            refused.pop()
+            raise PermissionError(13, "Permission denied", str(names[0]))
+        plain(*names)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(PermissionError):  # here, it is no matter of time
+        files.replace(tmp_path / "file", b"x")
+    refused[:] = [1, 2]
+    monkeypatch.setattr(files, "FOLDERS_OPEN", False)
+    files.replace(tmp_path / "file", b"x")
+    assert (tmp_path / "file").read_bytes() == b"x"
+
+
+def test_a_log_that_another_program_has_open_is_cut_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b"12345678")
+    monkeypatch.setattr(os, "replace", refuse)
+    log = logs.begin(file, 3)
+    log.add(b"x")
+    log.flush()
+    log.close()
+    assert file.read_bytes() == b"123x"
+    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_processor_that_cannot_flush_denormal_numbers_is_not_said_to_have_started_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.set_flush_denormal", lambda _: False)
+    monkeypatch.setattr("torch.set_num_threads", lambda _: None)
+    told: list[str] = []
+    with flushing_denormals(2, told.append):
+        pass
+    assert told == []
+
+
+def test_signals_that_have_no_name_or_do_not_exist_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (signals.killer(-9), signals.killer(-42)) == ("SIGKILL", "signal 42")
+    monkeypatch.delattr("signal.pthread_sigmask")
+    with signals.deaf():
+        pass
+
+
+def test_the_imitation_catches_what_it_is_for(tmp_path: Path) -> None:
+    """Without it, the tests above would show nothing."""
+    code = """
+import os, signal, pathlib, json, sys
+found = []
+def caught(what):
+    try:
+        what()
+    except (OSError, AttributeError, ImportError, ValueError) as error:
+        found.append(type(error).__name__)
+    else:
+        found.append("")
+def take_fcntl(): import fcntl
+here = pathlib.Path(sys.argv[1])
+(here / "open").write_text("a\\n"); held = (here / "open").open("rb")
+caught(take_fcntl)
+caught(lambda: os.O_NOFOLLOW)
+caught(lambda: signal.SIGKILL)
+caught(lambda: os.sched_getaffinity(0))
+caught(lambda: os.open(here, os.O_RDONLY))
+caught(lambda: (here / "open").unlink())
+caught(lambda: (here / "open").rename(here / "b"))
+caught(lambda: (here / "a:b").mkdir())
+caught(lambda: (here / "nul").open("w"))
+caught(lambda: (here / "x").write_text("\\u03bb\\u2192"))
+caught(lambda: os.fsync(held.fileno()))
+caught(lambda: open("/proc/cpuinfo"))
+caught(lambda: __import__("multiprocessing").get_context("fork"))
+found.append((here / "open").read_bytes().decode())
+print(json.dumps(found))
+"""
+    asked = f"import types; m = types.ModuleType('supple.tried'); exec(compile({code!r}, 'tried', 'exec'), vars(m))"
+    own = {"PYTHONPATH": str(ROOT / "tests" / "other_systems"), "SUPPLE_PRETEND": "windows"}
+    done = subprocess.run([sys.executable, "-c", asked, str(tmp_path)], env=os.environ | own, capture_output=True)
+    lacks, denied = ["ModuleNotFoundError", *["AttributeError"] * 3], ["PermissionError"] * 3
+    rest = ["OSError", "OSError", "UnicodeEncodeError", "OSError", "FileNotFoundError", "ValueError", "a\r\n"]
+    assert json.loads(done.stdout) == [*lacks, *denied, *rest], done.stderr.decode()
+    assert isinstance(io.open, type(len))  # this process is as before
