@@ -8,8 +8,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+from ..registry import shown
 
 Action = Callable[[], str | None]
 
@@ -47,9 +49,10 @@ def undo() -> str:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     what, words = "terminated" if number == signal.SIGTERM else "interrupted", undo()
-    line = f"supple: {what}{words and f'; {words}'}\n"
+    line = f"supple: {what}{words and f'; {shown(words)}'}\n"
     if sys.stderr and sys.stderr.isatty():
         line = f"{SHOW_CURSOR}\n{line}"
     if os.environ.get("RANK", "0") == "0":  # among processes started by torchrun, only the first prints
-        os.write(2, line.encode())  # not print: the interrupted code may hold the stream's lock
+        with suppress(OSError):  # the terminal may be gone
+            os.write(2, line.encode(errors="replace"))  # not print: the interrupted code may hold the stream's lock
     os._exit(128 + number)

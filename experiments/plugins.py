@@ -6,7 +6,6 @@ imports anything because a folder names it. To resume the run, the user names th
 
 import importlib
 import re
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ..registry import why
+from ..registry import quoted, why
 from . import files
 from .errors import UsageError
 
@@ -93,7 +92,7 @@ def sources() -> dict[str, str]:
 
 def options() -> str:
     """Return the options that name this process's plug-ins, such as " --plugin my_method.py", for messages."""
-    return "".join(f" --plugin {shlex.quote(plugin.source)}" for plugin in loaded())
+    return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
 
 
 def entry() -> dict[str, dict[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
+from ..registry import quoted, tell
 from . import distributed, files, plugins, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
@@ -28,7 +29,7 @@ from .work import Work
 EXPORT = "model"  # folder for the exported model of a finished run, if its kind exports one
 
 
-def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
+def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     """Return the work for these settings. Values such as "auto" are replaced by definite ones in `settings`.
 
     Raises:
@@ -124,7 +125,7 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     return driver
 
 
-def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
+def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = tell) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     row = find_kind(kind)
     settings.check_single()
@@ -167,7 +168,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
     except OSError as error:  # such as a full disk
         where = error.filename or path
         raise DiskError(
-            f"{where}: {error.strerror or error}; `supple resume {path}` continues from the last checkpoint"
+            f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
         ) from error
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..registry import quoted
 from . import claim, files, typed
 from .errors import RunError, UsageError
 
@@ -23,7 +24,7 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     known = {f"{name}.tmp", claim.FILE, *beside}  # the first is left by a process that was killed here
     taken = UsageError(
         f"--out {path} already holds another run or other files: choose a new folder, "
-        f"or continue with `supple resume {path}`"
+        f"or continue with `supple resume {quoted(path)}`"
     )
     new = not path.exists()
     if not new and not path.is_dir():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from ..registry import streams
 from . import plugins
 from .errors import RunError, UsageError, in_words
 from .kinds import Kind, find_kind
@@ -89,6 +90,7 @@ def _try(way: Connection, kind: str, settings: RunSettings, sources: dict[str, s
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
     from . import runs  # which imports this module
 
+    streams.steady()
     plugins.load_all(sources)
     clock = Clock(settings.untrained_steps)
     try:

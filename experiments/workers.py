@@ -13,6 +13,7 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from ..registry import streams
 from . import plugins
 from .claim import Claim
 from .denormals import flush_denormals
@@ -136,6 +137,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
+    streams.steady()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:

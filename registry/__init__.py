@@ -1,4 +1,4 @@
-"""Names in texts: registries, the call syntax `name(parameter=value)`, and suggestions for mistyped names.
+"""Names in texts: registries, the call syntax `name(parameter=value)`, suggestions for mistyped names, texts as shown.
 
 Only the standard library is imported here, so that help, lists and error messages do not need torch.
 """
@@ -7,6 +7,8 @@ from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .installed import BrokenPackage, why
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
+from .shown import quoted, shown
+from .streams import tell
 
 __all__ = [
     "BrokenPackage",
@@ -20,5 +22,8 @@ __all__ = [
     "format_value",
     "near_names",
     "parse_call",
+    "quoted",
+    "shown",
+    "tell",
     "why",
 ]
