@@ -7,6 +7,7 @@ surrogates, which stand for the bytes of a file name that are not UTF-8 (PEP 383
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 HIDDEN = re.compile(
@@ -16,6 +17,7 @@ HIDDEN = re.compile(
     "\u2028\u2029"  # ends of lines and paragraphs
     "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"  # no characters at all
 )
+NOT_ASCII = re.compile("[^ -~]")
 ESCAPED_BYTE = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8, in a name that Python read
 
 
@@ -24,22 +26,23 @@ def shown(text: object) -> str:
 
     A byte of a file name that is not UTF-8 becomes `\xff`. Everything else is left, so paths stay paths.
     """
-    return HIDDEN.sub(_escape, str(text))
+    return HIDDEN.sub(lambda found: escape(found[0]), str(text))
 
 
 def quoted(word: str | Path) -> str:
     """Return a word for a command line that bash and zsh read as this word, whatever characters it has."""
     text = f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
-    if not HIDDEN.search(text):
+    coded = getattr(sys.stdout, "encoding", None) or "utf-8"
+    special = HIDDEN if coded.lower().startswith("utf") else NOT_ASCII
+    if not special.search(text):
         return shlex.quote(text)
     plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{HIDDEN.sub(lambda found: _bytes(found[0]), plain)}'"
+    return f"$'{special.sub(lambda found: _bytes(found[0]), plain)}'"
 
 
-def _escape(found: re.Match[str]) -> str:
-    if ESCAPED_BYTE.fullmatch(found[0]):
-        return _bytes(found[0])
-    return found[0].encode("unicode_escape").decode()
+def escape(letter: str) -> str:
+    r"""Return a character in ASCII: `\x1b`, `\u202e`, and `\xff` for a byte that is not UTF-8."""
+    return _bytes(letter) if ESCAPED_BYTE.match(letter) else letter.encode("unicode_escape").decode()
 
 
 def _bytes(letter: str) -> str:

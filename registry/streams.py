@@ -1,4 +1,4 @@
-"""Standard output and error that never raise: what cannot be written is dropped, and what cannot be encoded is spelt.
+"""Standard output and error that never raise: what cannot be written is dropped, and what cannot be encoded is escaped.
 
 Output fails for reasons that are none of a run's: the reader of a pipe has gone (`supple train … | head -1`), the disk
 with the log is full, the terminal was closed. Code that prints need not know of it; `lost` says afterwards what failed.
@@ -12,17 +12,9 @@ import select
 import sys
 from contextlib import suppress
 
-from .shown import HIDDEN, shown
+from .shown import HIDDEN, escape, shown
 
-SPELT = "supple.spelt"  # the name of the error handler
-# how this library's own signs are spelt in encodings that lack them
-SIGNS = {
-    "−": "-", "–": "-", "—": "-", "·": "-", "…": "...", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-",
-    "’": "'", "‘": "'", "“": '"', "”": '"', "✓": "v", "✗": "x", "λ": "lambda", "τ": "tau", "σ": "sigma", "φ": "phi",
-    "γ": "gamma", "Δ": "Delta", "∇": "grad", "²": "^2", "¹": "^1", "₁": "_1", "₂": "_2", "′": "'", "″": "''", "µ": "u",
-    "─": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "━": "-",
-}  # fmt: skip
-
+ESCAPED = "supple.escaped"  # the name of the error handler
 _lost: dict[int, OSError] = {}  # file descriptor → why its output failed
 
 
@@ -52,7 +44,7 @@ class Outlet(io.FileIO):
 
 def steady() -> None:
     """Make this process's standard output and error streams that never raise. A closed one becomes the null device."""
-    codecs.register_error(SPELT, _spell)
+    codecs.register_error(ESCAPED, _escape)
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if stream is None:  # the shell closed it, as by `>&-`
@@ -62,7 +54,7 @@ def steady() -> None:
                 with suppress(OSError):
                     stream.flush()
                 setattr(sys, name, _steadied(stream, raw.fileno()))
-            getattr(sys, name).reconfigure(errors=SPELT)
+            getattr(sys, name).reconfigure(errors=ESCAPED)
 
 
 def lost() -> OSError | None:
@@ -78,15 +70,15 @@ def broken_pipe(error: OSError) -> bool:
 
 
 def tell(line: str) -> None:
-    """Print a line to standard output, spelling what its encoding lacks. It never raises because of the stream."""
+    """Print a line to standard output, with escapes for what its encoding lacks. It never raises because of the stream."""
     out, text = sys.stdout, shown(line)
     with suppress(OSError, ValueError):  # ValueError: a closed stream
         try:
             print(text)
         except UnicodeEncodeError:
-            codecs.register_error(SPELT, _spell)
+            codecs.register_error(ESCAPED, _escape)
             coded = getattr(out, "encoding", None) or "ascii"
-            print(text.encode(coded, SPELT).decode(coded))
+            print(text.encode(coded, ESCAPED).decode(coded))
 
 
 def _raw(stream: io.TextIOWrapper) -> object:
@@ -111,14 +103,9 @@ def _null(number: int) -> io.TextIOWrapper:
     return open(null, "w", encoding="utf-8", errors="backslashreplace")
 
 
-def _spell(error: UnicodeError) -> tuple[str, int]:
-    """Return how to write the characters that an encoding lacks."""
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Return escapes for the characters that an encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(_spelt, error.object[error.start : error.end])), error.end
-
-
-def _spelt(letter: str) -> str:
-    if HIDDEN.fullmatch(letter):
-        return shown(letter)
-    return SIGNS.get(letter) or letter.encode("unicode_escape").decode()
+    lacking = error.object[error.start : error.end]
+    return "".join(shown(letter) if HIDDEN.match(letter) else escape(letter) for letter in lacking), error.end

@@ -52,6 +52,13 @@ def integer(text: str) -> int:
     return int(value)
 
 
+# how signs in tables are spelt in encodings that may lack them
+SPELT = str.maketrans({
+    "−": "-", "–": "-", "·": "-", "…": "...", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "’": "'",
+    "✓": "v", "✗": "x", "λ": "lambda", "τ": "tau", "σ": "sigma", "∇": "grad", "²": "^2", "¹": "^1", "″": "''",
+})  # fmt: skip
+
+
 class Screen(Console):
     """Standard output. Texts are shown as they are: no markup, no emoji codes, and what cannot be seen as escapes."""
 
@@ -59,8 +66,9 @@ class Screen(Console):
         super().__init__(markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **more: Any) -> Text:
-        """Return a text to print, which may be the cell of a table."""
-        return super().render_str(shown(text), **more)
+        """Return the text of a cell or a title. If signs cannot be encoded, they are spelt, so that −5 becomes -5."""
+        text = shown(text)
+        return super().render_str(text if self.encoding.startswith("utf") else text.translate(SPELT), **more)
 
 
 screen = Screen()
@@ -219,7 +227,7 @@ def typed(prog: str, args: Sequence[str]) -> str:
 def say(*lines: str) -> None:
     """Print lines, however long."""
     for line in lines:
-        screen.print(line, soft_wrap=True)
+        screen.print(Text(shown(line)), soft_wrap=True)
 
 
 def warn(line: str) -> None:
