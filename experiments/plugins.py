@@ -173,7 +173,8 @@ def _sum(spec: ModuleSpec) -> str:
         return files.sha256(files.contents(Path(spec.origin or "").resolve()))
     roots = [Path(root) for root in spec.submodule_search_locations]
     found = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
-    return files.sha256("\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found).encode())
+    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found)
+    return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
 
 
 def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:

@@ -70,7 +70,7 @@ def broken_pipe(error: OSError) -> bool:
 
 
 def tell(line: str) -> None:
-    """Print a line to standard output, with escapes for what its encoding lacks. It never raises because of the stream."""
+    """Print a line to standard output, with escapes for what its encoding lacks. A stream that fails is ignored."""
     out, text = sys.stdout, shown(line)
     with suppress(OSError, ValueError):  # ValueError: a closed stream
         try:

@@ -55,7 +55,8 @@ def integer(text: str) -> int:
 # how signs in tables are spelt in encodings that may lack them
 SPELT = str.maketrans({
     "−": "-", "–": "-", "·": "-", "…": "...", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "’": "'",
-    "✓": "v", "✗": "x", "λ": "lambda", "τ": "tau", "σ": "sigma", "∇": "grad", "²": "^2", "¹": "^1", "″": "''",
+    "✓": "v", "✗": "x", "∇": "grad", "²": "^2", "¹": "^1", "″": "''", "α": "alpha", "β": "beta", "γ": "gamma",
+    "δ": "delta", "Δ": "Delta", "ε": "eps", "λ": "lambda", "μ": "mu", "σ": "sigma", "τ": "tau", "φ": "phi", "Φ": "Phi",
 })  # fmt: skip
 
 
@@ -66,9 +67,12 @@ class Screen(Console):
         super().__init__(markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **more: Any) -> Text:
-        """Return the text of a cell or a title. If signs cannot be encoded, they are spelt, so that −5 becomes -5."""
-        text = shown(text)
-        return super().render_str(text if self.encoding.startswith("utf") else text.translate(SPELT), **more)
+        """Return the text of a cell or a title."""
+        return super().render_str(self.spelt(text), **more)
+
+    def spelt(self, text: str) -> str:
+        """Return a text as it is shown. In an encoding that may lack signs, they are spelt, so that −5 becomes -5."""
+        return shown(text) if self.encoding.startswith("utf") else shown(text).translate(SPELT)
 
 
 screen = Screen()

@@ -22,7 +22,7 @@ from rich.text import Text
 from supple.experiments import plugins
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import all_kinds, presets_of
-from supple.registry import did_you_mean, shown
+from supple.registry import did_you_mean
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import parse, run, screen, typed
 
@@ -219,8 +219,8 @@ def _wanted(row: Row, options: Options) -> bool:
 
 def _show(rows: Sequence[Row], brief: bool) -> None:
     """Print names and descriptions. In a terminal, lines are cut off if they are brief, and wrapped otherwise."""
-    names = [shown(row.name + ("" if brief else row.parameters)) for row in rows]
-    about = [shown(first_sentence(row.about) if brief else row.about) for row in rows]
+    names = [screen.spelt(row.name + ("" if brief else row.parameters)) for row in rows]
+    about = [screen.spelt(first_sentence(row.about) if brief else row.about) for row in rows]
     if screen.is_terminal and not brief:
         table = Table(box=None, show_header=False)
         table.add_column(style="cyan")

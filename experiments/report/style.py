@@ -34,7 +34,7 @@ BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 MOST_SWITCHES = 60
-MOST_LETTERS = 80  # of a label
+MOST_LETTERS, MOST_AT_TICKS = 80, 60  # of a label; at a tick, a longer one would leave no room for the panel
 NOTHING = "\u200c"  # a character without a width
 MOST_POINTS = 200  # of a line: more would not be visible in a panel, but would cost time
 WIDTH = 11.0  # inches; the page shows figures at about this width
@@ -77,21 +77,23 @@ def texts_as_they_are(figure: Figure) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(given := axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
                 labels = given.format_ticks(list(axis.get_majorticklocs()))
-                axis.set_major_formatter(FixedFormatter([_no_formula(shortened(label)) for label in labels]))
+                axis.set_major_formatter(
+                    FixedFormatter([_no_formula(shortened(label, MOST_AT_TICKS)) for label in labels])
+                )
     at_ticks = {id(text) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels()}
     for text in figure.findobj(Text):
         if isinstance(text, Text) and id(text) not in at_ticks and text.get_text():
-            text.set_text(_no_formula("\n".join(map(shown, text.get_text().split("\n")))))
+            text.set_text(_no_formula("\n".join(map(shortened, text.get_text().split("\n")))))
 
 
 def _no_formula(text: str) -> str:
     return re.sub(r"(?<!\\)\$", r"\\$", text)  # panels that share an axis come here twice
 
 
-def shortened(label: str) -> str:
+def shortened(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
     text = shown(label)
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS // 2]} … {text[-MOST_LETTERS // 2 :]}"
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def in_legend(label: str) -> str:
