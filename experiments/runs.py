@@ -1,6 +1,6 @@
 """Create a run directory from settings, and train the run in a run directory, for every kind of run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -138,6 +138,24 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
             work.close()
 
 
+class _CallerFailed(Exception):
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _apart(call: Callable[..., None]) -> Callable[..., None]:
+    """Return a function of the caller, such as a display, whose OSError is not taken for one of the run's disk."""
+
+    def called(*values: Any) -> None:
+        try:
+            call(*values)
+        except OSError as error:
+            raise _CallerFailed(error) from error
+
+    return called
+
+
 def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
     """Train the run in `path` to its end, from its newest checkpoint or from its beginning.
 
@@ -158,11 +176,14 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
             run = stack.enter_context(distributed.open_run(path))
             run.claim = held
+            warn = _apart(warn)
             work = build(kind, settings, warn)
             stack.callback(work.close)
-            _go_on(run, work, progress, warn)
+            _go_on(run, work, _apart(progress), warn)
             if run.end == work.tasks[-1].end and distributed.first():
                 work.export(path / EXPORT)
+    except _CallerFailed as error:
+        raise error.reason from None
     except files.NotPlain as error:
         raise RunError(f"{error.filename}: {error.strerror}") from error
     except OSError as error:  # such as a full disk

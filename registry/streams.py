@@ -21,6 +21,8 @@ _lost: dict[int, OSError] = {}  # file descriptor → why its output failed
 class Outlet(io.FileIO):
     """A file descriptor to write to. From the first failure on, it is the null device for all that write to it."""
 
+    beneath: object = None  # the stream that this replaces: when it goes, it closes the file descriptor
+
     def write(self, data: object) -> int:
         """Write bytes, and return how many were written or dropped."""
         while True:
@@ -59,9 +61,10 @@ def steady() -> None:
 
 def lost() -> OSError | None:
     """Return why standard output failed, or None if everything was written so far."""
-    with suppress(ValueError):  # a closed stream
+    with suppress(ValueError):  # a closed stream, or one without a number
         sys.stdout.flush()
-    return _lost.get(1)
+        return _lost.get(sys.stdout.fileno())
+    return None
 
 
 def broken_pipe(error: OSError) -> bool:
@@ -86,9 +89,10 @@ def _raw(stream: io.TextIOWrapper) -> object:
 
 
 def _steadied(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
-    buffer = io.BufferedWriter(Outlet(number, "w", closefd=False))
+    outlet = Outlet(number, "w", closefd=False)
+    outlet.beneath = stream
     at_once = stream.line_buffering or stream.write_through
-    return io.TextIOWrapper(buffer, encoding=stream.encoding, line_buffering=at_once)
+    return io.TextIOWrapper(io.BufferedWriter(outlet), encoding=stream.encoding, line_buffering=at_once)
 
 
 def _null(number: int) -> io.TextIOWrapper:

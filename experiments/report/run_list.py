@@ -14,6 +14,8 @@ from ..jobs import OUTCOME
 from ..kinds import find_kind
 from .collect import RunData, read_object
 
+MOST_BYTES = 200  # of a page's name: file systems allow 255
+
 
 @dataclass(frozen=True)
 class RunLine:
@@ -66,6 +68,8 @@ def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
         parts = path.parts[-3:]
         first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
         name = ".".join(parts[first:])
+        if len(os.fsencode(name)) > MOST_BYTES:
+            name = name[: MOST_BYTES // 4]
         found[name if name not in found else f"{name}.{len(found)}"] = path
     return {path: name for name, path in found.items()}
 

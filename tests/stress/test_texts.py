@@ -17,9 +17,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.dom import minidom
@@ -351,81 +351,135 @@ def test_quoted_words_are_read_back_by_a_shell(tmp_path: Path) -> None:
 
 # -- output that fails ------------------------------------------------------------------------------------------------
 
-SUPPLE = f"{shlex.quote(sys.executable)} -m supple.scripts.main"
-BAD_OUTPUTS = {
-    "a reader that goes": "{} | head -1", "both to a reader that goes": "{} 2>&1 | head -1", "full": "{} > /dev/full",
-    "both full": "{} > /dev/full 2>&1", "closed": "{} >&-", "all closed": "{} <&- >&- 2>&-",
-    "error full": "{} 2>/dev/full",
-    "no reader at all": "{} | true", "unbuffered": "PYTHONUNBUFFERED=1 {} | head -c 1",
+
+def gone() -> int:
+    """A pipe without a reader."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+def full() -> int:
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def nowhere() -> int:
+    return os.open(os.devnull, os.O_WRONLY)
+
+
+def hung_up() -> int:
+    """A terminal whose window was closed."""
+    ours, theirs = pty.openpty()
+    os.close(ours)
+    return theirs
+
+
+Where = Callable[[], int] | None  # None: closed, as by `>&-`
+OUTPUTS: dict[str, tuple[Where, Where]] = {
+    "no reader": (gone, nowhere), "both without a reader": (gone, gone), "full": (full, nowhere), "both full": (full, full),
+    "closed": (None, nowhere), "both closed": (None, None), "errors full": (nowhere, full), "errors closed": (nowhere, None),
+    "a terminal that is gone": (hung_up, hung_up), "its output alone": (hung_up, nowhere),
 }  # fmt: skip
 
 
-def status(line: str) -> tuple[int, str]:
-    """Return the exit status of the first command of a pipe, and its errors."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        ["bash", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, env=environment, timeout=300,
-    )  # fmt: skip
-    return done.returncode, done.stderr
+def child(words: Sequence[str], out: Where, err: Where, first_line: bool = False, terminal: bool = False) -> int:
+    """Run `supple` in a fork with these outputs, and return its exit status.
+
+    first_line: Its output goes to a reader, or a terminal, that goes after the first line."""
+    ours, theirs = (pty.openpty() if terminal else os.pipe()) if first_line else (-1, -1)
+    if not (number := os.fork()):
+        try:
+            if first_line:
+                os.close(ours)
+            for place, made in ((1, out), (2, err)):
+                if first_line and place == 1:
+                    os.dup2(theirs, 1)
+                elif made is None:
+                    os.close(place)
+                else:
+                    os.dup2(made(), place)
+            for place, name, made in ((1, "stdout", out), (2, "stderr", err)):
+                setattr(sys, name, None if made is None else open(place, "w", closefd=False))  # noqa: SIM115
+            sys.argv = ["supple", *words]
+            warnings.simplefilter("ignore")
+            run(dispatch)
+        except SystemExit as stop:
+            os._exit(int(stop.code or 0))
+        finally:
+            os._exit(70)
+    if first_line:
+        os.close(theirs)
+        with suppress(OSError):
+            while not os.read(ours, 1).endswith(b"\n"):
+                pass
+        os.close(ours)
+    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
 
 def test_output_that_fails(base: Path) -> None:
-    """Runs reach their end with exit status 0; what only prints says so by its exit status."""
-    number = itertools.count()
-    ppo, work = " ".join(PPO), base / "failing"
+    """Runs reach their end with exit status 0; what only prints tells by its exit status that nobody could read it."""
+    number, work = itertools.count(), base / "failing"
     work.mkdir()
     (work / "s.toml").write_text('[s]\nkind = "linear"\nsettings = { tasks = "semantic", updates_per_task = 8 }\n')
+    hooks = ["--arm", "none", "--arm", "snp@0.5", "--seeds", "0"]
+    cut = work / "cut"
+    shutil.copytree(base / "run", cut)
+    for file in (cut / "checkpoints").glob("*64"):
+        shutil.rmtree(file)
 
-    def made(kind: str) -> tuple[str, Path]:
+    def training() -> dict[str, list[str]]:
         out = work / str(next(number))
-        if kind == "resume":
-            assert status(f"{SUPPLE} train ppo {ppo} --out {out}")[0] == 0
-            for file in (out / "checkpoints").glob("*64"):
-                shutil.rmtree(file)
+        begun = work / f"begun {out.name}"
+        shutil.copytree(cut, begun)
         return {
-            "train": f"train ppo {ppo} --out {out}",
-            "compare": f"compare ppo {ppo} --arm none --arm snp@0.5 --seeds 0 --jobs 2 --out {out}",
-            "sweep": f"sweep {work / 's.toml'} --jobs 1 --out {out}",
-            "resume": f"resume {out}",
-        }[kind], out  # fmt: skip
+            "train": ["train", "ppo", *PPO, "--out", f"{out}-t"],
+            "compare": ["compare", "ppo", *PPO, *hooks, "--jobs", "1", "--out", f"{out}-c"],
+            "sweep": ["sweep", str(work / "s.toml"), "--jobs", "1", "--out", f"{out}-s"],
+            "resume": ["resume", str(begun)],
+        }
+
+    def ended(words: Sequence[str], code: int) -> str:
+        folder = Path(words[-1])
+        done = any(folder.rglob("checkpoints/*64")) or any(folder.rglob("outcome.json"))
+        return "" if (code, done) == (0, True) else f"exit status {code}, {'' if done else 'not '}at its end"
 
     def attempts() -> Iterator[tuple[str, str]]:
-        for kind, (how, shell) in itertools.product(("train", "compare", "sweep", "resume"), BAD_OUTPUTS.items()):
-            if kind in ("compare", "sweep") and how not in ("a reader that goes", "both full", "all closed"):
-                continue
-            command, out = made(kind)
-            code, err = status(shell.format(f"{SUPPLE} {command}"))
-            done = any(out.rglob("checkpoints/*64")) or any(out.rglob("outcome.json"))
-            good = code == 0 and done and "Traceback" not in err
-            yield f"{kind} × {how}", "" if good else f"{code}, {done}, {err}"
-        for command in ("list", "--help", f"report {base / 'run'}", f"doctor {base / 'run'} --updates 1", "bench"):
-            for how, shell, codes in (
-                ("no reader", "{} | true", (0, 141)), ("full", "{} > /dev/full", (1,)), ("closed", "{} >&-", (0,)),
-            ):  # fmt: skip
-                code, err = status(shell.format(f"{SUPPLE} {command}"))
-                said = "supple: standard output: No space left on device\n" if how == "full" else ""
-                yield f"{command} × {how}", "" if code in codes and err == said else f"{code}: {err}"
+        for how, (out, err) in OUTPUTS.items():
+            for kind, words in training().items():
+                yield f"{kind} × {how}", ended(words, child(words, out, err))
+        for terminal in (False, True):
+            how = "a terminal that goes" if terminal else "a reader that goes"
+            for kind, words in training().items():
+                yield f"{kind} × {how}", ended(words, child(words, None, nowhere, True, terminal))
+        printing = (
+            ["list"],
+            ["--help"],
+            ["report", str(base / "run")],
+            ["doctor", str(base / "run"), "--updates", "1"],
+        )
+        codes = {
+            "no reader": 141, "both without a reader": 141, "full": 1, "both full": 1, "closed": 0, "both closed": 0,
+            "errors full": 0, "errors closed": 0, "a terminal that is gone": 1, "its output alone": 1,
+        }  # fmt: skip
+        for words in printing:
+            for how, (out, err) in OUTPUTS.items():
+                code = child(words, out, err)
+                yield f"{words[0]} × {how}", "" if code == codes[how] else f"exit status {code}"
 
     held("output that fails", attempts())
 
 
-def test_a_terminal_that_vanishes(base: Path) -> None:
-    def attempts() -> Iterator[tuple[str, str]]:
-        for kind, after in itertools.product(("train", "compare"), (0.0, 1.5)):
-            out = base / f"vanished-{kind}-{after}"
-            arms = ["--arm", "none", "--arm", "snp@0.5"] if kind == "compare" else []
-            ours, theirs = pty.openpty()
-            words = [sys.executable, "-m", "supple.scripts.main", kind, "ppo", *PPO, *arms, "--out", str(out)]
-            child = subprocess.Popen(
-                words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm"},
-            )  # fmt: skip
-            os.close(theirs)
-            time.sleep(after)
-            os.close(ours)
-            code = child.wait(200)
-            done = any(out.rglob("checkpoints/*64"))
-            yield f"{kind}, after {after} s", "" if (code, done) == (0, True) else f"{code}, {done}"
+def test_workers_whose_parent_has_no_reader(base: Path) -> None:
+    """Real processes, from a shell."""
 
-    held("terminals that vanish", attempts())
+    def attempts() -> Iterator[tuple[str, str]]:
+        for i, shell in enumerate(("{} 2>&1 | true", "{} > /dev/full 2>&1", "{} <&- >&- 2>&-")):
+            out = base / f"shell {i}"
+            words = ["compare", "ppo", *PPO, "--arm", "none", "--arm", "snp@0.5", "--jobs", "2", "--out", str(out)]
+            command = shlex.join([sys.executable, "-m", "supple.scripts.main", *words])
+            line = f"{shell.format(command)}; exit ${{PIPESTATUS[0]}}"
+            code = subprocess.run(["bash", "-c", line], env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode
+            ends = len([*out.rglob("outcome.json")])
+            yield shell, "" if code == 0 and ends >= 2 else f"exit status {code}, {ends} runs"
+
+    held("workers whose parent has no reader", attempts())
