@@ -24,6 +24,7 @@ from .work import Task
 Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
 Point = tuple[str, Variant]  # an arm, in one variant of the settings
 T = TypeVar("T")
+LONGEST = 240  # letters of a folder's name: file systems allow 255 bytes, some of which its temporary name needs
 FILE = "comparison.json"
 SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
@@ -280,6 +281,8 @@ def _check(comparison: Comparison) -> None:
     folders = [folder_of_variant(variant) for variant in comparison.variants]
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
         raise UsageError(f"two variants would share a folder: {twice[0]}")
+    if overlong := [name for name in (*map(slug, comparison.arms), *folders) if len(name) > LONGEST]:
+        raise UsageError(f"{overlong[0][:40]}…: a folder with {len(overlong[0])} letters, but {LONGEST} are the most")
 
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
@@ -376,9 +376,10 @@ def hung_up() -> int:
 
 Where = Callable[[], int] | None  # None: closed, as by `>&-`
 OUTPUTS: dict[str, tuple[Where, Where]] = {
-    "no reader": (gone, nowhere), "both without a reader": (gone, gone), "full": (full, nowhere), "both full": (full, full),
-    "closed": (None, nowhere), "both closed": (None, None), "errors full": (nowhere, full), "errors closed": (nowhere, None),
-    "a terminal that is gone": (hung_up, hung_up), "its output alone": (hung_up, nowhere),
+    "no reader": (gone, nowhere), "both without a reader": (gone, gone), "full": (full, nowhere),
+    "both full": (full, full), "closed": (None, nowhere), "both closed": (None, None), "errors full": (nowhere, full),
+    "errors closed": (nowhere, None), "a terminal that is gone": (hung_up, hung_up),
+    "its output alone": (hung_up, nowhere),
 }  # fmt: skip
 
 
@@ -410,7 +411,7 @@ def child(words: Sequence[str], out: Where, err: Where, first_line: bool = False
     if first_line:
         os.close(theirs)
         with suppress(OSError):
-            while not os.read(ours, 1).endswith(b"\n"):
+            while os.read(ours, 1) not in (b"", b"\n"):
                 pass
         os.close(ours)
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
@@ -450,7 +451,7 @@ def test_output_that_fails(base: Path) -> None:
         for terminal in (False, True):
             how = "a terminal that goes" if terminal else "a reader that goes"
             for kind, words in training().items():
-                yield f"{kind} × {how}", ended(words, child(words, None, nowhere, True, terminal))
+                yield f"{kind} × {how}", ended(words, child(words, nowhere, nowhere, True, terminal))
         printing = (
             ["list"],
             ["--help"],
