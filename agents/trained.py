@@ -13,6 +13,7 @@ from ..envs.guard import unsound
 from ..experiments.errors import RunError, UsageError
 from ..experiments.looking import states, steps_of
 from ..experiments.loop import Warn
+from ..registry import tell
 from .dqn.agent import Pixels
 from .evaluate import returns
 from .work import AgentWork
@@ -38,7 +39,7 @@ class Trained:
         RunError: The run does not train an agent, or it has no such checkpoint.
     """
 
-    def __init__(self, path: str | Path, step: int | None = None, warn: Warn = print) -> None:
+    def __init__(self, path: str | Path, step: int | None = None, warn: Warn = tell) -> None:
         folders = steps_of(Path(path))
         self.step = max(folders) if step is None else step
         if self.step not in folders:

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..registry import signals
+from ..registry import signals, streams
 from .fault import BLAMED, EnvironmentFault
 from .vector import Envs, Episode, StepResult
 
@@ -234,6 +234,7 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
     """Execute commands until the other side closes the pipe or dies."""
     signals.ignore()
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+    streams.steady()
     warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
     share = _Share()

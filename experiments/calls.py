@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..registry import tell
 from . import comparison as comparisons
 from . import runs, sweep, workers
 from .blame import blaming
@@ -31,7 +32,7 @@ def train(
     out: str | Path,
     preset: str | None = None,
     progress: Step = lambda step: None,
-    warn: Warn = print,
+    warn: Warn = tell,
 ) -> Results:
     """Train one run in this process, and return its results.
 
@@ -76,7 +77,7 @@ def compare(
     fork_at: float | None = None,
     fork_at_task: int | None = None,
     jobs: int = 1,
-    warn: Warn = print,
+    warn: Warn = tell,
 ) -> Results:
     """Train every arm with every seed, from a common trunk per seed if arms are forked, and return the results.
 
@@ -133,7 +134,7 @@ def compare(
     return load(path)
 
 
-def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = print) -> Results:
+def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = tell) -> Results:
     """Continue a run, a comparison or a sweep from its newest checkpoints to its end, and return its results.
 
     In a comparison or a sweep, runs that have failed are not tried again. Arguments and exceptions are as in `train`

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from ..registry import tell
 from . import names, plugins, typed
 from .default_fork import Place, default_fork
 from .denormals import flushing_denormals
@@ -113,7 +114,7 @@ def plan(
     command: str,
     stop_at: float | None = None,
     begun: int | None = None,
-    warn: Warn = print,
+    warn: Warn = tell,
 ) -> Comparison:
     """Return the comparison of these points. By default, the preset or the hooks decide where to fork.
 
@@ -235,7 +236,7 @@ def files_of_runs(path: Path, name: str) -> list[Path]:
     return sorted([*path.glob(f"seed*/*/{name}"), *path.glob(f"seed*/*/*/{name}")])
 
 
-def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> Comparison:
+def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> Comparison:
     """Check a comparison with `jobs` simultaneous runs, write its comparison.json, and return it.
 
     Settings such as "auto" are replaced by definite values in the returned comparison. Raises UsageError if it cannot
@@ -353,7 +354,7 @@ def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) ->
         work.close()
 
 
-def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
+def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
     """Return the comparison in a folder, to be continued with `jobs` simultaneous runs.
 
     Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from ..registry import signals
+from ..registry import shown, signals
 from . import torchrun
 from .errors import UsageError
 
@@ -57,13 +57,13 @@ def undo() -> str:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     words = undo()
-    line = f"supple: {VERBS.get(number, 'interrupted')}{words and f'; {words}'}\n"
+    line = f"supple: {VERBS.get(number, 'interrupted')}{words and f'; {shown(words)}'}\n"
     with suppress(Exception):  # a closed stream, a terminal that is gone
         if sys.stderr and sys.stderr.isatty():
             line = f"{SHOW_CURSOR}\n{line}"
     with suppress(Exception):
         if _prints():
-            os.write(2, line.encode())  # not print: the interrupted code may hold the stream's lock
+            os.write(2, line.encode(errors="replace"))  # not print: the interrupted code may hold the stream's lock
     os._exit(128 + number)
 
 

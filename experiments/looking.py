@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..networks import Learner
+from ..registry import quoted
 from . import checkpoint, files, typed
 from .denormals import flushing_denormals
 from .errors import RunError
@@ -23,7 +24,9 @@ def steps_of(path: Path) -> dict[int, Path]:
     places = (run.checkpoints, path / KEPT, path / BEST)
     folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}
     if not folders:
-        raise RunError(f"{path} has no checkpoint yet: `supple resume {path}` continues the run to its first one")
+        raise RunError(
+            f"{path} has no checkpoint yet: `supple resume {quoted(path)}` continues the run to its first one"
+        )
     return dict(sorted(folders.items()))
 
 

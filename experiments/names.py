@@ -98,13 +98,14 @@ def _ways(folder: str) -> list[str]:
 
 
 def shortened(name: str, text: str, most: int = LONGEST) -> str:
-    """Return a name, or if it is empty or has over `most` letters, one that ends with `~` and a checksum of `text`.
+    """Return a name, or if it is empty or has over `most` bytes, one that ends with `~` and a checksum of `text`.
 
     No slug contains a `~`, so that no other text has this name.
     """
-    if 0 < len(name) <= most:
+    coded = name.encode(errors="replace")
+    if 0 < len(coded) <= most:
         return name
-    return f"{name[: LONGEST // 2]}~{sha256(text.encode(errors='surrogatepass')).hexdigest()[:DIGITS]}"
+    return f"{coded[: LONGEST // 2].decode(errors='ignore')}~{sha256(text.encode(errors='surrogatepass')).hexdigest()[:DIGITS]}"
 
 
 def slug(text: str) -> str:

@@ -6,7 +6,6 @@ imports anything because a folder names it. To resume the run, the user names th
 
 import importlib
 import re
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
-from ..registry import is_interruption, looked_up, put_back, why
+from ..registry import is_interruption, looked_up, put_back, quoted, why
 from . import files, typed
 from .errors import UsageError
 
@@ -101,7 +100,7 @@ def words(plugin: Plugin) -> str:
 
 def options() -> str:
     """Return the options that name this process's plug-ins, such as " --plugin my_method.py", for messages."""
-    return "".join(f" --plugin {shlex.quote(plugin.source)}" for plugin in loaded())
+    return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
 
 
 def entry() -> dict[str, dict[str, str]]:
@@ -182,7 +181,8 @@ def _sum(spec: ModuleSpec) -> str:
         return files.sha256(files.contents(Path(spec.origin or "").resolve()))
     roots = [Path(root) for root in spec.submodule_search_locations]
     found = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
-    return files.sha256("\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found).encode())
+    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found)
+    return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
 
 
 def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
+from ..registry import quoted, tell
 from . import distributed, files, plugins, sealed, torchrun, typed, versions
 from .blame import TRACEBACK, blaming
 from .checkpoint import newest_step
@@ -32,7 +33,7 @@ from .work import Work
 EXPORT = "model"  # folder for the exported model of a finished run, if its kind exports one
 
 
-def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
+def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     """Return the work for these settings. Values such as "auto" are replaced by definite ones in `settings`.
 
     Raises:
@@ -129,7 +130,7 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     return driver
 
 
-def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
+def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = tell) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     row = find_kind(kind)
     sealed.require_outside(path)
@@ -142,6 +143,24 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
             RunDirectory.create(path, configuration(row, settings, work, command))
         finally:
             work.close()
+
+
+class _CallerFailed(Exception):
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _apart(call: Callable[..., None]) -> Callable[..., None]:
+    """Return a function of the caller, such as a display, whose OSError is not taken for one of the run's disk."""
+
+    def called(*values: Any) -> None:
+        try:
+            call(*values)
+        except OSError as error:
+            raise _CallerFailed(error) from error
+
+    return called
 
 
 def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
@@ -172,17 +191,20 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
                 (path / TRACEBACK).unlink()
             if distributed.first() and newest_step(run.checkpoints) < run.end:
                 versions.note_later(path, run.config)
+            warn = _apart(warn)
             work = build(kind, settings, warn)
             stack.callback(work.close)
-            _go_on(run, work, progress, warn)
+            _go_on(run, work, _apart(progress), warn)
             if run.end == work.tasks[-1].end and distributed.first():
                 _export(run, work)
+    except _CallerFailed as error:
+        raise error.reason from None
     except files.NotPlain:
         raise
     except OSError as error:  # such as a full disk
         where = error.filename or path
         raise DiskError(
-            f"{where}: {error.strerror or error}; `supple resume {path}` continues from the last checkpoint"
+            f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
         ) from error
 
 

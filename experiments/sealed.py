@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..registry import quoted
 from . import claim, files, typed
 from .errors import RunError, UsageError
 
@@ -43,12 +44,12 @@ def _taken(path: Path) -> UsageError:
     what = next((what for file, what in several.items() if (path / file).is_file()), "")
     if what:
         return UsageError(
-            f"--out {path} already holds {what}: `supple worker {path}` joins in its runs, `supple resume {path}` "
-            f"continues it, and for another one choose a new folder"
+            f"--out {path} already holds {what}: `supple worker {quoted(path)}` joins in its runs, "
+            f"`supple resume {quoted(path)}` continues it, and for another one choose a new folder"
         )
     return UsageError(
         f"--out {path} already holds another run or other files: choose a new folder, "
-        f"or continue with `supple resume {path}`"
+        f"or continue with `supple resume {quoted(path)}`"
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..registry import tell
 from . import plugins
 from .errors import RunError, UsageError, in_words
 from .jobs import Job
@@ -37,7 +38,7 @@ class Workers:
     def __call__(self) -> None:
         plugins.load_all(dict(self.sources))
         jobs = open_queue(Path(self.path), self.processes)
-        run_jobs(jobs, self.processes, lambda job, step, end: None, print)
+        run_jobs(jobs, self.processes, lambda job, step, end: None, tell)
 
     def checkpoint(self) -> Any:
         """Return the job that submitit queues again when Slurm stops this one: the same job."""

@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ..registry import tell
 from . import comparison as comparisons
 from . import files, names, sealed
 from .comparison import Comparison
@@ -40,7 +41,7 @@ class Sweep:
     studies: Sequence[Study]
     about: Mapping[str, Any] = field(default_factory=dict)  # see `sweep_file.About`
 
-    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = print) -> list[Job]:
+    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = tell) -> list[Job]:
         """Make the folder of a sweep, or extend an existing one, and return all its runs.
 
         New points, arms, seeds and studies are added. Everything that is already there stays, even if the studies no
@@ -90,7 +91,7 @@ class Sweep:
             for study in self.studies:
                 _check_base(study, before.get(study.name), path)
 
-    def planned(self, path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
+    def planned(self, path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
         """Return all runs that `begin` would make, and write nothing.
 
         The points of a search are not known beforehand. Other runs, of the same number and length, stand for them.
@@ -146,7 +147,7 @@ def _begun(path: Path) -> Comparison | None:
     return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
-def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
+def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
     """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
     files.require_unlinked(path)
     every: list[Job] = []
@@ -159,7 +160,7 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
     return every
 
 
-def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> list[Job]:
+def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
     """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
 
     Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from ..registry import signals
+from ..registry import signals, streams
 from . import plugins
 from .errors import RunError, UsageError, in_words
 from .interruption import at_interruption
@@ -94,6 +94,7 @@ def _try(way: Connection, kind: str, settings: RunSettings, sources: dict[str, s
     from . import runs  # which imports this module
 
     signals.ignore()
+    streams.steady()
     plugins.load_all(sources)
     clock = Clock(settings.untrained_steps)
     try:

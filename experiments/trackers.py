@@ -23,6 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..registry import shown
 from . import files, sealed, tensorboard
 from .claim import Claimed, Lost
 from .errors import in_words
@@ -267,8 +268,15 @@ def _place_of(run: RunDirectory) -> Place:
         if not (file := path / FILE).exists():
             sealed.write_json(file, {"id": uuid.uuid4().hex[:12]})
     own = sealed.read_json(file, str(file))["id"]
-    config = {key: value for key, value in run.config.items() if key != "tasks"}
-    return Place(own, name, group, folder, config, run.writing)
+    config = {key: _shown(value) for key, value in run.config.items() if key != "tasks"}
+    return Place(own, shown(name), None if group is None else shown(group), folder, config, run.writing)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of config.json whose texts have no lone surrogates, which no tracker can store."""
+    if isinstance(value, dict):
+        return {shown(key): _shown(item) for key, item in value.items()}
+    return [*map(_shown, value)] if isinstance(value, list) else shown(value) if isinstance(value, str) else value
 
 
 def _above(path: Path, file: str) -> Path | None:

@@ -12,7 +12,7 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from ..registry import signals
+from ..registry import signals, streams
 from . import plugins
 from .claim import Claim
 from .denormals import flush_denormals
@@ -133,6 +133,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
     signals.ignore()
+    streams.steady()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:

@@ -14,6 +14,7 @@ from ..experiments.alike import alike
 from ..experiments.hooks import HookDriver
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 from ..networks.state_dicts import listed
+from ..registry import tell
 
 
 def read(hooks: Sequence[str]) -> list[Hook]:
@@ -129,4 +130,4 @@ class Events(list[dict[str, Any]]):
             with self.file.open("ab") as file:
                 file.write(json.dumps(event).encode() + b"\n")
         if self.verbose:
-            print(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")
+            tell(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")

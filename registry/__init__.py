@@ -1,4 +1,4 @@
-"""Names in texts: registries, the call syntax `name(parameter=value)`, and suggestions for mistyped names.
+"""Names in texts: registries, the call syntax `name(parameter=value)`, suggestions for mistyped names, texts as shown.
 
 Only the standard library is imported here, so that help, lists and error messages do not need torch.
 """
@@ -7,6 +7,7 @@ from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .faults import (
     KEPT,
     PluginFault,
+    brief,
     calling,
     frames,
     is_interruption,
@@ -17,11 +18,12 @@ from .faults import (
     owner_of,
     put_back,
     raised,
-    shown,
 )
 from .installed import BrokenPackage, why
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
+from .shown import quoted, shown
+from .streams import tell
 
 __all__ = [
     "KEPT",
@@ -33,6 +35,7 @@ __all__ = [
     "UnknownName",
     "Value",
     "bind",
+    "brief",
     "calling",
     "did_you_mean",
     "format_value",
@@ -46,7 +49,9 @@ __all__ = [
     "owner_of",
     "parse_call",
     "put_back",
+    "quoted",
     "raised",
     "shown",
+    "tell",
     "why",
 ]

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from .shown import shown
+
 OWN = __name__.partition(".")[0]
 LETTERS = 300  # of another program's message that are shown
 
@@ -94,7 +96,7 @@ class calling:
     def require(self, holds: bool, wanted: str, value: object) -> None:
         """Raise PluginFault if what the code returned is not what was wanted; TypeError if the code is supple's own."""
         if not holds:
-            what = f"{self.call} must return {wanted}, not {shown(value)}"
+            what = f"{self.call} must return {wanted}, not {brief(value)}"
             raise self.fault(what) if self.owner else TypeError(f"{self.name}: {what}")
 
 
@@ -201,17 +203,12 @@ def message_of(error: BaseException) -> str:
             raise
         return f"a message that cannot be shown, because that raises {type(failed).__name__}"
     words = " ".join(text[: 10 * LETTERS].split())
-    return printable(f"{words[:LETTERS]} …" if len(words) > LETTERS else words)
-
-
-def printable(text: str) -> str:
-    """Return a text with all characters that a terminal could not show, or would obey, as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown(f"{words[:LETTERS]} …" if len(words) > LETTERS else words)
 
 
 def one_line(error: BaseException) -> str:
     """Return an exception in one line: its type, and the beginning of its message."""
-    return f"{printable(type(error).__name__)}: {message_of(error)}".removesuffix(": ")
+    return f"{shown(type(error).__name__)}: {message_of(error)}".removesuffix(": ")
 
 
 def raised(error: BaseException, owner: str = "") -> str:
@@ -220,7 +217,7 @@ def raised(error: BaseException, owner: str = "") -> str:
     owner: the file that is named already.
     """
     for frame, line in reversed(frames(error)):
-        file, name = printable(frame.f_code.co_filename), module_of(frame)
+        file, name = shown(frame.f_code.co_filename), module_of(frame)
         if name not in (OWN, "torch", "numpy", *sys.stdlib_module_names) and not file.startswith("<"):
             return f"{one_line(error)} ({'' if Path(file).name == owner else f'{file}, '}line {line})"
     return one_line(error)
@@ -236,11 +233,11 @@ def module_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """Return a short description of a value, in one line."""
     if (shape := getattr(value, "shape", None)) is not None and getattr(value, "dtype", None) is not None:
-        return printable(f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}")  # type: ignore[attr-defined]
+        return shown(f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}")  # type: ignore[attr-defined]
     try:
-        return printable(" ".join(reprlib.repr(value).split()))
+        return shown(" ".join(reprlib.repr(value).split()))
     except Exception:  # its own code
-        return f"a {printable(type(value).__name__)}"
+        return f"a {shown(type(value).__name__)}"

@@ -1,6 +1,7 @@
 """Modules of installed packages that register entries, found by their entry points."""
 
-from .faults import is_interruption, message_of, printable
+from .faults import is_interruption, message_of
+from .shown import shown
 
 _asked: set[str] = set()
 
@@ -45,7 +46,7 @@ def why(error: BaseException, file: str = "") -> str:
         if isinstance(error, SystemExit):
             what = "it ends the process instead of being imported"
         elif type(error) is not ValueError or not what:
-            what = f"{printable(type(error).__name__)}: {what}".removesuffix(": ")
+            what = f"{shown(type(error).__name__)}: {what}".removesuffix(": ")
     place = [name] if name and name != file else []
     place += [f"line {line}"] if line else []
     return f"{', '.join(place)}: {what}" if place else what

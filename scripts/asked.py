@@ -12,7 +12,7 @@ from supple.experiments import plugins
 from supple.experiments.errors import UsageError
 from supple.experiments.kinds import Kind, Preset, all_kinds, presets_of
 from supple.registry import did_you_mean
-from supple.scripts.console import described, warn
+from supple.scripts.console import described, say, warn
 
 S = TypeVar("S")
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
@@ -52,12 +52,12 @@ class Asked(NamedTuple):
 
     def explain(self, doc: str | None) -> None:
         """Print what to type next, for a command line that ends with the kind or the benchmark."""
-        lines = [f"{self.prog}: {self.about(doc)}"]
+        lines = f"{self.prog}: {self.about(doc)}".split("\n")
         if found := {} if self.preset else presets_of(self.kind.name):
             width = max(map(len, found)) + 2
             lines += ["", "presets:", *(f"  {name:{width}}{preset.about}" for name, preset in found.items())]
         lines += ["", f"`{self.prog} --help` lists all options, `supple list` the names that they accept."]
-        print("\n".join(lines))
+        say(*lines)
 
 
 def asked(command: str, args: Sequence[str]) -> Asked:
@@ -128,7 +128,7 @@ def overview(doc: str | None, command: str) -> None:
         width = max(map(len, benchmarks)) + 2
         lines += ["", f"benchmarks of {name}:", *(f"  {b:{width}}{preset.about}" for b, preset in benchmarks.items())]
     more = f"`supple {command} KIND` shows examples and presets, `supple {command} KIND --help` lists all options."
-    print("\n".join([f"supple {command}: {described(doc)}", *lines, "", more]))
+    say(*f"supple {command}: {described(doc)}".split("\n"), *lines, "", more)
 
 
 def resumed(args: Sequence[str]) -> list[str] | None:

@@ -24,7 +24,7 @@ from supple.experiments.errors import RunError, UsageError
 from supple.registry import did_you_mean
 from supple.scripts import resume
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, typed, warn
+from supple.scripts.console import parse, run, say, screen, typed, warn
 
 if TYPE_CHECKING:
     from supple.experiments.board import Row
@@ -124,7 +124,7 @@ def show(rows: "Sequence[Row]") -> None:
     studies = [study.name for study in suite()]
     found = standings(rows, [name for name in studies if name not in CONTROLS])
     screen.print(Table("the board", header(studies), [cells(standing, studies) for standing in found]))
-    screen.print(
+    say(
         "Share: (method − none)/(fresh − none), so none has 0 and fresh 1, with a 95 % bootstrap interval over seeds. "
         "Cost: training time divided by that of none on the same machine."
     )
@@ -141,7 +141,7 @@ def save(path: Path, row: "Row", studies: Sequence[str]) -> None:
     if missing := [name for name in studies if name not in row.results]:
         raise UsageError(f"--save {path}: a row needs all studies, and {missing[0]} was not trained")
     write_row(path, row)
-    screen.print(f"row: {path / 'row.json'}; describe the method and how it was tuned in {path / 'about.md'}")
+    say(f"row: {path / 'row.json'}; describe the method and how it was tuned in {path / 'about.md'}")
 
 
 def compare(before: "Row", now: "Row") -> None:
@@ -164,9 +164,9 @@ def compare(before: "Row", now: "Row") -> None:
         )
     studies = ", ".join(now.results)
     if others:
-        screen.print(f"the row of {before.method} lies within the bounds of the new runs, not equal to them: {studies}")
+        say(f"the row of {before.method} lies within the bounds of the new runs, not equal to them: {studies}")
     else:
-        screen.print(f"the row of {before.method} agrees with the new runs, number by number: {studies}")
+        say(f"the row of {before.method} agrees with the new runs, number by number: {studies}")
 
 
 if __name__ == "__main__":

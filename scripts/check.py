@@ -16,7 +16,7 @@ from rich.table import Table
 
 from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
-from supple.scripts.console import explain, parse, run, screen
+from supple.scripts.console import explain, parse, run, say, screen
 
 MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 
@@ -63,10 +63,10 @@ def check(call: str) -> list[str]:
     for promise in dict.fromkeys(finding.promise for finding in findings):
         marks = {each.network: MARKS[each.outcome] for each in findings if each.promise == promise}
         table.add_row(promise, *(marks.get(name, marks.get(ALL, "")) for name in networks))
-    screen.print(table, highlight=False)
+    screen.print(table)
     told = dict.fromkeys((each.outcome, each.network, each.why) for each in findings if each.outcome != "kept")
     for outcome, name, why in told:
-        screen.print(f"{MARKS[outcome]} {name}: {why}", highlight=False, markup=False, soft_wrap=True)
+        say(f"{MARKS[outcome]} {name}: {why}")
     screen.print()
     return list(dict.fromkeys(each.promise for each in findings if each.outcome == "broken"))
 

@@ -2,24 +2,25 @@
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from math import isfinite
 from typing import Any
 
 import tyro
 from rich.console import Console
+from rich.text import Text
 
 from supple.experiments.blame import blaming
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
 from supple.experiments.settings import LARGEST
-from supple.registry import BrokenPackage
+from supple.registry import BrokenPackage, shown, streams
 
 NUMBERS = tyro.constructors.ConstructorRegistry()
 
@@ -52,47 +53,76 @@ def integer(text: str) -> int:
     return int(value)
 
 
+# how signs in tables are spelt in encodings that may lack them
+SPELT = str.maketrans({
+    "−": "-", "–": "-", "·": "-", "…": "...", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "’": "'",
+    "✓": "v", "✗": "x", "∇": "grad", "²": "^2", "¹": "^1", "″": "''", "α": "alpha", "β": "beta", "γ": "gamma",
+    "δ": "delta", "Δ": "Delta", "ε": "eps", "λ": "lambda", "μ": "mu", "σ": "sigma", "τ": "tau", "φ": "phi", "Φ": "Phi",
+})  # fmt: skip
+
+
 class Screen(Console):
-    def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError if the reader has closed the pipe, as in `supple list | head`; `run` exits quietly."""
-        raise BrokenPipeError
+    """Standard output. Texts are shown as they are: no markup, no emoji codes, and what cannot be seen as escapes."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **more: Any) -> Text:
+        """Return the text of a cell or a title."""
+        return super().render_str(self.spelt(text), **more)
+
+    def spelt(self, text: str) -> str:
+        """Return a text as it is shown. In an encoding that may lack signs, they are spelt, so that −5 becomes -5."""
+        return shown(text) if self.encoding.startswith("utf") else shown(text).translate(SPELT)
 
 
 screen = Screen()
 
 
+@dataclass
+class Purpose:
+    """What a command is for. If `files` is True, it has done its work even if nobody could read what it printed."""
+
+    files: bool = False
+
+
+_purpose = Purpose()
+
+
+def makes_files() -> None:
+    """Let standard output fail without an effect on this command's exit status, since its results are files."""
+    _purpose.files = True
+
+
 def run(main: Callable[[Sequence[str]], None]) -> None:
-    """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage."""
+    """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage.
+
+    The exit status is 141 if the reader of the output has gone (`supple list | head`), and 1 if it failed otherwise,
+    unless the results are files (`makes_files`).
+    """
     code, message = 0, ""
-    _open_streams()
+    _purpose.files = False
+    streams.steady()
     try:
         with watching(), blaming(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
-        sys.stdout.flush()
     except UsageError as error:
         code, message = 2, str(error)
     except (RunError, BrokenPackage) as error:
         code, message = 1, str(error)
-    except BrokenPipeError:
-        code = 141  # the shell's status of a process that SIGPIPE ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
         code, message = 1, in_words(error)
+    if (failed := streams.lost()) and not code and not _purpose.files:
+        code = 141 if streams.broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
+        message = "" if streams.broken_pipe(failed) else f"standard output: {failed.strerror}"
     if message:
         warn(message)
     sys.exit(code)
-
-
-def _open_streams() -> None:
-    """Open the null device as standard output and error if the shell closed them (`>&-`)."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (open to the end)
 
 
 def parse(
@@ -151,7 +181,7 @@ def described(doc: str | None) -> str:
 
 def explain(doc: str | None, prog: str, then: str = "") -> None:
     """Print the description and the examples of a command without arguments, and what shows all options."""
-    print(f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.")
+    say(*f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
 
 
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
@@ -200,16 +230,16 @@ def typed(prog: str, args: Sequence[str]) -> str:
 
 
 def say(*lines: str) -> None:
-    """Print lines as they are, however long."""
+    """Print lines, however long."""
     for line in lines:
-        screen.print(line, soft_wrap=True, markup=False, highlight=False)
+        screen.print(Text(shown(line)), soft_wrap=True)
 
 
 def warn(line: str) -> None:
     """Print one line to stderr."""
-    print(f"supple: {' '.join(line.split())}", file=sys.stderr)
+    print(f"supple: {shown(line.strip())}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """Print a warning without the line of code that issued it."""
-    warn(str(message))
+    warn(" ".join(str(message).split()))

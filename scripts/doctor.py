@@ -21,7 +21,7 @@ from supple.experiments.errors import RunError, UsageError
 from supple.experiments.sealed import require_outside
 from supple.experiments.settings import positive
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, say, screen, warn
 from supple.scripts.progress import advancing
 
 
@@ -112,7 +112,7 @@ def examine(o: Options) -> None:
     screen.print(findings.printable())
     if o.out:
         write(findings, o.out)
-        screen.print(f"page: {o.out / 'index.html'}")
+        say(f"page: {o.out / 'index.html'}")
 
 
 def _made(text: str) -> Any:

@@ -34,8 +34,8 @@ import tyro
 from supple.envs.humanoid_assets import NAME, manifest
 from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
-from supple.registry import did_you_mean
-from supple.scripts.console import explain, parse, run, screen
+from supple.registry import did_you_mean, quoted
+from supple.scripts.console import explain, makes_files, parse, run, say, screen
 from supple.scripts.progress import bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
@@ -267,7 +267,7 @@ def _write(file: Path, content: bytes) -> None:
 def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple fetch")
-        print("\n" + "\n".join(f"  {name:16}{collection.about}" for name, collection in COLLECTIONS.items()))
+        say("", *(f"  {name:16}{collection.about}" for name, collection in COLLECTIONS.items()))
         return
     options = parse(Options, None, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
@@ -276,10 +276,11 @@ def main(args: Sequence[str]) -> None:
             f"(known: {', '.join(COLLECTIONS)})"
         )
     cache = options.cache or cache_folder()
+    makes_files()
     folder, fetched = fetch(options.name, cache, options.source)
-    screen.print(f"done: {folder} ({fetched} files fetched)", soft_wrap=True, markup=False, highlight=False)
+    say(f"done: {folder} ({fetched} files fetched)")
     if cache.expanduser().resolve() != cache_folder().resolve():
-        screen.print(f"so that supple finds it: export SUPPLE_CACHE={cache}", soft_wrap=True, markup=False)
+        say(f"so that supple finds it: export SUPPLE_CACHE={quoted(cache)}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from supple.experiments.versions import versions
 from supple.registry import did_you_mean
 from supple.scripts import resume, train
 from supple.scripts.asked import resumed
-from supple.scripts.console import described, parse, run, screen, typed
+from supple.scripts.console import described, makes_files, parse, run, say, typed
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
@@ -47,7 +47,7 @@ class FigureOptions:
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         commands = {"train": "the same as `supple train linear`", **FIGURES, "figures": "all of these figures"}
-        print("\n".join([described(__doc__), "", *(f"  {name:9}{about}" for name, about in commands.items())]))
+        say(*described(__doc__).split("\n"), "", *(f"  {name:9}{about}" for name, about in commands.items()))
     elif (words := resumed(args)) is not None:
         resume.main(words)
     elif args[0] == "train":
@@ -67,13 +67,14 @@ def _draw(args: Sequence[str]) -> None:
     if options.out.exists() and not options.out.is_dir():
         raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
+    makes_files()
     for name in FIGURES if args[0] == "figures" else args[:1]:
         started = time.monotonic()
         numbers = make_figure(name, options.seed, options.out, typed("supple linear", args))
         line = f"{options.out / name}.png  {time.monotonic() - started:.1f} s"
         if "difference" in numbers:
             line += f"  theory and simulation differ by at most {numbers['difference']:.1e}"
-        screen.print(line, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, A
     numbers = {"figure": name, "seed": seed, "command": command, "versions": versions(), **computed}
     picture = io.BytesIO()
     figure.draw(numbers).savefig(picture, format="png")
-    files.replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False, ensure_ascii=False).encode() + b"\n")
+    files.replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False).encode() + b"\n")
     files.replace(folder / f"{name}.png", picture.getvalue())
     return numbers
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import tyro
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -207,7 +206,7 @@ def main(args: Sequence[str]) -> None:
         _show(selected, brief)
         if topic == "activations" and not brief and not options.match:
             screen.print()
-            screen.print(activation_properties(), highlight=False)
+            screen.print(activation_properties())
         screen.print()
     if not found:
         raise UsageError(f"nothing found by `{typed('supple list', args)}`")
@@ -220,15 +219,15 @@ def _wanted(row: Row, options: Options) -> bool:
 
 def _show(rows: Sequence[Row], brief: bool) -> None:
     """Print names and descriptions. In a terminal, lines are cut off if they are brief, and wrapped otherwise."""
-    names = [row.name + ("" if brief else row.parameters) for row in rows]
-    about = [first_sentence(row.about) if brief else row.about for row in rows]
+    names = [screen.spelt(row.name + ("" if brief else row.parameters)) for row in rows]
+    about = [screen.spelt(first_sentence(row.about) if brief else row.about) for row in rows]
     if screen.is_terminal and not brief:
         table = Table(box=None, show_header=False)
         table.add_column(style="cyan")
         table.add_column()
         for name, words in zip(names, about, strict=True):
-            table.add_row(escape(name), escape(words))
-        screen.print(table, highlight=False)
+            table.add_row(name, words)
+        screen.print(table)
         return
     width = max(map(len, names)) if brief else 0
     for name, words in zip(names, about, strict=True):

@@ -35,10 +35,12 @@ COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
 def dispatch(args: Sequence[str]) -> None:
     """Pass the command line to the script that it names."""
+    from supple.scripts.console import say
+
     if not args or args[0] in ("-h", "--help"):
-        print(_help())
+        say(*_help())
     elif args[0] == "--version":
-        print(_versions())
+        say(*_versions())
     elif args[0].replace("_", "-") in COMPLETION:
         from supple.scripts.completion import write
 
@@ -51,20 +53,20 @@ def dispatch(args: Sequence[str]) -> None:
         importlib.import_module(f"supple.scripts.{args[0]}").main(args[1:])
 
 
-def _help() -> str:
+def _help() -> list[str]:
     from supple.scripts.console import described
 
-    lines = [f"supple: {described(__doc__)}", "", "commands:"]
+    lines = [*f"supple: {described(__doc__)}".split("\n"), "", "commands:"]
     lines += [f"  {name:10}{about}" for name, about in COMMANDS.items()]
     lines += ["", "`supple COMMAND` shows examples, `supple COMMAND --help` all options, `supple --version` versions."]
-    return "\n".join([*lines, "Completion with the tab key: docs/reference/command_line.md."])
+    return [*lines, "Completion with the tab key: docs/reference/command_line.md."]
 
 
-def _versions() -> str:
+def _versions() -> list[str]:
     from supple.experiments.versions import versions
 
     found = versions()
-    return "\n".join(f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__))
+    return [f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__)]
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ import tyro
 
 from supple.experiments import plugins
 from supple.experiments.errors import UsageError
-from supple.scripts.console import explain, parse, run, screen
+from supple.registry import quoted
+from supple.scripts.console import explain, makes_files, parse, run, say
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -60,10 +61,12 @@ def main(args: Sequence[str]) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write_new(dict(zip(paths, (Template(text).substitute(words) for text in texts), strict=True)))
     file, test = paths
-    next_steps = [f"wrote {file} and {test}; next:", f"  pytest {test}"]
-    next_steps += [f"  supple check {file}"] * (what == "intervention")
-    next_steps += [f"  supple train ppo --env cartpole {USE[what].format(name=name)} --plugin {file} --out runs/{name}"]
-    screen.print("\n".join(next_steps), highlight=False, soft_wrap=True)
+    makes_files()
+    say(f"wrote {file} and {test}; next:", f"  pytest {quoted(test)}")
+    if what == "intervention":
+        say(f"  supple check {quoted(file)}")
+    use = USE[what].format(name=name)
+    say(f"  supple train ppo --env cartpole {use} --plugin {quoted(file)} --out runs/{name}")
 
 
 def write_new(texts: dict[Path, str]) -> None:

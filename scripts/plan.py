@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from supple.experiments import plugins
 from supple.experiments.kinds import find_kind
+from supple.registry import quoted
 
 if TYPE_CHECKING:
     from supple.experiments.jobs import Job
@@ -59,8 +60,8 @@ def plan_of_jobs(path: Path, jobs: "Sequence[Job]", processes: int) -> Iterator[
 def next_of_run(run: "RunDirectory") -> Iterator[str]:
     """Yield the commands that follow a finished run."""
     options = plugins.options()
-    yield f"next: supple report {run.path}{options}  (tables and figures)"
-    yield f"      supple doctor {run.path}{options}  (how much plasticity was lost)"
+    yield f"next: supple report {quoted(run.path)}{options}  (tables and figures)"
+    yield f"      supple doctor {quoted(run.path)}{options}  (how much plasticity was lost)"
     if command := comparing(run):
         yield f"      {command}  (with and without the hooks)"
 
@@ -68,7 +69,7 @@ def next_of_run(run: "RunDirectory") -> Iterator[str]:
 def next_of_jobs(jobs: "Sequence[Job]") -> str:
     """Return the command that follows a report on several runs."""
     first = next(job for job in jobs if job.arm is not None)  # of the first arm, which is often `none`
-    return f"next: supple doctor {first.folder}{plugins.options()}  (how much plasticity a run has lost)"
+    return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
 
 
 def comparing(run: "RunDirectory") -> str:
@@ -85,7 +86,7 @@ def comparing(run: "RunDirectory") -> str:
             shared.append(word)
     seeds = [] if "--seeds" in shared else ["--seeds", "0-4"]
     arms = ["--arm", "none", "--arm", " + ".join(hooks), "--fork-at", "0"]
-    return shlex.join(["supple", "compare", *shared, *seeds, *arms, "--out", f"{run.path}-arms"])
+    return " ".join(map(quoted, ["supple", "compare", *shared, *seeds, *arms, "--out", f"{run.path}-arms"]))
 
 
 def _several(names: Sequence[object]) -> str:

@@ -23,6 +23,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
+
+from supple.registry import shown
 
 EVERY = 60.0  # seconds between two lines about a run
 TAIL = 65_536  # bytes at the end of a log that are searched for its last numbers
@@ -37,17 +40,17 @@ class Display(Protocol):
 
 @contextmanager
 def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]:
-    """Show bars within this block, or print lines if the screen is not a terminal.
+    """Show bars within this block, or print lines if the screen cannot draw them again in place.
 
     Args:
         runs: Total number of runs. If there are several, one bar counts them, and the others show the active runs.
         ended: Number of runs that had ended before.
     """
-    if not screen.is_terminal:
+    if not screen.is_terminal or screen.is_dumb_terminal:
         yield Lines(screen)
         return
-    with bars(screen) as shown:
-        yield Bars(shown, runs, ended)
+    with bars(screen) as drawn:
+        yield Bars(drawn, runs, ended)
 
 
 def bars(screen: Console, passing: bool = False) -> Progress:
@@ -55,7 +58,7 @@ def bars(screen: Console, passing: bool = False) -> Progress:
 
     passing: They vanish at the end, and are shown in terminals only."""
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TimeRemainingColumn(),
     )  # fmt: skip
     return Progress(*columns, console=screen, transient=passing, disable=passing and not screen.is_terminal)
@@ -64,9 +67,9 @@ def bars(screen: Console, passing: bool = False) -> Progress:
 @contextmanager
 def advancing(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
     """Show a passing bar, and give the function that advances it by one of `total`."""
-    with bars(screen, passing=True) as shown:
-        task = shown.add_task(description, total=total)
-        yield lambda: shown.advance(task)
+    with bars(screen, passing=True) as drawn:
+        task = drawn.add_task(shown(description), total=total)
+        yield lambda: drawn.advance(task)
 
 
 class Bars:
@@ -80,7 +83,7 @@ class Bars:
         if folder in self.ended:
             return
         if folder not in self.of:
-            self.of[folder] = self.bars.add_task(label, total=end)
+            self.of[folder] = self.bars.add_task(shown(label), total=end)
         self.bars.update(self.of[folder], completed=step)
         if step >= end and self.whole is not None:
             self.ended.add(folder)
@@ -114,7 +117,7 @@ class Lines:
             seen.step, seen.time = step, now
 
     def _say(self, line: str) -> None:
-        self.screen.print(line, soft_wrap=True, markup=False, highlight=False)
+        self.screen.print(Text(shown(line)), soft_wrap=True)
         self.screen.file.flush()
 
 
@@ -146,16 +149,22 @@ def _words(event: dict[str, Any]) -> str:
 
 
 def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
+    try:
+        return file.stat().st_size
+    except OSError:  # not written yet, or the folder was removed, which the run itself will report
+        return 0
 
 
 def _rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of a log from byte `start` on, and the byte up to which its lines are complete."""
     if _size(file) <= start:
         return [], start
-    with file.open("rb") as stream:
-        stream.seek(start)
-        whole, newline, _ = stream.read().rpartition(b"\n")
+    try:
+        with file.open("rb") as stream:
+            stream.seek(start)
+            whole, newline, _ = stream.read().rpartition(b"\n")
+    except OSError:
+        return [], start
     rows = []
     for line in whole.splitlines():
         try:

@@ -19,7 +19,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, screen, warn
+from supple.scripts.console import explain, parse, run, say, screen, warn
 
 
 @dataclass(kw_only=True)
@@ -65,7 +65,7 @@ def show(*directories: Path, out: Path | None = None, video: bool = False) -> No
     except ValueError as error:
         raise UsageError(str(error)) from error
     screen.print(reports.summary(content, str(directories[0]) if len(directories) == 1 else None))
-    screen.print(str(paths))
+    say(*paths.lines)
 
 
 def show_sweep(path: Path) -> None:
@@ -88,14 +88,14 @@ def show_sweep(path: Path) -> None:
                 warn(each.problem)
                 continue
             screen.print(each.said)
-            screen.print(each.where)
+            say(*each.where)
             sections.append(each.section)
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
     whole = overview(path, sections, planned, title(path))
     screen.print(reports.summary(whole, str(path)))
-    screen.print(str(reports.write(whole, path)))
+    say(*reports.write(whole, path).lines)
 
 
 if __name__ == "__main__":

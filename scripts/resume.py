@@ -20,8 +20,9 @@ import tyro
 from supple.experiments import plugins
 from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
 from supple.experiments.interruption import at_interruption
+from supple.registry import quoted
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.scripts.console import explain, makes_files, parse, run, say, screen, warn
 from supple.scripts.forecast import Forecast
 from supple.scripts.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
 from supple.scripts.progress import display
@@ -108,13 +109,14 @@ def finish_run(path: Path) -> None:
     if not distributed.first():
         train(path, lambda step: None, lambda line: None)
         return
+    makes_files()
     run = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
     forecast, begun = Forecast(say), False
 
     def words() -> str:
-        return f"`supple resume {path}{plugins.options()}` continues from step {newest_step(run.checkpoints):,}"
+        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {newest_step(run.checkpoints):,}"
 
     def watch(step: int) -> None:
         nonlocal begun
@@ -179,9 +181,10 @@ def go_on(
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in jobs)
-        again = f"`supple resume {path}{plugins.options()}` continues the others from their last checkpoints"
+        again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
         return f"{ended} of {len(jobs)} runs ended; {again}"
 
+    makes_files()
     before = sum(job.outcome is not None for job in jobs)
     forecast = Forecast(say)
     say(*plan_of_jobs(path, jobs, processes))
@@ -234,7 +237,7 @@ def report(path: Path, jobs: "Sequence[Job]") -> None:
         waiting = f", and {left} that depend on them did not start" if left else ""
         raise RunError(
             f"{len(failed)} of {len(jobs)} runs failed{waiting}; "
-            f"`supple resume {path}{plugins.options()} --retry-failed` trains them again"
+            f"`supple resume {quoted(path)}{plugins.options()} --retry-failed` trains them again"
         )
 
 

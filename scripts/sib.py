@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import Device, device_here, positive
-from supple.scripts.console import explain, parse, run, screen
+from supple.scripts.console import explain, makes_files, parse, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -82,11 +82,12 @@ def main(args: Sequence[str]) -> None:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+    makes_files()
     o.out.mkdir(parents=True, exist_ok=True)
     save_model(model, o.out / "model")
     write_balance({o.model: {**report, "source": model.source, "retain": task.described}}, o.out)
     _show(report)
-    screen.print(f"done: {o.out}/model is the balanced model; sib.json and figures beside it")
+    say(f"done: {o.out}/model is the balanced model; sib.json and figures beside it")
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ def _show(report: dict[str, Any]) -> None:
         table.add_row(name, f"{old:.4g}", f"{new:.4g}", "–" if ratio is None else f"{ratio:.3f}")
     screen.print(table)
     logits = report["logits"]
-    screen.print(
+    say(
         f"logits differ by at most {logits['difference']:.2g}, which is {logits['relative']:.1e} of the largest; "
         f"balancing took {report['seconds']:.2f} s"
     )

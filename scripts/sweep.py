@@ -36,6 +36,7 @@ import tyro
 
 from supple.experiments.errors import UsageError
 from supple.experiments.settings import positive
+from supple.registry import quoted
 from supple.scripts import resume
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import explain, parse, run, say, screen, typed, warn
@@ -102,7 +103,10 @@ def main(args: Sequence[str]) -> None:
         if trained and not left:
             break
         if not left and not (failed and retry):
-            say(f"{len(every):,} runs have ended, {failed:,} of them failed", f"next: supple report {options.out}")
+            say(
+                f"{len(every):,} runs have ended, {failed:,} of them failed",
+                f"next: supple report {quoted(options.out)}",
+            )
             return
         resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
         retry, trained = False, True
@@ -173,7 +177,7 @@ def foretell(every: "Sequence[Job]", jobs: int) -> None:
 
     for job in every:
         state = "ended" if not job.open else "to be trained"
-        screen.print(f"{job.folder}: {state}", soft_wrap=True, highlight=False)
+        say(f"{job.folder}: {state}")
     table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {jobs} at a time")
     hours = 0.0
     for found in estimates(every):

@@ -17,8 +17,9 @@ import tyro
 from supple.experiments import plugins
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.interruption import at_interruption
+from supple.registry import quoted
 from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.scripts.console import explain, makes_files, parse, run, say, screen, warn
 from supple.scripts.plan import plan_of_jobs
 from supple.scripts.progress import display
 from supple.scripts.resume import tell_versions, what_lies_in
@@ -44,7 +45,7 @@ def main(args: Sequence[str]) -> None:
     load_plugins(args)
     path = options.directory
     if what_lies_in(path) == "a run":
-        raise UsageError(f"{path} is a single run: `supple resume {path}` continues it")
+        raise UsageError(f"{path} is a single run: `supple resume {quoted(path)}` continues it")
 
     from supple.experiments.denormals import flushing_denormals  # imports PyTorch, which help does not need
 
@@ -61,11 +62,12 @@ def work(path: Path) -> None:
     from supple.experiments.jobs import work_off
     from supple.experiments.sweep import open_queue
 
+    makes_files()
     every = open_queue(path, 1, warn)
 
     def words() -> str:
         ended = sum(job.outcome is not None for job in every)
-        return f"{ended} of {len(every)} runs ended; `supple worker {path}{plugins.options()}` continues"
+        return f"{ended} of {len(every)} runs ended; `supple worker {quoted(path)}{plugins.options()}` continues"
 
     def attempt(job: "Job", held: "Claim") -> None:
         job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
@@ -76,9 +78,11 @@ def work(path: Path) -> None:
     with display(screen, len(every), before) as shown, at_interruption(words):
         work_off(every, attempt)
     failed = sum(job.failed for job in every)
-    screen.print(f"all {len(every)} runs of {path} have ended, {failed} of them failed")
+    say(f"all {len(every)} runs of {path} have ended, {failed} of them failed")
     if failed:
-        raise RunError(f"{failed} of {len(every)} runs failed; `supple resume {path} --retry-failed` trains them again")
+        raise RunError(
+            f"{failed} of {len(every)} runs failed; `supple resume {quoted(path)} --retry-failed` trains them again"
+        )
 
 
 if __name__ == "__main__":

@@ -105,3 +105,15 @@ def test_nothing_reads_or_writes_pickle() -> None:
             text = file.read_text()
             text = re.sub(r"torch\.load\([^()]*weights_only=True\)", "", text)  # of others' files: tensors, no objects
             assert not any(call in text for call in ("torch.load(", "torch.save(", "allow_pickle=True")), file
+
+
+def test_only_the_console_prints() -> None:
+    """Elsewhere, a text of a user could reach the terminal as it is, or end a run because the output fails."""
+    printers = {"scripts/console.py", "registry/streams.py", "experiments/board/page.py"}  # the last writes a page
+    for room in [*LIBRARIES, "scripts"]:
+        for file in sources(room):
+            nodes = list(ast.walk(ast.parse(file.read_text())))
+            called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+            if str(file.relative_to(ROOT)) not in printers:
+                assert not called & {"print", "Console"}, file
+            assert "rich.markup" not in {node.module for node in nodes if isinstance(node, ast.ImportFrom)}, file

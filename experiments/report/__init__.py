@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...registry import shown
 from .. import files, sealed
 from ..errors import UsageError
 from ..kinds import find_kind
@@ -42,8 +43,10 @@ class ReportPaths:
     def scores(self) -> Path:
         return self.folder / SCORES
 
-    def __str__(self) -> str:
-        return f"report: {self.html}\nscores: {self.scores}"
+    @property
+    def lines(self) -> tuple[str, str]:
+        """Where the page and the scores are, for the terminal."""
+        return f"report: {self.html}", f"scores: {self.scores}"
 
     @property
     def figures(self) -> tuple[Path, ...]:
@@ -121,12 +124,12 @@ def _write(report: Content, place: Path) -> list[Plot]:
     temporary.mkdir()
     try:
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / SCORES).write_text(body + "\n", encoding="utf-8", newline="\n")
+        exports.put_json(temporary / SCORES, body)
         plots = [*report.plots(), *_over_measures(report)]
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
-        (temporary / "index.html").write_text(report.page(plots, place), encoding="utf-8", newline="\n")
+        exports.put(temporary / "index.html", report.page(plots, place))
         if target.exists():
             target.rename(old)
         temporary.rename(target)
@@ -171,7 +174,7 @@ def summary(report: Content, title: str | None = None) -> "Group":
 
     first, *others = report.tables
     tables = [replace(first, title=title) if title else first, *others]
-    return Group(*tables, *map(Text, report.lines))
+    return Group(*tables, *(Text(shown(line)) for line in report.lines))
 
 
 def compose(*directories: Path) -> Content:

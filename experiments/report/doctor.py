@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from ...metrics import Condition, Diagnosis
 from ...metrics.diagnosis import State
+from ...registry import shown
 from .. import files
 from . import exports
 from .numbers import strict
 from .page import template
-from .style import Plot, new_figure, tidy
+from .style import Plot, in_legend, new_figure, tidy
 from .tables import MISSING, Table, number
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Findings:
         from rich.console import Group
         from rich.text import Text
 
-        return Group(*self.tables, *map(Text, (*self.verdict, *self.remarks)))
+        return Group(*self.tables, *(Text(shown(line)) for line in (*self.verdict, *self.remarks)))
 
     def to_json(self) -> dict[str, object]:
         """Return everything that was measured. Values that were not measured are None."""
@@ -101,10 +102,10 @@ class Findings:
         for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
             own = [stage for stage in self.stages if stage.diagnosis.learner == name]
             at = [stage.step for stage in own]
-            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=name)
+            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=in_legend(name))
             initial = [1 - stage.diagnosis.new_loss for stage in own]
-            left.plot(at, initial, "--", color="#7a7a7a", label=f"{name}, at initialisation")
-            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=name)
+            left.plot(at, initial, "--", color="#7a7a7a", label=in_legend(f"{name}, at initialisation"))
+            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=in_legend(name))
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
         worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss
@@ -144,8 +145,8 @@ def write(findings: Findings, folder: Path) -> None:
     with files.appearing(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
         body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
-        (temporary / "doctor.json").write_text(f"{body}\n", encoding="utf-8", newline="\n")
-        (temporary / "index.html").write_text(page, encoding="utf-8", newline="\n")
+        exports.put_json(temporary / "doctor.json", body)
+        exports.put(temporary / "index.html", page)
 
 
 def _fact(stage: Stage) -> tuple[str, str]:

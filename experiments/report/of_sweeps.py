@@ -71,7 +71,7 @@ class Reported:
 
     name: str
     said: "Group | None" = None
-    where: str = ""
+    where: tuple[str, ...] = ()
     section: Section | None = None
     problem: str = ""
 
@@ -101,7 +101,7 @@ def _report(asked: tuple[str, Path, Published | None]) -> Reported:
         return Reported(name, problem=str(error))
     paths = write(content, folder)
     return Reported(
-        name, summary(content, str(folder)), str(paths), section(name, folder, content, paths.plots, beside)
+        name, summary(content, str(folder)), paths.lines, section(name, folder, content, paths.plots, beside)
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -72,6 +73,11 @@ def page(
     )
 
 
+def address(path: object) -> str:
+    """Return a relative path as the address in a link. The names of folders need not be UTF-8."""
+    return quote(str(path), errors="surrogateescape")
+
+
 @cache
 def template(name: str) -> Template:
     """Return one of the templates in this folder. All of them extend layout.html."""
@@ -80,6 +86,7 @@ def template(name: str) -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals["named"] = named
+    environment.filters["urlencode"] = address
     return environment.get_template(name)
 
 

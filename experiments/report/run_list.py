@@ -1,13 +1,13 @@
 """The list of runs on the page of a report: their pages, folders, and the commands that repeat them."""
 
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ...registry import quoted
 from ..comparison import files_of_runs
 from ..fork import FRESH, NONE
 from ..jobs import OUTCOME
@@ -89,7 +89,7 @@ def alone(run: RunData) -> str:
         elif (tuple(value) if isinstance(value, list) else value) != default:
             values = value if isinstance(value, list) else [value]
             words += [f"--{each.name.replace('_', '-')}", *map(str, values)]
-    return shlex.join([*words, "--out", "again"])
+    return " ".join(map(quoted, [*words, "--out", "again"]))
 
 
 def command_text(command: Any) -> str:

@@ -1,6 +1,5 @@
 """A page for each run of a report: curves, events, settings, and commands to resume or repeat the run."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from ...registry import quoted
 from ..fork import NONE
 from ..kinds import find_kind
+from . import exports
 from .collect import Row, RunData
 from .page import flat, template
 from .run_list import alone, command_text, names_of
@@ -29,7 +30,7 @@ def write(folder: Path, runs: Sequence[RunData]) -> None:
     (folder / FOLDER).mkdir()
     for path, name in names_of(runs).items():
         text = page(name, [run for run in runs if run.path == path])
-        (folder / FOLDER / f"{name}.html").write_text(text, encoding="utf-8", newline="\n")
+        exports.put(folder / FOLDER / f"{name}.html", text)
 
 
 def page(name: str, runs: Sequence[RunData]) -> str:
@@ -103,7 +104,7 @@ def _short(value: Any) -> str:
 
 def _commands(run: RunData) -> list[tuple[str, str]]:
     """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
-    found = [("Resume this run, if it is unfinished", shlex.join(["supple", "resume", str(run.path)]))]
+    found = [("Resume this run, if it is unfinished", f"supple resume {quoted(run.path)}")]
     if again := alone(run):
         found.append(("Repeat this run alone", again))
     typed = command_text(run.config.get("command"))

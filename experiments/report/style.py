@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,12 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
 from ...metrics import t_interval
+from ...registry import shown
 from ..fork import FRESH, NONE
 from .collect import RunData
 
@@ -30,6 +34,8 @@ BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 MOST_SWITCHES = 60
+MOST_LETTERS, MOST_AT_TICKS = 80, 60  # of a label; at a tick, a longer one would leave no room for the panel
+NOTHING = "\u200c"  # a character without a width
 MOST_POINTS = 200  # of a line: more would not be visible in a panel, but would cost time
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
@@ -50,13 +56,49 @@ class Plot:
 
     def save(self, folder: Path) -> None:
         """Write the figure as NAME.png and NAME.svg."""
+        texts_as_they_are(self.figure)
         # draws once, while savefig draws twice; compresses in half the time, for 10 % more bytes
-        FigureCanvasAgg(self.figure).print_png(folder / f"{self.name}.png", pil_kwargs={"compress_level": 3})
-        self.figure.set_layout_engine("none")  # the layout is done
-        text = io.StringIO()
-        with rc_context({"svg.hashsalt": "supple"}):  # without it, the same figure would give different files
-            FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks; the page and tables have them
+            FigureCanvasAgg(self.figure).print_png(folder / f"{self.name}.png", pil_kwargs={"compress_level": 3})
+            self.figure.set_layout_engine("none")  # the layout is done
+            text = io.StringIO()
+            with rc_context({"svg.hashsalt": "supple"}):  # without it, the same figure would give different files
+                FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
         (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8", newline="\n")
+
+
+def texts_as_they_are(figure: Figure) -> None:
+    """Draw the texts of a figure as they are: no formulas, nothing that cannot be seen, and nothing overlong.
+
+    Names of arms, tasks and layers may hold `$` and anything else. Numbers at the axes keep their powers of ten.
+    """
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(given := axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
+                labels = given.format_ticks(list(axis.get_majorticklocs()))
+                axis.set_major_formatter(
+                    FixedFormatter([_no_formula(shortened(label, MOST_AT_TICKS)) for label in labels])
+                )
+    at_ticks = {id(text) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels()}
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and id(text) not in at_ticks and text.get_text():
+            text.set_text(_no_formula("\n".join(map(shortened, text.get_text().split("\n")))))
+
+
+def _no_formula(text: str) -> str:
+    return re.sub(r"(?<!\\)\$", r"\\$", text)  # panels that share an axis come here twice
+
+
+def shortened(label: str, most: int = MOST_LETTERS) -> str:
+    """Return the text of a label, without the middle of an overlong one."""
+    text = shown(label)
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
+
+
+def in_legend(label: str) -> str:
+    """Return the text of a label in a legend, from which matplotlib leaves out those that begin with `_`."""
+    return f"{NOTHING}{shortened(label)}" if label.startswith("_") else shortened(label)
 
 
 def _shortened(svg: str) -> str:
@@ -94,7 +136,7 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
     axes.set_axisbelow(True)
     axes.grid(axis=grid, color="#e4e4e4", linewidth=0.7)  # type: ignore[arg-type]
     if title:
-        axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
+        axes.set_title(shortened(title), loc="left", fontsize=10.5, fontweight="bold", color=INK)
 
 
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
@@ -104,7 +146,9 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     """
     styles = arm_styles(among or labels)
     names = {FRESH: "fresh agent"}
-    handles = [Line2D([], [], linewidth=2.2, label=names.get(label, label), **styles[label]) for label in labels]
+    handles = [
+        Line2D([], [], linewidth=2.2, label=in_legend(names.get(label, label)), **styles[label]) for label in labels
+    ]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
         handles = [trunk, *handles, Line2D([], [], label="fork", **FORK)]

@@ -97,15 +97,17 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     The files are sib.json, and the figures sib_eigenvalues.png (if eigenvalues were measured) and
     sib_gradient_norms.png."""
+    from ...experiments.report.exports import put_json
+    from ...experiments.report.style import texts_as_they_are
     from .report.balance import eigenvalue_ratios, gradient_norms
 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "sib.json"]
-    text = json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    _whole(written[0]).write_text(text, encoding="utf-8", newline="\n")
+    put_json(_whole(written[0]), json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False))
     for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
         if plot is not None:
             written.append(folder / f"{plot.name}.png")
+            texts_as_they_are(plot.figure)
             plot.figure.savefig(_whole(written[-1]), format="png")
     for path in written:
         _whole(path).replace(path)

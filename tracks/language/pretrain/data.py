@@ -73,7 +73,7 @@ def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) ->
     They are kept in the cache folder, under the checksum of their texts."""
     content = sha256(tokenizer.encode())
     for name, files in texts:
-        content.update(name.encode())
+        content.update(name.encode(errors="surrogateescape"))
         for file in files:
             content.update(_digest(file))
     home = cache_folder() / "tokens" / content.hexdigest()[:16]

@@ -43,12 +43,13 @@ def decoded(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tens
 
 def _listing(folder: Path, *splits: Split) -> str:
     """Return a name for the files' order, sizes and modification times. It is independent of the classes."""
-    digest = hashlib.sha256(str(folder.resolve()).encode())
+    digest = hashlib.sha256(str(folder.resolve()).encode(errors="surrogateescape"))
     for split in splits:
         digest.update(f"{len(split.files)}\n".encode())
         for file in split.files:
             state = file.stat()
-            digest.update(f"{file.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n".encode())
+            line = f"{file.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n"
+            digest.update(line.encode(errors="surrogateescape"))  # names of files need not be UTF-8
     return digest.hexdigest()[:32]
 
 
