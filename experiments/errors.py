@@ -1,6 +1,9 @@
 """The exceptions of runs. `scripts/` prints each as one line and ends with an exit code."""
 
 
+from ..registry import message_of
+
+
 class UsageError(ValueError):
     """A request is invalid (exit code 2)."""
 
@@ -30,7 +33,7 @@ LETTERS = 300  # of another program's message that are shown
 
 def one_line(error: BaseException) -> str:
     """Return an exception of other people's code in one line: its type, and the beginning of its message."""
-    words = " ".join(str(error).split())
+    words = message_of(error)
     cut = f"{words[:LETTERS]} …" if len(words) > LETTERS else words
     return f"{type(error).__name__}: {cut}".removesuffix(": ")
 
@@ -47,7 +50,7 @@ OUT_OF_MEMORY = (
 
 def in_words(error: BaseException) -> str:
     """Return a one-line description of an exception."""
-    text = " ".join(str(error).split())
+    text = message_of(error)
     if isinstance(error, (RunError, UsageError)):
         return text
     if is_out_of_memory(error):
@@ -56,4 +59,4 @@ def in_words(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(words in message_of(error).lower() for words in OUT_OF_MEMORY)

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from ..networks.gradients import differentiated
 from ..networks.learner import Learner
@@ -115,7 +117,8 @@ def _fitted(
         if all(gradient is None for gradient in gradients):
             raise ValueError(f"the parameters of '{name}' have no part in its outputs: it computes them from others")
         for parameter, gradient in zip(fitted.values(), gradients, strict=True):
-            parameter.grad = gradient
+            # Adam takes no sparse gradients, as those of Embedding(sparse=True) are
+            parameter.grad = gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
         optimizer.step()
         if after_each:
             after_each()
@@ -146,6 +149,24 @@ def tensors_among(outputs: Any) -> list[Tensor]:
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
     return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
+
+
+@torch.no_grad()
+def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
+    """Return whether a network with these parameters has equal outputs for all rows of its probe."""
+    with measuring(view.learner.module):
+        outputs = _outputs(view, parameters)
+    return all(bool((t.amax(1) - t.amin(1) <= RESOLVED * t.abs().amax(1)).all()) for t in outputs)
+
+
+def real_tensors(values: Any) -> list[Tensor]:
+    """Return the tensors and arrays of real numbers in arguments of a network, also those in containers."""
+    found = (torch.as_tensor(each) for each in tree_leaves(values) if _is_real(each))
+    return [t for t in found if t.is_floating_point() and t.layout is torch.strided and not t.is_meta]
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
 
 
 def _some(outputs: Tensor) -> Tensor:

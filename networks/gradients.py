@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..registry import first_line
 from .learner import Learner
 from .passes import measuring, unchanged
 
@@ -49,5 +50,5 @@ def differentiated(number: Tensor, parameters: Sequence[Tensor], what: str) -> t
     try:
         return torch.autograd.grad(number, parameters, allow_unused=True)
     except RuntimeError as error:
-        why = str(error).strip().splitlines()[0].partition(". ")[0]
+        why = first_line(error).partition(". ")[0]
         raise ValueError(f"{what} cannot be differentiated: {why[:200]}") from error

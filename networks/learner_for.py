@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..registry import first_line
 from .calls import parse_call_name
 from .capabilities import no_batches
 from .forward import Forward, checked_inputs, methods, runner, runs
@@ -146,10 +147,8 @@ def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) ->
     try:
         called = called_units(module, inputs, runner(module, forward))
     except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        raise ValueError(
-            f"{type(module).__name__} cannot be run on the probe's inputs: {type(error).__name__}: {lines[0]}"
-        ) from error
+        why = f"{type(error).__name__}: {first_line(error)}"
+        raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
     return called if traced is None else traced
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..registry import first_line
 from .passes import generators_kept
 
 UNIFORM = (
@@ -35,7 +36,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     try:
         fresh = copy.deepcopy(module, _leaves(module)).cpu()
     except (RuntimeError, TypeError, NotImplementedError) as error:
-        why = str(error).strip().splitlines()[0]
+        why = first_line(error)
         raise ValueError(
             f"{type(module).__name__} cannot be copied ({why}), so nothing can be redrawn: give a function that "
             f"makes it (learner_for(…, fresh=…))"

@@ -34,6 +34,9 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(name)}, not a name")
         if not isinstance(value, Tensor):
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(value)}, not a tensor")
+        if value.layout is not torch.strided or value.is_quantized:
+            kind = str(value.dtype if value.is_quantized else value.layout).removeprefix("torch.")
+            raise ValueError(f"{what} cannot be read: its {name!r} is {kind}: give dense tensors")
         if value.is_meta:
             raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     kind = type(module).__name__
@@ -54,6 +57,8 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
         if values[given].shape != own[name].shape:
             shapes = f"{(*values[given].shape,)}, not {(*own[name].shape,)}"
             raise ValueError(f"{what} does not fit {kind}: size mismatch for '{name}': {shapes}")
+        if values[given].is_complex() and not own[name].is_complex():
+            raise ValueError(f"{what} does not fit {kind}: '{name}' has complex numbers there, real ones in {kind}")
         first = names[where[id(own[name])]]
         if first != given and not torch.equal(values[first], values[given]):  # NaN would differ from itself
             raise ValueError(

@@ -5,6 +5,7 @@ Only the standard library is imported here, so that help, lists and error messag
 
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .installed import BrokenPackage, why
+from .messages import first_line, message_of
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
 
@@ -17,7 +18,9 @@ __all__ = [
     "Value",
     "bind",
     "did_you_mean",
+    "first_line",
     "format_value",
+    "message_of",
     "near_names",
     "parse_call",
     "why",

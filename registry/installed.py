@@ -1,5 +1,7 @@
 """Modules of installed packages that register entries, found by their entry points."""
 
+from .messages import message_of
+
 _asked: set[str] = set()
 
 
@@ -37,7 +39,7 @@ def why(error: BaseException, file: str = "") -> str:
     else:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if file in ("", frame.filename)]
         name, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
-        what = " ".join(str(error).split())
+        what = message_of(error)
         if isinstance(error, SystemExit):
             what = "it ends the process instead of being imported"
         elif type(error) is not ValueError or not what:

@@ -17,6 +17,7 @@ from torch import nn
 from ...experiments import files
 from ...experiments.cache import cache_folder
 from ...experiments.errors import RunError, UsageError
+from ...registry import first_line
 
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -205,11 +206,6 @@ def _smollm2() -> Path:
         model, tokenizer = _read(home, GGUF)
         save_model(LanguageModel(model, tokenizer, SMOLLM2), folder)
     return folder
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its type if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....experiments.errors import RunError, UsageError
+from ....registry import first_line
 
 LARGEST = 2**16
 SMALLEST_BPE = 257  # all bytes and the end of a text
@@ -67,7 +68,7 @@ class Trained(Tokenizer):
         try:
             self._tokenizer = _library().Tokenizer.from_str(text)
         except Exception as error:  # the library raises Exception itself
-            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({_first_line(error)})") from error
+            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({first_line(error)})") from error
         self.vocab_size = self._tokenizer.get_vocab_size()
         end = self._tokenizer.token_to_id(END)
         if end is None:
@@ -116,7 +117,7 @@ def read_tokenizer(path: Path) -> Trained:
     try:
         return Trained(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({_first_line(error)})") from error
+        raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 
 
 def _library() -> Any:
@@ -125,7 +126,3 @@ def _library() -> Any:
     except ImportError as error:
         raise RunError("a trained tokenizer needs tokenizers: pip install 'supple[language]'") from error
     return tokenizers
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -19,7 +19,8 @@ from torch import Tensor
 from ....experiments import files
 from ....experiments.errors import RunError, UsageError
 from ....networks import evaluating
-from ..models import first_line, from_hub, on_the_hub, quiet, require
+from ....registry import first_line
+from ..models import from_hub, on_the_hub, quiet, require
 
 NEW = "clip:"  # begins the name of a model with new weights
 PREPROCESSOR = "preprocessor_config.json"
