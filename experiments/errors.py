@@ -1,6 +1,5 @@
 """The exceptions of runs. `scripts/` prints each as one line and ends with an exit code."""
 
-
 from ..registry import message_of
 
 

@@ -200,8 +200,8 @@ def _check_finite(view: View) -> None:
     with measuring(learner.module), torch.no_grad():
         for values, when in (({}, ""), (learner.initial, " at step 0")):
             for output in tensors_among(learner.outputs(values, view.probe)):
-                if output.isnan().any() or not output.isfinite().any() and output.numel():
-                    raise ValueError(f"the outputs of '{learner.name}'{when} contain NaN or infinity")
+                if output.isnan().any() or (output.numel() and not output.isfinite().any()):
+                    raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
 
 
 @contextmanager

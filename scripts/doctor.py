@@ -122,7 +122,9 @@ def _tried(text: str) -> Any:
         if parsed.schedule is not None:
             raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
         if parsed.learner is not None:
-            raise UsageError(f"--try {text}: it is tried on every network: leave out {parsed.learner}/, or use --learner")
+            raise UsageError(
+                f"--try {text}: it is tried on every network: leave out {parsed.learner}/, or use --learner"
+            )
         if parsed.call is None:
             raise UsageError(f"--try {text}: there is nothing to try: leave it out")
         return make(parsed.call.name, **parsed.call.params)
@@ -219,7 +221,9 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
     if not o.text.is_file():
         raise UsageError(f"--text {o.text}: no such file")
     model = load_model(o.what)
-    tokens = model.tokenizer(o.text.read_text(encoding="utf-8", errors="replace"), return_tensors="pt").input_ids[0]
+    with o.text.open("rb") as file:
+        beginning = file.read(2**20).decode(errors="replace")
+    tokens = model.tokenizer(beginning, return_tensors="pt").input_ids[0]
     length = 128
     rows = tokens[: len(tokens) // length * length][: 8 * length].view(-1, length)
     if not len(rows):

@@ -767,7 +767,13 @@ RETURNS = {
     "ordered": lambda y: OrderedDict(a=y), "constant_tensor": lambda y: torch.ones(len(y), 2, requires_grad=True) * 1,
     "generator": lambda y: (y for _ in range(1)),
 }  # fmt: skip
-FINE = {"user_dict": "diagnosed", "ordered": "diagnosed", "huge": "either", "rows_differ": "either", "one_row": "refused"}
+FINE = {
+    "user_dict": "diagnosed",
+    "ordered": "diagnosed",
+    "huge": "either",
+    "rows_differ": "either",
+    "one_row": "refused",
+}
 for _name, _answer in RETURNS.items():
     globals()[f"f_{_name}"] = lambda answer=_answer: answering(lambda self, x, call: answer(self.body(x)))
     WILL[f"f_{_name}"] = FINE.get(_name, "refused")
@@ -904,7 +910,13 @@ INPUTS = {
     "ndarray_string": lambda: np.array(["a"]), "equal_large": lambda: torch.full((32, 4), 1e6) + x() * 1e-3, "quantised": lambda: torch.quantize_per_tensor(x(), 0.1, 0, torch.qint8),
     "two_rows": lambda: x()[:2],
 }  # fmt: skip
-MAY = {"needs_grad": "diagnosed", "denormal": "either", "huge": "either", "equal_large": "either", "two_rows": "diagnosed"}
+MAY = {
+    "needs_grad": "diagnosed",
+    "denormal": "either",
+    "huge": "either",
+    "equal_large": "either",
+    "two_rows": "diagnosed",
+}
 for _name, _inputs in INPUTS.items():
     globals()[f"i_{_name}"] = lambda inputs=_inputs: (net(), inputs())
     WILL[f"i_{_name}"] = MAY.get(_name, "refused")

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...experiments import archives, typed
 from ...experiments.errors import RunError, UsageError
 from ...experiments.seeding import derive, generator
 from ...registry import did_you_mean
@@ -113,7 +114,7 @@ def read_examples(path: Path | str) -> tuple[Example, ...]:
 def _records(path: Path) -> Iterator[tuple[Any, str]]:
     """Yield (object, its place) for each example of a file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = archives.contents(path).decode()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -129,9 +130,9 @@ def _records(path: Path) -> Iterator[tuple[Any, str]]:
 
 def _parse(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{where}: not JSON ({error.msg})") from error
+        return typed.parse(text)
+    except ValueError as error:  # also for numbers of too many digits
+        raise UsageError(f"{where}: not JSON ({getattr(error, 'msg', error)})") from error
 
 
 def _example(record: Any, where: str) -> Example:

@@ -1,8 +1,8 @@
 """Causal language models of `transformers`: loading, saving, and their parts for interventions and metrics."""
 
 import importlib.util
-import json
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
-from ...experiments import files
+from ...experiments import archives, files, typed
 from ...experiments.cache import cache_folder
 from ...experiments.errors import RunError, UsageError
 from ...registry import first_line
@@ -24,7 +23,6 @@ GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERTED = "SmolLM2-135M-Instruct"  # folder beside it, in transformers' layout
 HUB = re.compile(r"[\w.-]+/[\w.-]+")
 FORMS = "a folder in transformers' layout, a .gguf file, smollm2, llama:WIDTHxLAYERS, or OWNER/NAME on the hub"
-UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # what transformers raises for bad files
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def on_the_hub(name: str) -> bool:
 
 def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     """Return (model, tokenizer) from files, without the network."""
-    try:
+    with reading(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
         require("gguf", "a .gguf file")
@@ -135,10 +133,30 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
             model, tokenizer = _pretrained(str(folder), local_files_only=True, gguf_file=gguf)
         model.hf_quantizer.remove_quantization_config(model)  # type: ignore[union-attr, operator]
         return model, tokenizer
-    except UNREADABLE as error:
-        raise RunError(
-            f"{folder / (gguf or '')}: not a causal language model that can be read: {first_line(error)}"
-        ) from error
+
+
+@contextmanager
+def reading(folder: Path, otherwise: str) -> Iterator[None]:
+    """Raise RunError, which begins with `otherwise`, for whatever is raised while a folder is read in this block.
+
+    It is also raised for a folder with a pipe or a device, or with weights that would unpack to much more.
+    """
+    for file in folder.iterdir():
+        if not (file.is_file() or file.is_dir()):
+            raise RunError(f"{file}: not a plain file")
+        if file.suffix in (".bin", ".pt", ".pth") and zipfile.is_zipfile(file):
+            try:
+                archives.check_zip(file)
+            except archives.BadArchive as error:
+                raise RunError(f"{file}: {error}") from error
+    try:
+        yield
+    except (RunError, UsageError):
+        raise
+    except BaseException as error:  # transformers raises anything for bad files, and Rust's panics are no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise RunError(f"{otherwise}: {first_line(error)}") from error
 
 
 def from_hub(name: str, read: Callable[..., Any]) -> Any:
@@ -176,7 +194,8 @@ def model_type(name: str) -> str:
 
         return str(from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
-        config = json.loads((Path(name).expanduser() / "config.json").read_text())
+        with archives.plain(Path(name).expanduser() / "config.json") as stream:
+            config = typed.parse(stream.read())
     except (OSError, ValueError):
         return ""
     return str(config.get("model_type", "")) if isinstance(config, dict) else ""

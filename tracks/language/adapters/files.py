@@ -17,7 +17,7 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ....experiments import files
+from ....experiments import files, typed
 from ....experiments.errors import CheckpointError, UsageError
 from ....registry import did_you_mean, first_line
 from .base import Adapter, adapters_by_kind
@@ -130,7 +130,7 @@ def _kind(adapter: Adapter) -> str:
 
 def _manifest(file: Path) -> dict[str, Any]:
     try:
-        body = json.loads(files.read(file))
+        body = typed.parse(files.read(file))
     except ValueError as error:
         raise CheckpointError(f"{file}: damaged (not JSON)") from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....experiments import archives
 from ....experiments.errors import RunError, UsageError
 from ....registry import first_line
 
@@ -67,7 +68,9 @@ class Trained(Tokenizer):
         self.text = text
         try:
             self._tokenizer = _library().Tokenizer.from_str(text)
-        except Exception as error:  # the library raises Exception itself
+        except BaseException as error:  # the library raises Exception itself, and others when Rust panics
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({first_line(error)})") from error
         self.vocab_size = self._tokenizer.get_vocab_size()
         end = self._tokenizer.token_to_id(END)
@@ -115,7 +118,7 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
 def read_tokenizer(path: Path) -> Trained:
     """Return the tokenizer in a JSON file."""
     try:
-        return Trained(path.read_text(encoding="utf-8"), str(path))
+        return Trained(archives.contents(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 
