@@ -6,7 +6,7 @@ but do not decide it: networks with many dormant units may learn well (Lyle et a
 without any may not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -173,6 +173,8 @@ def diagnose(
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
     if not isfinite(new_loss):
+        if any(not output.isfinite().all() for output in _outputs_at(view, learner.initial)):
+            raise ValueError(f"'{learner.name}' cannot be fitted: its outputs at step 0 contain NaN or infinity")
         if is_constant_on(view, learner.initial):
             raise ValueError(
                 f"'{learner.name}' at step 0 has equal outputs for all recent inputs, so there is nothing to fit: give "
@@ -197,11 +199,17 @@ def _check_finite(view: View) -> None:
         raise ValueError(f"the recent inputs of '{learner.name}' contain NaN or infinity")
     if view.probe is None:
         return
-    with measuring(learner.module), torch.no_grad():
-        for values, when in (({}, ""), (learner.initial, " at step 0")):
-            for output in tensors_among(learner.outputs(values, view.probe)):
-                if output.isnan().any() or (output.numel() and not output.isfinite().any()):
-                    raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
+    for values, when in (({}, ""), (learner.initial, " at step 0")):
+        for output in _outputs_at(view, values):
+            if output.isnan().any() or (output.numel() and not output.isfinite().any()):
+                raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
+
+
+@torch.no_grad()
+def _outputs_at(view: View, values: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return the outputs on the probe with other values for these tensors."""
+    with measuring(view.learner.module):
+        return tensors_among(view.learner.outputs(values, view.probe or ()))
 
 
 @contextmanager

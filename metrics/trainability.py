@@ -104,7 +104,10 @@ def _fitted(
     fitted = {name: _wide(parameters[name]).clone().requires_grad_() for name in types}
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
-        wanted = [own + target for own, target in zip(_outputs(view, parameters), targets, strict=True)]
+        now = _outputs(view, parameters)
+        if [own.shape for own in now] != [target.shape for target in targets]:
+            raise ValueError(f"'{view.learner.name}' returns other shapes each time for the same inputs")
+        wanted = [own + target for own, target in zip(now, targets, strict=True)]
 
     def as_stored() -> dict[str, Tensor]:
         return {name: value.to(types[name]) for name, value in fitted.items()}
@@ -117,8 +120,7 @@ def _fitted(
         if all(gradient is None for gradient in gradients):
             raise ValueError(f"the parameters of '{name}' have no part in its outputs: it computes them from others")
         for parameter, gradient in zip(fitted.values(), gradients, strict=True):
-            # Adam takes no sparse gradients, as those of Embedding(sparse=True) are
-            parameter.grad = gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
+            parameter.grad = gradient
         optimizer.step()
         if after_each:
             after_each()
@@ -148,7 +150,11 @@ def tensors_among(outputs: Any) -> list[Tensor]:
     if isinstance(outputs, Tensor):
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
-    return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
+    return [t for t in several if isinstance(t, Tensor) and _has_real_numbers(t)]
+
+
+def _has_real_numbers(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta
 
 
 @torch.no_grad()
@@ -162,7 +168,7 @@ def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
 def real_tensors(values: Any) -> list[Tensor]:
     """Return the tensors and arrays of real numbers in arguments of a network, also those in containers."""
     found = (torch.as_tensor(each) for each in tree_leaves(values) if _is_real(each))
-    return [t for t in found if t.is_floating_point() and t.layout is torch.strided and not t.is_meta]
+    return [t for t in found if _has_real_numbers(t)]
 
 
 def _is_real(value: Any) -> bool:

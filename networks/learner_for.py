@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -96,7 +97,8 @@ def learner_for(
     if inputs is not None:
         if set(units) - set(found):  # what was found has been called
             record(module, units, inputs, learner.run)
-        learner.settle_wiring(inputs)
+        with _run_in_one_line(module):
+            learner.settle_wiring(inputs)
     learner.redraw = _redraw_as_at_start(plain, learner.initial, generator, fresh)
     return learner
 
@@ -144,12 +146,19 @@ def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) ->
     traced = traced_units(module, forward)
     if inputs is None:
         return unit_names(module, forward) if traced is None else traced
-    try:
+    with _run_in_one_line(module):
         called = called_units(module, inputs, runner(module, forward))
+    return called if traced is None else traced
+
+
+@contextmanager
+def _run_in_one_line(module: nn.Module) -> Iterator[None]:
+    """Raise ValueError, in one line, for what a network raises in this block."""
+    try:
+        yield
     except Exception as error:
         why = f"{type(error).__name__}: {first_line(error)}"
         raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
-    return called if traced is None else traced
 
 
 def _redraw_as_at_start(

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..registry import brief
 from .redraw import is_constant
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of names that they add
@@ -77,7 +78,7 @@ def not_redrawn(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> li
 
 def listed(names: Collection[str], count: int = 3) -> str:
     """Return the first of these names in words, and the number of the others."""
-    shown = ", ".join(f"'{name}'" for name in list(names)[:count])
+    shown = ", ".join(f"'{brief(name)}'" for name in list(names)[:count])
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 

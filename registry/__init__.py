@@ -5,7 +5,7 @@ Only the standard library is imported here, so that help, lists and error messag
 
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .installed import BrokenPackage, why
-from .messages import first_line, message_of
+from .messages import brief, first_line, message_of
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
 
@@ -17,6 +17,7 @@ __all__ = [
     "UnknownName",
     "Value",
     "bind",
+    "brief",
     "did_you_mean",
     "first_line",
     "format_value",

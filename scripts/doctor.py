@@ -19,6 +19,7 @@ import tyro
 
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.settings import positive
+from supple.registry import brief
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import explain, parse, run, screen, warn
 from supple.scripts.progress import advancing
@@ -92,7 +93,7 @@ def examine(o: Options) -> None:
     for text in o.attempts:
         _tried(text)
     findings = Findings(o.what)
-    with warnings_at_the_end(), in_one_line(f"{o.what} cannot be examined", RunError):
+    with warnings_at_the_end(), in_one_line(f"{brief(o.what)} cannot be examined", RunError):
         for step, learners in source(o)(o, findings.remarks):
             if o.learner and o.learner not in learners:
                 raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
@@ -103,7 +104,7 @@ def examine(o: Options) -> None:
                 with advancing(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
                     diagnosis, tried = diagnose(learner, o.updates, after_each=one), {}
                     for text in o.attempts:
-                        with in_one_line(f"--try {text}", RunError):
+                        with in_one_line(f"--try {brief(text)}", RunError):
                             tried[text] = loss_after(learner, _tried(text), o.updates, after_each=one)
                 findings.stages.append(Stage(step, diagnosis, tried))
     screen.print(findings.printable())
@@ -117,7 +118,7 @@ def _tried(text: str) -> Any:
     from supple.experiments.user_code import in_one_line
     from supple.interventions import make, parse_hook_text
 
-    with in_one_line(f"--try {text}"):
+    with in_one_line(f"--try {brief(text)}"):
         parsed = parse_hook_text(text)
         if parsed.schedule is not None:
             raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
@@ -216,7 +217,7 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
 
     if o.text is None:
         raise UsageError(
-            f"{o.what} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add --text FILE"
+            f"{brief(o.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add --text FILE"
         )
     if not o.text.is_file():
         raise UsageError(f"--text {o.text}: no such file")
