@@ -36,7 +36,7 @@ def most_of(size: int) -> int:
 
 def plain(file: Path) -> BinaryIO:
     """Open a file that the user names, perhaps by a link, for reading. Raises OSError, also for pipes and devices."""
-    return files.opened(file.resolve(), "rb")
+    return files.opened(Path(os.path.realpath(file, strict=True)), "rb")
 
 
 def contents(file: Path) -> bytes:
@@ -63,7 +63,7 @@ def member(file: Path | bytes, name: str, most: int | None = None) -> bytes:
             raise BadArchive(f"it has {'two' if found else 'no'} {name}")
         _check(found, min(most_of(size), most or most_of(size)))
         with archive.open(found[0]) as packed:
-            return packed.read()  # never more than the size that was checked
+            return packed.read(found[0].file_size)  # read() would unpack all that there is, and cut it then
 
 
 def check_zip(file: Path | bytes) -> None:

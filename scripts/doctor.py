@@ -217,7 +217,8 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
 
     if o.text is None:
         raise UsageError(
-            f"{brief(o.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add --text FILE"
+            f"{brief(o.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add "
+            f"--text FILE"
         )
     if not o.text.is_file():
         raise UsageError(f"--text {o.text}: no such file")

@@ -201,7 +201,7 @@ def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Examp
     pair = _pair(path)
     if pair:
         return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
-    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{path} has no examples: no .jsonl or .json file lies in it")
     parts: list[list[Example]] = [[], []]

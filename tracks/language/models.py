@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import nn
 
 from ...experiments import archives, files, typed
@@ -21,6 +22,7 @@ from ...registry import first_line
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERTED = "SmolLM2-135M-Instruct"  # folder beside it, in transformers' layout
+LAYERS = ("layers", "n_layer", "layer")  # ends of the names under which configurations say their number
 HUB = re.compile(r"[\w.-]+/[\w.-]+")
 FORMS = "a folder in transformers' layout, a .gguf file, smollm2, llama:WIDTHxLAYERS, or OWNER/NAME on the hub"
 
@@ -150,6 +152,7 @@ def reading(folder: Path, otherwise: str) -> Iterator[None]:
             except archives.BadArchive as error:
                 raise RunError(f"{file}: {error}") from error
     try:
+        _check_weights(folder)
         yield
     except (RunError, UsageError):
         raise
@@ -157,6 +160,25 @@ def reading(folder: Path, otherwise: str) -> Iterator[None]:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise RunError(f"{otherwise}: {first_line(error)}") from error
+
+
+def _check_weights(folder: Path) -> None:
+    """Raise an exception for complex weights, or fewer weights than layers in config.json, which are made first."""
+    config = folder / "config.json"
+    if not config.is_file():  # of a .gguf file
+        return
+    found = typed.parse(archives.contents(config))
+    said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
+    weights = list(folder.glob("*.safetensors"))
+    count = 0
+    for file in weights:
+        with safe_open(file, "pt") as tensors:
+            names = tensors.keys()
+            if strange := next((n for n in names if tensors.get_slice(n).get_dtype().startswith("C")), None):
+                raise ValueError(f"'{strange}' has complex numbers")
+            count += len(names)
+    if weights and max(said, default=0) > count:
+        raise ValueError(f"config.json says {max(said):,} layers, but there are only {count:,} weights")
 
 
 def from_hub(name: str, read: Callable[..., Any]) -> Any:

@@ -17,6 +17,7 @@ from ....experiments.errors import UsageError
 
 FORMAT = "supple tokens 1"
 TYPE = np.dtype("<u2")
+LARGEST = 2**16  # tokens of a vocabulary
 CHUNK = 2**23  # tokens that are checked at once
 
 
@@ -131,4 +132,6 @@ def _read_about(path: Path) -> About:
     for name, kind in About.__annotations__.items():
         if type(value := found.get(name)) is not kind:
             raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {repr(value)[:60]}")
+    if not 0 < found["vocab_size"] <= LARGEST:
+        raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {found['vocab_size']}")
     return About(**{name: found[name] for name in About.__annotations__})
