@@ -12,8 +12,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import cast
 
 import numpy as np
 
@@ -34,9 +35,9 @@ def most_of(size: int) -> int:
     return max(FLOOR, TIMES * size)
 
 
-def plain(file: Path) -> BinaryIO:
+def plain(file: Path) -> BufferedReader:
     """Open a file that the user names, perhaps by a link, for reading. Raises OSError, also for pipes and devices."""
-    return files.opened(Path(os.path.realpath(file, strict=True)), "rb")
+    return cast(BufferedReader, files.opened(Path(os.path.realpath(file, strict=True)), "rb"))
 
 
 def contents(file: Path) -> bytes:

@@ -183,7 +183,7 @@ def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tu
     try:
         with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
             run()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # also KeyboardInterrupt: Ctrl-C raises none here
         if not known:
             sys.modules.pop(name, None)
         raise UsageError(f"it cannot be imported: {why(error, file)}") from error

@@ -22,7 +22,7 @@ def load_group(group: str) -> None:
     for point in entry_points(group=group):
         try:
             point.load()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
             raise BrokenPackage(
                 f"the installed package {package} cannot be loaded: {why(error)} "

@@ -6,6 +6,7 @@ needs of memory, and other readers, are in test_reader_inputs.py.
 """
 
 import io
+import itertools
 import os
 import zipfile
 from pathlib import Path
@@ -292,7 +293,6 @@ def test_a_zip(right, tmp_path: Path, monkeypatch) -> None:
         words = list(A_ZIP)
         try:
             judge(
-                name,
                 "either" if name in FINE else "refused",
                 ask(["doctor", str(tmp_path / "model.zip"), *words], monkeypatch),
             )
@@ -338,3 +338,35 @@ def test_an_option_of_a_zip(text: str, right, tmp_path: Path, monkeypatch) -> No
     will = "either" if text == "--steps 1" else "refused"
     judge(will, ask(["doctor", str(tmp_path / "model.zip"), *words, *given], monkeypatch), text in EQUAL)
     held("options of zips")
+
+
+# -- supple check -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", TRIES)
+def test_a_call_of_check(text: str, tmp_path: Path, monkeypatch) -> None:
+    plugin = tmp_path / f"plugin_{next(NUMBERS)}.py"  # a module that was imported is not imported again
+    plugin.write_text(PLUGIN.replace("NAME", plugin.stem))
+    code, _, err = ask(["check", str(plugin), text], monkeypatch)
+    assert code in (0, 1, 2)
+    assert len(err.splitlines()) == (code != 0)
+    held("calls of check")
+
+
+NUMBERS = itertools.count()
+PLUGIN = """
+from supple.interventions import Intervention, interventions
+
+@interventions.register("NAME")
+class Mine(Intervention):
+    name = "NAME"
+    def apply(self, learner): return ()
+"""
+
+
+@pytest.mark.parametrize("name", FILES_OF_CODE)
+def test_a_file_of_code_for_check(name: str, tmp_path: Path, monkeypatch) -> None:
+    text = FILES_OF_CODE[name]
+    (tmp_path / f"mine_{name}.py").write_bytes(text if isinstance(text, bytes) else text.encode())
+    judge("refused", ask(["check", str(tmp_path / f"mine_{name}.py")], monkeypatch))
+    held("files of check")

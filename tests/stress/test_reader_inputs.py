@@ -54,7 +54,8 @@ def tensor(shape: list[int], offsets: list[int], kind: str = "F32") -> dict[str,
 
 
 SAFETENSORS = {
-    **JUNK, "long_header": header({}, length=2**63), "header_of_1_tb": header({}, length=2**40), "beyond": header({"a": tensor([2**40], [0, 2**42])}),
+    **JUNK, "long_header": header({}, length=2**63), "header_of_1_tb": header({}, length=2**40),
+    "beyond": header({"a": tensor([2**40], [0, 2**42])}),
     "negative": header({"a": tensor([-4], [0, 4])}, bytes(4)),
     "reversed": header({"a": tensor([1], [4, 0])}, bytes(4)),
     "overlapping": header({"a": tensor([1], [0, 4]), "b": tensor([1], [0, 4])}, bytes(4)),
@@ -62,6 +63,11 @@ SAFETENSORS = {
     "overflow": header({"a": tensor([2**62, 2**62], [0, 4])}, bytes(4)),
     "none": header({}), "other": header({"a": tensor([1], [0, 4])}, bytes(4)), "zip": b"PK\x05\x06" + bytes(18),
 }  # fmt: skip
+
+
+def replacing(kind: str, file: Callable[[Path], Path], contents: dict[str, bytes]) -> dict[str, Callable]:
+    """Return the changes that write these contents into a file of a folder."""
+    return {f"{kind}_{name}": lambda folder, c=c: file(folder).write_bytes(c) for name, c in contents.items()}
 
 
 def pipe(file: Path) -> None:
@@ -109,14 +115,25 @@ def zip_bomb() -> bytes:
     return data.getvalue()
 
 
+def own_code(folder: Path) -> None:
+    changed(folder / CONFIG, model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Own"})
+    (folder / "own.py").write_text("open('executed', 'w')")
+
+
+def elsewhere(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    text = '{"metadata": {}, "weight_map": {"a": "../../../etc/passwd"}}'
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
 CONFIG = "config.json"
 FOLDERS: dict[str, Callable[[Path], object]] = {
-    **{f"config_{name}": lambda f, c=content: (f / CONFIG).write_bytes(c) for name, content in JUNK.items()},
-    **{f"weights_{name}": lambda f, c=content: (f / "model.safetensors").write_bytes(c) for name, content in SAFETENSORS.items()},
-    **{f"tokenizer_{name}": lambda f, c=content: (f / "tokenizer.json").write_bytes(c) for name, content in JUNK.items()},
+    **replacing("config", lambda f: f / CONFIG, JUNK),
+    **replacing("weights", lambda f: f / "model.safetensors", SAFETENSORS),
+    **replacing("tokenizer", lambda f: f / "tokenizer.json", JUNK),
     "no_config": lambda f: (f / CONFIG).unlink(), "no_weights": lambda f: (f / "model.safetensors").unlink(),
     "type": lambda f: changed(f / CONFIG, model_type="nothing"),
-    "own_code": lambda f: (changed(f / CONFIG, model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Own"}), (f / "own.py").write_text("open('executed', 'w')")),
+    "own_code": lambda f: own_code(f),
     "huge": lambda f: changed(f / CONFIG, hidden_size=10**9, intermediate_size=10**9),
     "huge_vocabulary": lambda f: changed(f / CONFIG, vocab_size=10**10),
     "layers": lambda f: changed(f / CONFIG, num_hidden_layers=10**5),
@@ -134,7 +151,7 @@ FOLDERS: dict[str, Callable[[Path], object]] = {
     "weights_pipe": lambda f: pipe(f / "model.safetensors"),
     "zero_link": lambda f: linked(f / "tokenizer.json", "/dev/zero"), "loop": lambda f: linked(f / CONFIG, CONFIG),
     "broken_link": lambda f: linked(f / "model.safetensors", "nothing"),
-    "index": lambda f: ((f / "model.safetensors").unlink(), (f / "model.safetensors.index.json").write_text('{"metadata": {}, "weight_map": {"a": "../../../etc/passwd"}}')),
+    "index": lambda f: elsewhere(f),
     "other_tokenizer": lambda f: changed(f / "tokenizer_config.json", tokenizer_class="Nothing"),
 }  # fmt: skip
 MAY_WORK = {"tokenizer_object", "nan", "other_tokenizer", "weights_pipe", "vit"}
@@ -191,9 +208,9 @@ def checkpoint(run: Path) -> Path:
 
 
 RUNS: dict[str, Callable[[Path], object]] = {
-    **{f"config_{name}": lambda r, c=content: (r / CONFIG).write_bytes(c) for name, content in JUNK.items()},
-    **{f"state_{name}": lambda r, c=content: (checkpoint(r) / "state.json").write_bytes(c) for name, content in JUNK.items()},
-    **{f"tensors_{name}": lambda r, c=content: (checkpoint(r) / "state.safetensors").write_bytes(c) for name, content in SAFETENSORS.items()},
+    **replacing("config", lambda r: r / CONFIG, JUNK),
+    **replacing("state", lambda r: checkpoint(r) / "state.json", JUNK),
+    **replacing("tensors", lambda r: checkpoint(r) / "state.safetensors", SAFETENSORS),
     "no_config": lambda r: (r / CONFIG).unlink(), "no_checkpoints": lambda r: shutil.rmtree(r / "checkpoints"),
     "pipe": lambda r: pipe(r / CONFIG), "state_pipe": lambda r: pipe(checkpoint(r) / "state.json"),
     "zero": lambda r: linked(r / CONFIG, "/dev/zero"),
@@ -267,6 +284,7 @@ def images(folder: Path) -> Path:
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 BATCH = "train_data_batch_3.npz"
+CALL = "__import__('os').system('touch executed')"
 ONES, PIXELS = npy(np.ones(2, np.int64)), npy(np.zeros((2, 3072), np.uint8))
 
 
@@ -297,7 +315,7 @@ NPZ: dict[str, Callable[[Path], object]] = {
     "lies": lambda f: npz(f / BATCH, data=npy(np.zeros(2, np.uint8), (2**40, 3072)), labels=ONES),
     "lies_less": lambda f: npz(f / BATCH, data=npy(np.zeros((2, 3072), np.uint8), (1, 3072)), labels=ONES),
     "negative": lambda f: npz(f / BATCH, data=PIXELS, labels=npy(np.ones(2, np.int64), "(-2,)")),
-    "code": lambda f: npz(f / BATCH, data=PIXELS, labels=npy(np.ones(2, np.int64), "__import__('os').system('touch executed')")),
+    "code": lambda f: npz(f / BATCH, data=PIXELS, labels=npy(np.ones(2), CALL)),
     "nested": lambda f: npz(f / BATCH, data=PIXELS, labels=npy(np.ones(2, np.int64), "(" * 5000)),
     "scalar": lambda f: npz(f / BATCH, data=PIXELS, labels=npy(np.array(1))),
     "nan": lambda f: npz(f / BATCH, data=PIXELS, labels=npy(np.full(2, np.nan))),
@@ -431,10 +449,12 @@ LIMIT = 600 * 2**20  # of the peak above that of the command itself
 
 
 def bomb(file: Path, size: int = 10**9) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        with archive.open("policy.pth", "w", force_zip64=True) as member:
-            for _ in range(size // 10**8):
-                member.write(bytes(10**8))
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("policy.pth", "w", force_zip64=True) as member,
+    ):
+        for _ in range(size // 10**8):
+            member.write(bytes(10**8))
 
 
 def nested(file: Path) -> None:
@@ -474,17 +494,22 @@ def limited(gigabytes: float) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
 
 
+WIDE = """
+class Wide(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).expand(2**34, 2)
+"""
 CODE = {
-    "huge_inputs": "import torch\nfrom torch import nn\ndef f(): return nn.Linear(4, 2), torch.ones(2**36, 4)\n",
-    "huge_network": "import torch\nfrom torch import nn\ndef f(): return nn.Linear(2**20, 2**20), torch.ones(2, 2**20)\n",
-    "huge_outputs": "import torch\nfrom torch import nn\nclass N(nn.Linear):\n    def forward(self, x): return super().forward(x).expand(2**34, 2)\ndef f(): return N(4, 2), torch.ones(1, 4)\n",
-    "huge_list": "def f(): return [0] * 2**40\n",
+    "huge_inputs": "def f(): return nn.Linear(4, 2), torch.ones(2**36, 4)",
+    "huge_network": "def f(): return nn.Linear(2**20, 2**20), torch.ones(2, 2**20)",
+    "huge_outputs": f"{WIDE}\ndef f(): return Wide(4, 2), torch.ones(1, 4)",
+    "huge_list": "def f(): return [0] * 2**40",
 }
 
 
 @pytest.mark.parametrize("name", CODE)
 def test_memory_that_ends(name: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(CODE[name])
+    (tmp_path / "mine.py").write_text(f"import torch\nfrom torch import nn\n{CODE[name]}\n")
     call = [sys.executable, "-m", "supple.scripts.doctor", "mine.py:f", "--updates", "1"]
     done = subprocess.run(call, capture_output=True, text=True, timeout=120, cwd=tmp_path, preexec_fn=limited(6))
     assert done.returncode in (1, 2), done.stderr

@@ -248,7 +248,7 @@ def e_broken_pipe():
 
 @will("refused")
 def e_os():
-    open("/nowhere/at/all")
+    open("/nowhere/at/all")  # noqa: SIM115
 
 
 @will("refused")

@@ -222,7 +222,7 @@ def _pair(path: Path) -> tuple[Path, Path] | None:
     """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
 
     The partner of a file is in the same folder. A file without a partner is no pair."""
-    if path.is_file():
+    if not path.is_dir():
         for here, there in (SPLITS, SPLITS[::-1]):
             if path.stem.lower().endswith(here):
                 partner = path.with_name(path.stem[: -len(here)] + there + path.suffix)

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from ....experiments import archives, typed
 from ....experiments.errors import UsageError
+from .tokenizers import LARGEST
 
 FORMAT = "supple tokens 1"
 TYPE = np.dtype("<u2")
-LARGEST = 2**16  # tokens of a vocabulary
 CHUNK = 2**23  # tokens that are checked at once
 
 
