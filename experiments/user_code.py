@@ -75,7 +75,9 @@ def type_of(value: Any) -> str:
 def _told(error: BaseException) -> str:
     """Return an exception's text, with its type unless it is a ValueError that this package raised."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    ours = type(error) is ValueError and frames and _module_of(frames[-1][0]).partition(".")[0] == PACKAGE
+    kind = type(error)
+    ours = isinstance(error, ValueError) and frames and _module_of(frames[-1][0]).partition(".")[0] == PACKAGE
+    ours = ours and (kind is ValueError or kind.__module__.partition(".")[0] == PACKAGE)
     return message_of(error) or type(error).__name__ if ours else one_line(error)
 
 

@@ -100,7 +100,7 @@ def _weights(file: Path) -> dict[str, torch.Tensor]:
 
 
 def _checked(weights: Any, size: int) -> dict[str, torch.Tensor]:
-    """Return weights under their bare names. Raises ValueError for what is no state dict with values.
+    """Return weights under their bare names. Raises ValueError unless they are a state dict with values.
 
     size: bytes that there are. Tensors of a few bytes can have any shape, of which a network would be made."""
     if not isinstance(weights, Mapping):
