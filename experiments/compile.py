@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..registry import first_line
 from . import plugins
 from .errors import RunError
 
@@ -35,7 +36,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
             return step(*args, **kwargs)
         except Unsupported as error:
             raise RunError(
-                f"torch.compile cannot trace the loss ({str(error).splitlines()[0]}): use --compile off, or set "
+                f"torch.compile cannot trace the loss ({first_line(error)}): use --compile off, or set "
                 f"`traceable = False` in the intervention whose penalty it is{_suspects()}"
             ) from error
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..interventions import Intervention, Learner, interventions, make, parse_call, parse_hook_text
-from ..registry import PluginFault, brief, calling, message_of, one_line
+from ..registry import PluginFault, calling, message_of, one_line, summary
 from . import checkpoint
 from .learner_state import learner_state, load_learner_state
 from .trial_networks import MEMBERS, NETWORKS, Network, network
@@ -62,7 +62,7 @@ def attached(call: str, learner: Learner) -> Intervention:
         intervention.attach(learner)
     except ValueError as error:
         if not str(error) or str(error) != message_of(error):
-            raise Broken(f"attach refuses without a reason in one line: {brief(str(error))}") from error
+            raise Broken(f"attach refuses without a reason in one line: {summary(str(error))}") from error
         raise Refused(str(error)) from error
     if not intervention.concerns(learner):
         raise Refused("it does not act on this network")
@@ -142,7 +142,7 @@ def attaches(call: str, new: Network) -> None:
     if not isinstance(words, dict) or not all(isinstance(word, str) for pair in words.items() for word in pair):
         raise Broken("contract() must return a dict from texts to texts")
     if not isinstance(numbers, dict):
-        raise Broken(f"numbers() must return a dict from texts to tensors, not {brief(numbers)}")
+        raise Broken(f"numbers() must return a dict from texts to tensors, not {summary(numbers)}")
     if strange := [name for name, value in numbers.items() if not isinstance(value, Tensor)]:
         raise Broken(f"numbers() must return tensors, but {strange[0]!r} is not one")
 

@@ -105,7 +105,8 @@ def shortened(name: str, text: str, most: int = LONGEST) -> str:
     coded = name.encode(errors="replace")
     if 0 < len(coded) <= most:
         return name
-    return f"{coded[: LONGEST // 2].decode(errors='ignore')}~{sha256(text.encode(errors='surrogatepass')).hexdigest()[:DIGITS]}"
+    digits = sha256(text.encode(errors="surrogatepass")).hexdigest()[:DIGITS]
+    return f"{coded[: LONGEST // 2].decode(errors='ignore')}~{digits}"
 
 
 def slug(text: str) -> str:

@@ -8,8 +8,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from ..interventions import Learner, learner_for
 from ..metrics.trainability import tensors_among
@@ -19,8 +21,8 @@ from ..networks.parameters import saved_buffers
 from ..networks.passes import unchanged
 from ..networks.redraw import borrowed_generators, redraw
 from ..networks.state_dicts import fitted_state, listed, not_redrawn
-from ..registry import one_line
 from .errors import UsageError
+from .user_code import in_one_line, type_of
 
 FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
 DRAWN = (
@@ -65,17 +67,6 @@ def beside(file: Path) -> Iterator[None]:
         sys.path.remove(str(file.parent))
 
 
-@contextmanager
-def in_one_line(what: str) -> Iterator[None]:
-    """Raise UsageError for any exception in this block, with its type and text in one line."""
-    try:
-        yield
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: {one_line(error)}") from error
-
-
 def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str]]:
     """Return the learner of the network that FILE.py:FUNCTION returns, and remarks about it at initialisation.
 
@@ -93,27 +84,29 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
             line.
     """
     function = named(text, text)
-    with beside(Path(text.rpartition(":")[0])):
-        with in_one_line(text):
-            found = function()
+    with beside(Path(text.rpartition(":")[0])), in_one_line(text):
+        if not callable(function):
+            raise UsageError(f"{text} must be a function, but is a value {type_of(function)}")
+        found = function()
         if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
-            raise UsageError(f"{text} must return {FORMS}")
+            raise UsageError(f"{text} must return {FORMS}, but returned {_returned(found)}")
         module, given, *third = found
         inputs = given if isinstance(given, tuple) else (given,)
-        try:
-            check_values(module, type(module).__name__)
-            if forward == "forward" and not runs(module):
-                choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
-                raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
-            run = runner(module, forward)
-            _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
-            learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
-            remarks = _initialised(learner, third[0] if third else None, text)
-        except UsageError:
-            raise
-        except ValueError as error:
-            raise UsageError(f"{text}: {error}") from error
+        check_values(module, type(module).__name__)
+        if forward == "forward" and not runs(module):
+            choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
+            raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
+        run = runner(module, forward)
+        _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
+        learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
+        remarks = _initialised(learner, third[0] if third else None, text)
     return learner, remarks
+
+
+def _returned(found: Any) -> str:
+    if isinstance(found, tuple) and 2 <= len(found) <= 3:
+        return f"a value {type_of(found[0])} first"
+    return f"{len(found)} values" if isinstance(found, tuple) else f"a value {type_of(found)}"
 
 
 def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
@@ -121,20 +114,26 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
     trained = [p for p in module.parameters() if p.requires_grad]
     if not trained:
         raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
-    for given in inputs:
-        if isinstance(given, Tensor) and not (given.numel() and given.isfinite().all()):
-            raise UsageError(f"{what} cannot be examined: its inputs {_flaw(given)}")
+    with in_one_line(f"{what} cannot be examined"):
+        for given in tree_leaves(inputs):
+            if isinstance(given, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(given))):
+                raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
     with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
         outputs = run(*inputs)
         if not (found := tensors_among(outputs)):
-            raise UsageError(f"{what} returns no tensor of real numbers, but a value {_type(outputs)}")
+            raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
         if not any(each.requires_grad for each in found):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
         torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
 
 
 def _flaw(tensor: Tensor) -> str:
-    return "contain NaN or infinity" if tensor.numel() else f"of shape {(*tensor.shape,)} are empty"
+    """Return what is wrong with inputs, or ""."""
+    if tensor.is_meta:
+        return "are on the meta device and have no values"
+    if not tensor.numel():
+        return f"of shape {(*tensor.shape,)} are empty"
+    return "" if tensor.isfinite().all() else "contain NaN or infinity"
 
 
 def _loss(outputs: Any) -> Tensor:
@@ -159,7 +158,7 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
         if flawed := [name for name, value in values.items() if not value.isfinite().all()]:
             raise UsageError(f"{text}: '{flawed[0]}' in {what} has NaN or infinity")
     elif isinstance(third, nn.Module) or not callable(third):
-        raise UsageError(f"{text} must return {FORMS}, but its third value is {_type(third)}")
+        raise UsageError(f"{text} must return {FORMS}, but its third value is {type_of(third)}")
     else:
         what = f"{text}: the function that makes the network anew"
         values, second = (_made(module, third, seed, what) for seed in (0, 1))
@@ -233,7 +232,7 @@ def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> d
     with in_one_line(what), borrowed_generators(seed):
         new = make()
     if not isinstance(new, nn.Module):
-        raise UsageError(f"{what} must return a module, but returned a value {_type(new)}")
+        raise UsageError(f"{what} must return a module, but returned a value {type_of(new)}")
     if _parts_of(module, _tensors(new)):
         with torch.no_grad():
             for name, tensor in _tensors(module).items():
@@ -244,14 +243,14 @@ def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> d
 
 def _parts_of(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
     """Return the names of a network's tensors whose memory is that of one of these tensors."""
-    theirs = {tensor.untyped_storage().data_ptr() for tensor in tensors.values() if tensor.numel()}
-    mine = {name: tensor.untyped_storage().data_ptr() for name, tensor in _tensors(module).items() if tensor.numel()}
-    return [name for name, place in mine.items() if place in theirs]
+    theirs = {_place(tensor) for tensor in tensors.values()} - {0}
+    return [name for name, tensor in _tensors(module).items() if _place(tensor) in theirs]
+
+
+def _place(tensor: Tensor) -> int:
+    """Return the address of a tensor's memory; 0 for one without any of its own kind, such as a sparse one."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in module.state_dict().items() if isinstance(tensor, Tensor)}
-
-
-def _type(value: Any) -> str:
-    return f"of type {type(value).__name__}"

@@ -6,7 +6,7 @@ but do not decide it: networks with many dormant units may learn well (Lyle et a
 without any may not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -21,7 +21,7 @@ from ..networks.learner import Learner
 from ..networks.passes import exchanged, measuring
 from .features import entropy_rank, feature_matrices, member_scores
 from .probe import measure
-from .trainability import LEARNING_RATE, UPDATES, trainability
+from .trainability import LEARNING_RATE, UPDATES, is_constant_on, real_tensors, tensors_among, trainability
 from .view import View
 
 # The thresholds, set on the runs of docs/results/doctor.md and tested on others. An error is the mean squared error on
@@ -164,18 +164,23 @@ def diagnose(
 
     Raises:
         ValueError: The learner has seen no data yet, its recent inputs are all equal (or have equal outputs at
-            initialisation), or its outputs are not finite.
+            initialisation), or inputs or outputs are not finite.
     """
     view = View(learner)
+    _check_finite(view)
     fit = trainability(view, updates, learning_rate, after_each=after_each)
     if fit is None:
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
     if not isfinite(new_loss):
-        raise ValueError(
-            f"'{learner.name}' at step 0 has equal outputs for all recent inputs, so there is nothing to fit: give "
-            f"several different inputs"
-        )
+        if any(not output.isfinite().all() for output in _outputs_at(view, learner.initial)):
+            raise ValueError(f"'{learner.name}' cannot be fitted: its outputs at step 0 contain NaN or infinity")
+        if is_constant_on(view, learner.initial):
+            raise ValueError(
+                f"'{learner.name}' at step 0 has equal outputs for all recent inputs, so there is nothing to fit: give "
+                f"several different inputs"
+            )
+        raise ValueError(f"'{learner.name}' at step 0 cannot be fitted: its outputs are too large to be squared")
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
     with measuring(learner.module):
@@ -183,6 +188,28 @@ def diagnose(
         with _as_new(learner):
             new = _condition(View(learner))
     return Diagnosis(learner.name, now, new, loss, new_loss)
+
+
+def _check_finite(view: View) -> None:
+    """Raise ValueError for inputs with NaN or infinity, or outputs with NaN, which would count as equal.
+
+    Single outputs may be infinite, such as the logits of actions that are not allowed."""
+    learner = view.learner
+    if any(not each.isfinite().all() for each in real_tensors(view.probe)):
+        raise ValueError(f"the recent inputs of '{learner.name}' contain NaN or infinity")
+    if view.probe is None:
+        return
+    for values, when in (({}, ""), (learner.initial, " at step 0")):
+        for output in _outputs_at(view, values):
+            if output.isnan().any() or (output.numel() and not output.isfinite().any()):
+                raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
+
+
+@torch.no_grad()
+def _outputs_at(view: View, values: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return the outputs on the probe with other values for these tensors."""
+    with measuring(view.learner.module):
+        return tensors_among(view.learner.outputs(values, view.probe or ()))
 
 
 @contextmanager

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from ..networks.gradients import differentiated
 from ..networks.learner import Learner
@@ -102,7 +104,10 @@ def _fitted(
     fitted = {name: _wide(parameters[name]).clone().requires_grad_() for name in types}
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
-        wanted = [own + target for own, target in zip(_outputs(view, parameters), targets, strict=True)]
+        now = _outputs(view, parameters)
+        if [own.shape for own in now] != [target.shape for target in targets]:
+            raise ValueError(f"'{view.learner.name}' returns other shapes each time for the same inputs")
+        wanted = [own + target for own, target in zip(now, targets, strict=True)]
 
     def as_stored() -> dict[str, Tensor]:
         return {name: value.to(types[name]) for name, value in fitted.items()}
@@ -145,7 +150,29 @@ def tensors_among(outputs: Any) -> list[Tensor]:
     if isinstance(outputs, Tensor):
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
-    return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
+    return [t for t in several if isinstance(t, Tensor) and _has_real_numbers(t)]
+
+
+def _has_real_numbers(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta
+
+
+@torch.no_grad()
+def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
+    """Return whether a network with these parameters has equal outputs for all rows of its probe."""
+    with measuring(view.learner.module):
+        outputs = _outputs(view, parameters)
+    return all(bool((t.amax(1) - t.amin(1) <= RESOLVED * t.abs().amax(1)).all()) for t in outputs)
+
+
+def real_tensors(values: Any) -> list[Tensor]:
+    """Return the tensors and arrays of real numbers in arguments of a network, also those in containers."""
+    found = (torch.as_tensor(each) for each in tree_leaves(values) if _is_real(each))
+    return [t for t in found if _has_real_numbers(t)]
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
 
 
 def _some(outputs: Tensor) -> Tensor:

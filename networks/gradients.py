@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..registry import first_line
 from .learner import Learner
 from .passes import measuring, unchanged
 
@@ -47,7 +48,9 @@ def loss_gradients(learner: Learner, parameters: Sequence[Tensor]) -> tuple[Tens
 def differentiated(number: Tensor, parameters: Sequence[Tensor], what: str) -> tuple[Tensor | None, ...]:
     """Return the gradients of a number. Raises ValueError if autograd refuses; what: name of the number for it."""
     try:
-        return torch.autograd.grad(number, parameters, allow_unused=True)
+        gradients = torch.autograd.grad(number, parameters, allow_unused=True)
     except RuntimeError as error:
-        why = str(error).strip().splitlines()[0].partition(". ")[0]
+        why = first_line(error).partition(". ")[0]
         raise ValueError(f"{what} cannot be differentiated: {why[:200]}") from error
+    # those of Embedding(sparse=True), with which Adam and most metrics cannot do anything
+    return tuple(g if g is None or g.layout is torch.strided else g.to_dense() for g in gradients)

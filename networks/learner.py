@@ -17,7 +17,7 @@ from .layers import Layer, Scope
 from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
-from .parameters import expanded, sharing_memory, snapshot
+from .parameters import expanded, part_around_itself, sharing_memory, snapshot
 from .passes import outputs_with
 from .private import entangled_units
 from .recording import misread_units
@@ -31,6 +31,10 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 def check_values(module: nn.Module, name: str) -> None:
     """Raise ValueError for a network whose parameters have no values, or none of their own; name: what it is called."""
+    if not hasattr(module, "_modules"):
+        raise ValueError(f"'{name}' has no parts: the __init__ of {type(module).__name__} must call super().__init__()")
+    if inner := part_around_itself(module):
+        raise ValueError(f"'{name}' contains itself: its part '{inner}' is one of the modules around it")
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
         raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
     for parameter, p in module.named_parameters():

@@ -2,11 +2,13 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..registry import first_line
 from .calls import parse_call_name
 from .capabilities import no_batches
 from .forward import Forward, checked_inputs, methods, runner, runs
@@ -95,7 +97,8 @@ def learner_for(
     if inputs is not None:
         if set(units) - set(found):  # what was found has been called
             record(module, units, inputs, learner.run)
-        learner.settle_wiring(inputs)
+        with _run_in_one_line(module):
+            learner.settle_wiring(inputs)
     learner.redraw = _redraw_as_at_start(plain, learner.initial, generator, fresh)
     return learner
 
@@ -143,14 +146,19 @@ def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) ->
     traced = traced_units(module, forward)
     if inputs is None:
         return unit_names(module, forward) if traced is None else traced
-    try:
+    with _run_in_one_line(module):
         called = called_units(module, inputs, runner(module, forward))
-    except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        raise ValueError(
-            f"{type(module).__name__} cannot be run on the probe's inputs: {type(error).__name__}: {lines[0]}"
-        ) from error
     return called if traced is None else traced
+
+
+@contextmanager
+def _run_in_one_line(module: nn.Module) -> Iterator[None]:
+    """Raise ValueError, in one line, for what a network raises in this block."""
+    try:
+        yield
+    except Exception as error:
+        why = f"{type(error).__name__}: {first_line(error)}"
+        raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
 
 
 def _redraw_as_at_start(

@@ -68,6 +68,28 @@ def sharing_memory(module: nn.Module) -> tuple[str, str] | None:
     return None
 
 
+def part_around_itself(module: nn.Module) -> str:
+    """Return the name of a part of a module that is also a module around that part, or "".
+
+    PyTorch looks through such a module, but cannot copy or save it.
+    """
+    around: set[nn.Module] = set()
+    done: set[nn.Module] = set()
+
+    def look(part: nn.Module, name: str) -> str:
+        if part in done:
+            return ""
+        if part in around:
+            return name
+        around.add(part)
+        found = next((f for n, c in part._modules.items() if c is not None and (f := look(c, f"{name}.{n}"))), "")
+        around.remove(part)
+        done.add(part)
+        return found
+
+    return look(module, "").removeprefix(".")
+
+
 def _in_common(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors of one storage have an entry in common. They may also alternate."""
     if a.dtype != b.dtype:

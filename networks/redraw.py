@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..registry import first_line
 from .passes import generators_kept
 
 UNIFORM = (
@@ -34,8 +35,8 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     """
     try:
         fresh = copy.deepcopy(module, _leaves(module)).cpu()
-    except (RuntimeError, TypeError, NotImplementedError) as error:
-        why = str(error).strip().splitlines()[0]
+    except Exception as error:  # its __deepcopy__ may be anybody's
+        why = first_line(error)
         raise ValueError(
             f"{type(module).__name__} cannot be copied ({why}), so nothing can be redrawn: give a function that "
             f"makes it (learner_for(…, fresh=…))"
@@ -93,6 +94,8 @@ def is_constant(values: Tensor) -> bool:
 
 
 def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
+    if initial.is_complex():
+        drawn, initial = torch.view_as_real(drawn), torch.view_as_real(initial)
     count = initial.numel()
     if count == 1:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..registry import brief
 from .redraw import is_constant
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of names that they add
@@ -34,6 +35,9 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(name)}, not a name")
         if not isinstance(value, Tensor):
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(value)}, not a tensor")
+        if value.layout is not torch.strided or value.is_quantized:
+            kind = str(value.dtype if value.is_quantized else value.layout).removeprefix("torch.")
+            raise ValueError(f"{what} cannot be read: its {name!r} is {kind}: give dense tensors")
         if value.is_meta:
             raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     kind = type(module).__name__
@@ -54,6 +58,8 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
         if values[given].shape != own[name].shape:
             shapes = f"{(*values[given].shape,)}, not {(*own[name].shape,)}"
             raise ValueError(f"{what} does not fit {kind}: size mismatch for '{name}': {shapes}")
+        if values[given].is_complex() and not own[name].is_complex():
+            raise ValueError(f"{what} does not fit {kind}: '{name}' has complex numbers there, real ones in {kind}")
         first = names[where[id(own[name])]]
         if first != given and not torch.equal(values[first], values[given]):  # NaN would differ from itself
             raise ValueError(
@@ -72,7 +78,7 @@ def not_redrawn(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> li
 
 def listed(names: Collection[str], count: int = 3) -> str:
     """Return the first of these names in words, and the number of the others."""
-    shown = ", ".join(f"'{name}'" for name in list(names)[:count])
+    shown = ", ".join(f"'{brief(name)}'" for name in list(names)[:count])
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import fx, nn
 
+from ..registry import first_line
 from .calls import ActivationCall, function_name, parse_call_name
 from .forward import RUN, Forward, unwrapped, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent
@@ -90,8 +91,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
             if node in kept
         }
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        why = lines[0].partition(". ")[0].rstrip(".")[:120]
+        why = first_line(error).partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
 
 

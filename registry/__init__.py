@@ -7,22 +7,21 @@ from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .faults import (
     KEPT,
     PluginFault,
-    brief,
     calling,
     frames,
-    is_interruption,
     looked_up,
-    message_of,
     module_of,
-    one_line,
     owner_of,
     put_back,
     raised,
+    summary,
 )
 from .installed import BrokenPackage, why
+from .messages import brief, first_line, message_of, one_line
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
 from .shown import quoted, shown
+from .signals import is_interruption
 from .streams import tell
 
 __all__ = [
@@ -38,6 +37,7 @@ __all__ = [
     "brief",
     "calling",
     "did_you_mean",
+    "first_line",
     "format_value",
     "frames",
     "is_interruption",
@@ -52,6 +52,7 @@ __all__ = [
     "quoted",
     "raised",
     "shown",
+    "summary",
     "tell",
     "why",
 ]

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
+from .messages import brief
+
 Scalar = bool | int | float | str | None
 Value = Scalar | tuple[Scalar, ...]
 T = TypeVar("T")
@@ -34,6 +36,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
+DEEPEST = 16  # calls as values within each other
 _KEYWORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
@@ -47,7 +50,7 @@ class CallSyntaxError(ValueError):
 
     def __init__(self, problem: str, text: str, position: int, expected: str = "") -> None:
         tail = f": expected {expected}" if expected else ""
-        super().__init__(f"{problem} at character {position + 1} of {text!r}{tail}")
+        super().__init__(f"{problem} at character {position + 1} of {brief(text, position)!r}{tail}")
         self.text = text
         self.position = position
 
@@ -98,7 +101,7 @@ class Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.index = 0
+        self.index, self.level = 0, 0
         self.tokens = [
             Token(str(match.lastgroup), match[match.lastgroup], match.start(match.lastgroup))
             for match in _TOKEN.finditer(text)
@@ -116,11 +119,11 @@ class Parser:
 
     def unexpected(self, expected: str) -> NoReturn:
         token = self.next
-        problem = "unexpected end" if token.kind == "end" else f"unexpected {token.text!r}"
+        problem = "unexpected end" if token.kind == "end" else f"unexpected {brief(token.text)!r}"
         if token.kind == "bad" and token.text in ("'", '"'):
             problem = "unclosed quote"
         elif token.kind == "bad" and any(map(str.isdigit, token.text)):
-            problem = f"malformed number {token.text!r}"
+            problem = f"malformed number {brief(token.text)!r}"
         raise CallSyntaxError(problem, self.text, token.position, expected)
 
     def take(self, kind: str, expected: str) -> Token:
@@ -159,7 +162,7 @@ class Parser:
     def param(self, params: dict[str, Value]) -> None:
         key = self.take("word", "a parameter name")
         if key.text in params:
-            self.fail(f"parameter {key.text!r} given twice", key)
+            self.fail(f"parameter {brief(key.text)!r} given twice", key)
         self.require("=")
         params[key.text] = self.value()
 
@@ -182,7 +185,12 @@ class Parser:
             self.index += 1
             return re.sub(r"\\(.)", r"\1", token.text[1:-1], flags=re.DOTALL)
         if token.kind == "word" and self.tokens[self.index + 1].text == "(":
-            return str(self.call())
+            self.level += 1
+            if self.level > DEEPEST:  # before Python's own stack ends
+                self.fail(f"more than {DEEPEST} calls within each other", token)
+            text = str(self.call())
+            self.level -= 1
+            return text
         word = self.take("word", "a value").text
         return _KEYWORDS.get(word.lower(), word)
 

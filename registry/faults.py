@@ -12,7 +12,6 @@ import os
 import reprlib
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,10 +19,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from .messages import message_of, one_line
 from .shown import shown
+from .signals import is_interruption
 
 OWN = __name__.partition(".")[0]
-LETTERS = 300  # of another program's message that are shown
 
 
 class PluginFault(RuntimeError):
@@ -96,7 +96,7 @@ class calling:
     def require(self, holds: bool, wanted: str, value: object) -> None:
         """Raise PluginFault if what the code returned is not what was wanted; TypeError if the code is supple's own."""
         if not holds:
-            what = f"{self.call} must return {wanted}, not {brief(value)}"
+            what = f"{self.call} must return {wanted}, not {summary(value)}"
             raise self.fault(what) if self.owner else TypeError(f"{self.name}: {what}")
 
 
@@ -182,35 +182,6 @@ def owner_of(entry: object) -> str:
     return Path(file).name if file and "." not in str(name) and not file.endswith("__init__.py") else top
 
 
-def is_interruption(error: BaseException | None) -> bool:
-    """Return whether this may be the user's Ctrl-C: where another handler of SIGINT is set, it raises nothing."""
-    return (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-
-
-def message_of(error: BaseException) -> str:
-    """Return the beginning of an exception's message in one line, with control characters spelled out.
-
-    Messages are made by the exception's own code, which may fail too.
-    """
-    try:
-        text = str(error)
-    except BaseException as failed:
-        if is_interruption(failed):
-            raise
-        return f"a message that cannot be shown, because that raises {type(failed).__name__}"
-    words = " ".join(text[: 10 * LETTERS].split())
-    return shown(f"{words[:LETTERS]} …" if len(words) > LETTERS else words)
-
-
-def one_line(error: BaseException) -> str:
-    """Return an exception in one line: its type, and the beginning of its message."""
-    return f"{shown(type(error).__name__)}: {message_of(error)}".removesuffix(": ")
-
-
 def raised(error: BaseException, owner: str = "") -> str:
     """Return an exception in one line, with the place in the innermost foreign code that it went through.
 
@@ -233,7 +204,7 @@ def module_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def brief(value: object) -> str:
+def summary(value: object) -> str:
     """Return a short description of a value, in one line."""
     if (shape := getattr(value, "shape", None)) is not None and getattr(value, "dtype", None) is not None:
         return shown(f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}")  # type: ignore[attr-defined]

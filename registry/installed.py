@@ -1,7 +1,8 @@
 """Modules of installed packages that register entries, found by their entry points."""
 
-from .faults import is_interruption, message_of
+from .messages import message_of
 from .shown import shown
+from .signals import is_interruption
 
 _asked: set[str] = set()
 

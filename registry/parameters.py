@@ -5,6 +5,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
+from .messages import brief
 from .names import did_you_mean
 
 
@@ -29,7 +30,7 @@ def bind(factory: Callable[..., Any], params: Mapping[str, Any], where: str) -> 
             _check(value, named[name].annotation, f"{where}: {name}")
         elif not takes_any:
             listed = f"parameters: {', '.join(named)}" if named else "it takes no parameters"
-            raise ValueError(f"{where} has no parameter {name!r}{did_you_mean(name, named)} ({listed})")
+            raise ValueError(f"{where} has no parameter {brief(name)!r}{did_you_mean(name, named)} ({listed})")
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in params]
     if missing:
         raise ValueError(f"{where} needs a value for {', '.join(map(repr, missing))}")
@@ -40,7 +41,7 @@ def _check(value: object, annotation: Any, where: str) -> None:
     if not _fits(value, annotation):
         words = [c for c in _choices(annotation) if isinstance(c, str)]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
-        raise ValueError(f"{where} must be {_describe(annotation)}, not {value!r}{hint}")
+        raise ValueError(f"{where} must be {_describe(annotation)}, not {brief(repr(value))}{hint}")
 
 
 def _fits(value: object, annotation: Any) -> bool:

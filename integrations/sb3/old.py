@@ -9,6 +9,7 @@ The first needs nothing: a tied tensor may have any of its names. Checked with n
 
 import inspect
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from gymnasium import spaces
@@ -95,4 +96,8 @@ def _with_shared_layers(
 def _widths(weights: Weights, start: str) -> list[int]:
     """Return the numbers of outputs of the Linear layers whose names begin so, in their order."""
     names = (name for name in weights if name.startswith(start) and name.endswith(".weight"))
-    return [len(weights[name]) for name in sorted(names, key=lambda name: int(name.removeprefix(start).split(".")[0]))]
+    layers = [weights[n] for n in sorted(names, key=lambda name: int(name.removeprefix(start).split(".")[0]))]
+    for before, layer in pairwise(layers):  # else a small file could ask for layers of any size
+        if layer.shape[1:] != before.shape[:1]:
+            raise ValueError(f"the layers {start}* do not fit each other: {(*before.shape,)}, then {(*layer.shape,)}")
+    return [len(layer) for layer in layers]

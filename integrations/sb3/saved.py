@@ -2,7 +2,7 @@
 
 import copy
 import io
-import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
+from ...experiments import archives
 from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fitted_state
-from ...registry import did_you_mean, one_line
+from ...registry import did_you_mean, first_line, one_line
 from .learners import learners_of
 from .old import fitting_settings, renamed
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
 WEIGHTS = "policy.pth"
+ZIP = b"PK"  # how a zip begins, as files of PyTorch since 1.6 do
 
 
 def learners_of_saved(
@@ -79,15 +81,39 @@ def learners_of_saved(
 
 
 def _weights(file: Path) -> dict[str, torch.Tensor]:
+    """Return the parameters and buffers in a file. The zip in it is one of PyTorch, whose sizes are checked, too."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            stored = io.BytesIO(archive.read(WEIGHTS))
-        weights: dict[str, torch.Tensor] = torch.load(stored, map_location="cpu", weights_only=True)
-        return {bare_name(name): value[...] for name, value in weights.items()}
+        content = archives.member(file, WEIGHTS)
+        if content.startswith(ZIP):
+            archives.check_zip(content)
+        stored = io.BytesIO(content)
+        weights = torch.load(stored, map_location="cpu", weights_only=True)
+        return _checked(weights, len(content))
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
-    except Exception as error:  # from zipfile, zlib or torch, for other files
-        raise ValueError(f"{file} is not a model of Stable-Baselines3: {type(error).__name__}") from error
+    except ValueError as error:  # of ours, or of torch
+        raise ValueError(f"{file} is not a model of Stable-Baselines3: {first_line(error)}") from error
+    except Exception as error:  # of torch, for pickles with more than tensors, and for other files
+        why = f"{WEIGHTS} in it is no file of weights ({type(error).__name__})"
+        raise ValueError(f"{file} is not a model of Stable-Baselines3: {why}") from error
+
+
+def _checked(weights: Any, size: int) -> dict[str, torch.Tensor]:
+    """Return weights under their bare names. Raises ValueError unless they are a state dict with values.
+
+    size: bytes that there are. Tensors of a few bytes can have any shape, of which a network would be made."""
+    if not isinstance(weights, Mapping):
+        raise ValueError(f"{WEIGHTS} in it is no state dict, but a {type(weights).__name__}")
+    for name, value in weights.items():
+        if not (isinstance(name, str) and isinstance(value, torch.Tensor)):
+            raise ValueError(
+                f"{WEIGHTS} in it has a {type(value).__name__} under {str(name)[:60]!r}, where a tensor should be"
+            )
+        if value.is_meta or value.layout is not torch.strided or value.numel() * value.itemsize > size:
+            raise ValueError(f"'{name[:60]}' in it has not the values that its shape {(*value.shape,)} needs")
+        if not value.isfinite().all():
+            raise ValueError(f"'{name[:60]}' in it has NaN or infinity")
+    return {bare_name(name): value for name, value in weights.items()}
 
 
 def _collect(model: BaseAlgorithm, steps: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from ...registry import first_line
 from ..passes import evaluating
 from .base import Activation
 
@@ -49,7 +50,7 @@ def _applied(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     try:
         return function(x)
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
 
 

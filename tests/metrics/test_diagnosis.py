@@ -136,3 +136,19 @@ def test_a_fit_that_became_worse_than_it_began_shows_no_loss() -> None:
     apart = Diagnosis("model", found.now, found.new, loss=28.0, new_loss=0.1)
     assert (dead.state, apart.state) == ("lost", "diverged")
     assert apart.verdict()[0].startswith("Whether 'model' has lost plasticity cannot be said")
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_inputs_that_are_no_numbers_do_not_count_as_equal(value: float) -> None:
+    net = nn.Linear(2, 1)
+    x = torch.full((4, 2), value)
+    found = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).mean())
+    with pytest.raises(ValueError, match="the recent inputs of 'model' contain NaN or infinity"):
+        diagnose(found, updates=1)
+
+
+def test_an_embedding_with_sparse_gradients_is_fitted() -> None:
+    net = nn.Sequential(nn.Embedding(8, 4, sparse=True), nn.Linear(4, 2))
+    x = torch.arange(8)
+    found = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).square().mean())
+    assert diagnose(found, updates=2).loss < 1

@@ -26,6 +26,28 @@ def nothing():
 
 def broken():
     raise SystemExit("no")
+
+class Later(nn.Linear):
+    calls = 0
+
+    def forward(self, x):
+        Later.calls += 1
+        if Later.calls > 30:
+            raise SystemExit(0)
+        return super().forward(x)
+
+def later():
+    return Later(5, 3), torch.randn(64, 5)
+
+def one_row():
+    return nn.Linear(5, 3), torch.randn(1, 5)
+
+class Spoilt(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * torch.nan
+
+def spoilt():
+    return Spoilt(5, 3), torch.randn(64, 5)
 """
 
 
@@ -102,9 +124,18 @@ def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.Capt
         ("nowhere.py:network", "no such file: nowhere.py"),
         ("{code}:netwrk", "has no attribute 'netwrk'"),
         ("{code}:nothing", "must return (module, inputs)"),
-        ("{code}:broken", "SystemExit: no"),
+        ("{code}:broken", "mine.py, line 17, in broken: SystemExit: no"),
+        ("{code}:later", "later cannot be examined: mine.py, line 25, in forward: SystemExit: 0"),
+        ("{code}:one_row", "equal outputs for all recent inputs"),
+        ("{code}:spoilt", "its outputs contain NaN or infinity"),
         ("{code}:network --try fire@task", "leave out the schedule after @"),
         ("{code}:network --try fier", "did you mean 'fire'"),
+        ("{code}:network --try snp(", "--try snp(: unexpected end at character 5"),
+        ("{code}:network --try snp(lam=nan)", "--try snp(lam=nan): "),
+        ("{code}:network --try none", "there is nothing to try"),
+        ("{code}:network --try critic/fire", "leave out critic/, or use --learner"),
+        ("{code}:network --try redo(tau=" + 5000 * "9" + ")", "number too large"),
+        ("{code}:network --try " + 50 * "swap(activation=", "more than 16 calls within each other"),
         ("{code}:network --try l2_init", "l2_init cannot be tried out"),
         ("{code}:network --learner critic", "--learner critic: "),
         ("{code}:network --updates 0", "--updates must be"),

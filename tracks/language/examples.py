@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...experiments import archives, typed
 from ...experiments.errors import RunError, UsageError
 from ...experiments.seeding import derive, generator
 from ...registry import did_you_mean
@@ -113,7 +114,7 @@ def read_examples(path: Path | str) -> tuple[Example, ...]:
 def _records(path: Path) -> Iterator[tuple[Any, str]]:
     """Yield (object, its place) for each example of a file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = archives.contents(path).decode()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -129,9 +130,9 @@ def _records(path: Path) -> Iterator[tuple[Any, str]]:
 
 def _parse(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{where}: not JSON ({error.msg})") from error
+        return typed.parse(text)
+    except ValueError as error:  # also for numbers of too many digits
+        raise UsageError(f"{where}: not JSON ({getattr(error, 'msg', error)})") from error
 
 
 def _example(record: Any, where: str) -> Example:
@@ -200,7 +201,7 @@ def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Examp
     pair = _pair(path)
     if pair:
         return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
-    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{path} has no examples: no .jsonl or .json file lies in it")
     parts: list[list[Example]] = [[], []]
@@ -221,7 +222,7 @@ def _pair(path: Path) -> tuple[Path, Path] | None:
     """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
 
     The partner of a file is in the same folder. A file without a partner is no pair."""
-    if path.is_file():
+    if not path.is_dir():
         for here, there in (SPLITS, SPLITS[::-1]):
             if path.stem.lower().endswith(here):
                 partner = path.with_name(path.stem[: -len(here)] + there + path.suffix)

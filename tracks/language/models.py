@@ -1,8 +1,8 @@
 """Causal language models of `transformers`: loading, saving, and their parts for interventions and metrics."""
 
 import importlib.util
-import json
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import safe_open
 from torch import nn
 
-from ...experiments import files
+from ...experiments import archives, files, typed
 from ...experiments.cache import cache_folder
 from ...experiments.errors import RunError, UsageError
+from ...registry import first_line
 
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERTED = "SmolLM2-135M-Instruct"  # folder beside it, in transformers' layout
+LAYERS = ("layers", "n_layer", "layer")  # ends of the names under which configurations say their number
 HUB = re.compile(r"[\w.-]+/[\w.-]+")
 FORMS = "a folder in transformers' layout, a .gguf file, smollm2, llama:WIDTHxLAYERS, or OWNER/NAME on the hub"
-UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # what transformers raises for bad files
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def on_the_hub(name: str) -> bool:
 
 def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     """Return (model, tokenizer) from files, without the network."""
-    try:
+    with reading(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
         require("gguf", "a .gguf file")
@@ -134,10 +135,50 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
             model, tokenizer = _pretrained(str(folder), local_files_only=True, gguf_file=gguf)
         model.hf_quantizer.remove_quantization_config(model)  # type: ignore[union-attr, operator]
         return model, tokenizer
-    except UNREADABLE as error:
-        raise RunError(
-            f"{folder / (gguf or '')}: not a causal language model that can be read: {first_line(error)}"
-        ) from error
+
+
+@contextmanager
+def reading(folder: Path, otherwise: str) -> Iterator[None]:
+    """Raise RunError, which begins with `otherwise`, for whatever is raised while a folder is read in this block.
+
+    It is also raised for a folder with a pipe or a device, or with weights that would unpack to much more.
+    """
+    for file in folder.iterdir():
+        if not (file.is_file() or file.is_dir()):
+            raise RunError(f"{file}: not a plain file")
+        if file.suffix in (".bin", ".pt", ".pth") and zipfile.is_zipfile(file):
+            try:
+                archives.check_zip(file)
+            except archives.BadArchive as error:
+                raise RunError(f"{file}: {error}") from error
+    try:
+        _check_weights(folder)
+        yield
+    except (RunError, UsageError):
+        raise
+    except BaseException as error:  # transformers raises anything for bad files, and Rust's panics are no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise RunError(f"{otherwise}: {first_line(error)}") from error
+
+
+def _check_weights(folder: Path) -> None:
+    """Raise an exception for complex weights, or fewer weights than layers in config.json, which are made first."""
+    config = folder / "config.json"
+    if not config.is_file():  # of a .gguf file
+        return
+    found = typed.parse(archives.contents(config))
+    said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
+    weights = list(folder.glob("*.safetensors"))
+    count = 0
+    for file in weights:
+        with safe_open(file, "pt") as tensors:
+            names = tensors.keys()
+            if strange := next((n for n in names if tensors.get_slice(n).get_dtype().startswith("C")), None):
+                raise ValueError(f"'{strange}' has complex numbers")
+            count += len(names)
+    if weights and max(said, default=0) > count:
+        raise ValueError(f"config.json says {max(said):,} layers, but there are only {count:,} weights")
 
 
 def from_hub(name: str, read: Callable[..., Any]) -> Any:
@@ -175,7 +216,8 @@ def model_type(name: str) -> str:
 
         return str(from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
-        config = json.loads((Path(name).expanduser() / "config.json").read_text(encoding="utf-8"))
+        with archives.plain(Path(name).expanduser() / "config.json") as stream:
+            config = typed.parse(stream.read())
     except (OSError, ValueError):
         return ""
     return str(config.get("model_type", "")) if isinstance(config, dict) else ""
@@ -205,11 +247,6 @@ def _smollm2() -> Path:
         model, tokenizer = _read(home, GGUF)
         save_model(LanguageModel(model, tokenizer, SMOLLM2), folder)
     return folder
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its type if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

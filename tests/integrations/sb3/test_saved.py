@@ -115,6 +115,35 @@ def test_layers_that_sb3_never_wrote_are_refused_in_one_line(tmp_path: Path, odd
     assert "\n" not in str(refusal.value)
 
 
+def policy(value: Any) -> bytes:
+    data = io.BytesIO()
+    torch.save(value, data)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (policy([1]), "no state dict, but a list"),
+        (policy({"a": 3}), "has a int under 'a'"),
+        (policy({"a": torch.ones(1).expand(2**40)}), "has not the values that its shape"),
+        (policy({"a": torch.tensor([torch.nan])}), "has NaN or infinity"),
+        (
+            policy({f"mlp_extractor.shared_net.{i}.weight": torch.ones(1000, 1) for i in (0, 2)}),
+            "do not fit each other",
+        ),
+        (bytes(2**25), "would unpack to"),
+        (b"", "is no file of weights"),
+    ],
+)
+def test_weights_that_are_none_or_lie_about_their_size_are_refused(content: bytes, words: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("policy.pth", content)
+    with pytest.raises(ValueError, match=words) as refusal:
+        learners_of_saved(tmp_path / "odd.zip", "PPO", "CartPole-v1", **SMALL)
+    assert "\n" not in str(refusal.value)
+
+
 class Pixels(FakeImageEnv):
     def __init__(self, discrete: bool = True) -> None:
         super().__init__(screen_height=36, screen_width=36, discrete=discrete)

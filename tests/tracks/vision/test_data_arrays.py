@@ -110,7 +110,9 @@ def test_broken_npz_files_are_named(npz: Path):
     whole, images = file.read_bytes(), np.load(file)["data"]
     count = len(images)
     file.write_bytes(whole[:-100])
-    assert refusal("imagenet-32", npz) == (f"{file}: truncated, or no npz file at all ({len(whole) - 100:,} bytes)")
+    assert refusal("imagenet-32", npz) == (
+        f"{file}: array 'labels' cannot be read: truncated, or no zip at all ({len(whole) - 100:,} bytes)"
+    )
     damaged = bytearray(whole)
     damaged[2000] ^= 255
     file.write_bytes(damaged)
@@ -119,7 +121,10 @@ def test_broken_npz_files_are_named(npz: Path):
         (np.full(count, 1001), "row 0 (the first is 0) has label 1001, expected 1 … 1000"),
         (np.full(count, 0), "has label 0, expected 1 … 1000"),
         (np.full(count, 0.5), f"'labels' is ({count},) float64, expected one integer for each image"),
-        (np.full(count, None), "array 'labels' cannot be read without pickle"),
+        (
+            np.full(count, None),
+            "array 'labels' cannot be read: an array of objects, which cannot be read without pickle",
+        ),
         (np.ones(count + 1, int), f"'data' is ({count}, 3072) uint8, expected ({count + 1}, 3072) uint8"),
     ):
         np.savez(file, data=images, labels=labels)
@@ -129,6 +134,6 @@ def test_broken_npz_files_are_named(npz: Path):
     np.savez(file, data=images[:, :768], labels=np.ones(count, int))
     assert f"'data' is ({count}, 768) uint8, expected ({count}, 3072) uint8" in refusal("imagenet-32", npz)
     np.savez(file, images=images, labels=np.ones(count, int))
-    assert refusal("imagenet-32", npz) == f"{file}: has no array 'data'"
+    assert refusal("imagenet-32", npz) == f"{file}: array 'data' cannot be read: it has no data.npy"
     file.unlink()
     assert f"{file} is missing: --data needs a folder with train_data_batch_1.npz" in refusal("imagenet-32", npz)

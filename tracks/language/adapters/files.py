@@ -17,9 +17,9 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ....experiments import files
+from ....experiments import files, typed
 from ....experiments.errors import CheckpointError, UsageError
-from ....registry import did_you_mean
+from ....registry import did_you_mean, first_line
 from .base import Adapter, adapters_by_kind
 from .wrap import adapters, as_it_was_on_error, maker, place
 
@@ -102,8 +102,7 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         with as_it_was_on_error(model):
             made = {name: _rebuilt(make(linear), name, tensors) for name, linear in linears.items()}
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        line = str(error).strip().splitlines()[0]
-        raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({line})") from error
+        raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({first_line(error)})") from error
     place(model, made)
     return list(made)
 
@@ -131,7 +130,7 @@ def _kind(adapter: Adapter) -> str:
 
 def _manifest(file: Path) -> dict[str, Any]:
     try:
-        body = json.loads(files.read(file))
+        body = typed.parse(files.read(file))
     except ValueError as error:
         raise CheckpointError(f"{file}: damaged (not JSON)") from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ....experiments import archives
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
 from ....registry import did_you_mean
@@ -115,7 +116,7 @@ def _divide(file: Path, validation: float) -> tuple[Part, Part]:
     """Return the two parts of a file. The cut is after a line, or before a character if no line ends after it."""
     try:
         size = file.stat().st_size
-        with file.open("rb") as text:
+        with archives.plain(file) as text:
             text.seek(cut := int(size * (1 - validation)))
             line = text.readline()
     except OSError as error:

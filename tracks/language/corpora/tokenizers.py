@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....experiments import archives
 from ....experiments.errors import RunError, UsageError
+from ....registry import first_line
 
 LARGEST = 2**16
 SMALLEST_BPE = 257  # all bytes and the end of a text
@@ -66,8 +68,10 @@ class Trained(Tokenizer):
         self.text = text
         try:
             self._tokenizer = _library().Tokenizer.from_str(text)
-        except Exception as error:  # the library raises Exception itself
-            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({_first_line(error)})") from error
+        except BaseException as error:  # the library raises Exception itself, and others when Rust panics
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({first_line(error)})") from error
         self.vocab_size = self._tokenizer.get_vocab_size()
         end = self._tokenizer.token_to_id(END)
         if end is None:
@@ -114,9 +118,9 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
 def read_tokenizer(path: Path) -> Trained:
     """Return the tokenizer in a JSON file."""
     try:
-        return Trained(path.read_text(encoding="utf-8"), str(path))
+        return Trained(archives.contents(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({_first_line(error)})") from error
+        raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 
 
 def _library() -> Any:
@@ -125,7 +129,3 @@ def _library() -> Any:
     except ImportError as error:
         raise RunError("a trained tokenizer needs tokenizers: pip install 'supple[language]'") from error
     return tokenizers
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

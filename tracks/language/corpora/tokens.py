@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ....experiments import archives, typed
 from ....experiments.errors import UsageError
+from .tokenizers import LARGEST
 
 FORMAT = "supple tokens 1"
 TYPE = np.dtype("<u2")
@@ -120,7 +122,7 @@ def write_tokens(
 
 def _read_about(path: Path) -> About:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = typed.parse(archives.contents(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:
@@ -128,6 +130,8 @@ def _read_about(path: Path) -> About:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UsageError(f"{path}: does not describe tokens (wanted '{FORMAT}')")
     for name, kind in About.__annotations__.items():
-        if type(found.get(name)) is not kind:
-            raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {found.get(name)!r}")
+        if type(value := found.get(name)) is not kind:
+            raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {repr(value)[:60]}")
+    if not 0 < found["vocab_size"] <= LARGEST:
+        raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {found['vocab_size']}")
     return About(**{name: found[name] for name in About.__annotations__})

@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....experiments import files
-from ....experiments.errors import RunError, UsageError
+from ....experiments.errors import UsageError
 from ....networks import evaluating
-from ..models import first_line, from_hub, on_the_hub, quiet, require
+from ..models import from_hub, on_the_hub, quiet, reading, require
 
 NEW = "clip:"  # begins the name of a model with new weights
 PREPROCESSOR = "preprocessor_config.json"
@@ -148,12 +148,8 @@ def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
 def _from_folder(folder: Path) -> Clip:
     if not (folder / "config.json").is_file():
         raise UsageError(f"{folder} is no model in transformers' layout: it has no config.json")
-    try:
+    with reading(folder, f"{folder}: not a CLIP that can be read"):
         return _pretrained(str(folder), local_files_only=True)
-    except UsageError:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise RunError(f"{folder}: not a CLIP that can be read: {first_line(error)}") from error
 
 
 def _pretrained(name: str, local_files_only: bool) -> Clip:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....experiments import archives
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
 from ....experiments.seeding import generator
@@ -147,7 +148,8 @@ def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[st
     ]
     names = CLASSES.get(name, ())
     if files:
-        names = tuple(line.strip().replace("_", " ") for line in files[0].read_text(encoding="utf-8").splitlines())
+        lines = archives.contents(files[0]).decode(errors="replace").splitlines()
+        names = tuple(line.strip().replace("_", " ") for line in lines)
     elif not names:
         train = next((place for place in (folder, *sorted(folder.glob("*"))) if (place / "train").is_dir()), folder)
         folders = sorted(path.name for path in (train / "train").glob("*") if path.is_dir())

@@ -8,6 +8,7 @@ from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
+from ....experiments import archives
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
 from ..corpora import Corpus, Mixture, TokenFile, Tokenizer, corpus_text, mixture, prepare, train_bpe, training_text
@@ -96,7 +97,7 @@ def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) ->
 def _digest(file: Path) -> bytes:
     """Return the SHA-256 of a file, which may be larger than the memory."""
     try:
-        with file.open("rb") as stream:
+        with archives.plain(file) as stream:
             return file_digest(stream, "sha256").digest()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error

@@ -11,10 +11,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ....experiments import archives
 from ....experiments.cache import cache_folder
 from ....experiments.errors import UsageError
+from ....registry import first_line
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
+LARGEST = 2**24  # pixels of an image
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
 
 
@@ -56,9 +59,11 @@ def _listing(folder: Path, *splits: Split) -> str:
 def _read(kept: Path) -> dict[str, Tensor] | None:
     """Return the decoded images, or None if there are none or their file is damaged."""
     try:
-        return load_file(kept)
-    except (FileNotFoundError, SafetensorError):
+        images = load_file(kept)
+    except (OSError, SafetensorError):
         return None
+    right = images.keys() == {"train", "test"} and all(t.dtype is torch.uint8 and t.ndim == 4 for t in images.values())
+    return images if right else None
 
 
 def _write(kept: Path, images: dict[str, Tensor]) -> None:
@@ -77,15 +82,19 @@ def _decode(files: list[Path]) -> Tensor:
     pixels = np.empty(0, np.uint8)
     for row, file in enumerate(files):
         try:
-            with Image.open(file, formats=FORMATS) as image:
+            with archives.plain(file) as stream, Image.open(stream, formats=FORMATS) as image:
                 size = (image.height, image.width)
+                if size[0] * size[1] > LARGEST:  # before it is decoded
+                    raise UsageError(f"{file}: {size[0]}×{size[1]} pixels are too many: at most {LARGEST:,}")
                 if row == 0:
                     pixels = np.empty((len(files), 3, *size), np.uint8)
                 same = size == pixels.shape[2:]
                 if same:
                     pixels[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # SyntaxError: a broken PNG
-            raise UsageError(f"{file}: no image that can be read ({error})") from error
+        except UsageError:
+            raise
+        except Exception as error:  # of PIL, for a file that is damaged, such as SyntaxError or struct.error
+            raise UsageError(f"{file}: no image that can be read ({first_line(error)})") from error
         if not same:
             expected = "×".join(map(str, pixels.shape[2:]))
             raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {files[0].name}")

@@ -1,13 +1,13 @@
 """Downsampled ImageNet (Chrabaszcz et al. 2017, arXiv 1707.08819) in the npz version: ten files and one."""
 
-import zipfile
-import zlib
+import math
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ....experiments import archives
 from ....experiments.errors import UsageError
 from .dataset import DataSet, check_labels, described, need
 from .folders import read_folders
@@ -16,6 +16,8 @@ CLASSES = 1000
 TRAIN = [f"train_data_batch_{number}.npz" for number in range(1, 11)]
 TEST = ["val_data.npz"]
 SHAPE = (3, 32, 32)
+MOST_ROWS = 1_500_000  # of a file; all have 1.3 million
+HEADER = 2**16  # bytes before the numbers of an npy file, at most
 
 
 def read_imagenet32(name: str, folder: Path) -> DataSet:
@@ -33,29 +35,24 @@ def read_imagenet32(name: str, folder: Path) -> DataSet:
 def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
     remedy = f"--data needs a folder with {TRAIN[0]} … {TRAIN[-1]} and {TEST[0]}, or with train/<class>/"
     files = [need(folder / name, remedy) for name in names]
-    labels = [_array(file, "labels") for file in files]
+    labels = [_checked(_array(file, "labels", MOST_ROWS * 8), file) for file in files]
     images = torch.empty(sum(len(part) for part in labels), *SHAPE, dtype=torch.uint8)  # 3.9 GB: only once
     start = 0
     for file, own in zip(files, labels, strict=True):
-        pixels = _array(file, "data")
-        if pixels.shape != (expected := (len(own), images[0].numel())) or pixels.dtype != np.uint8:
+        pixels = _array(file, "data", len(own) * math.prod(SHAPE))
+        if pixels.shape != (expected := (len(own), math.prod(SHAPE))) or pixels.dtype != np.uint8:
             raise UsageError(f"{file}: 'data' is {pixels.shape} {pixels.dtype}, expected {expected} uint8")
-        images[start : start + len(own)] = torch.from_numpy(pixels).view(-1, *SHAPE)
+        images[start : start + len(own)].flatten(1).numpy()[:] = pixels
         start += len(own)
-    return images, torch.cat([_checked(part, file) for part, file in zip(labels, files, strict=True)])
+    return images, torch.cat(labels)
 
 
-def _array(file: Path, key: str) -> np.ndarray:
-    if not zipfile.is_zipfile(file):
-        raise UsageError(f"{file}: truncated, or no npz file at all ({file.stat().st_size:,} bytes)")
+def _array(file: Path, key: str, most: int) -> np.ndarray:
+    """most: the largest number of bytes that the array may have, which is checked before it is unpacked."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            array: np.ndarray = arrays[key]
-            return array
-    except KeyError as error:
-        raise UsageError(f"{file}: has no array {key!r}") from error
-    except (ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise UsageError(f"{file}: array {key!r} cannot be read without pickle ({error})") from error
+        return archives.unzipped_array(file, key, most + HEADER)
+    except archives.BadArchive as error:
+        raise UsageError(f"{file}: array {key!r} cannot be read: {error}") from error
 
 
 def _checked(labels: np.ndarray, file: Path) -> Tensor:
