@@ -15,6 +15,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from supple.experiments import plugins
 from supple.experiments.blame import blaming
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
@@ -85,6 +86,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         code, message = 1, in_words(error)
     if message:
         warn(message)
+    plugins.end_threads(code)
     sys.exit(code)
 
 
