@@ -5,8 +5,10 @@ imports anything because a folder names it. To resume the run, the user names th
 """
 
 import importlib
+import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ TABLES = {
     "preset": ("supple.experiments.kinds:presets", "supple.experiments.kinds:Preset"),
 }
 DIGITS = 12  # of a SHA-256 sum, in messages
+PATIENCE = 5.0  # seconds in which threads of plug-ins may end
 MOST = 4  # names of a plug-in that a message lists
 
 
@@ -96,6 +99,24 @@ def words(plugin: Plugin) -> str:
     """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
     found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
     return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
+
+
+def end_threads(code: int) -> None:
+    """Let this process, which has done its work, end with this status although threads of plug-ins go on.
+
+    Python waits for threads that are no daemons. They get a few seconds to end.
+    """
+
+    def leave() -> None:
+        names = ", ".join(thread.name for thread in others if thread.is_alive())
+        os.write(2, f"supple: threads that plug-ins left running were ended: {names!r}\n".encode())
+        os._exit(code)
+
+    others = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    if _loaded and others:
+        timer = threading.Timer(PATIENCE, leave)
+        timer.daemon = True
+        timer.start()
 
 
 def options() -> str:

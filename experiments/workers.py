@@ -158,6 +158,7 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
         _end()
     except (DiskError, OSError, UsageError) as error:
         tell("stop", in_words(error))
+    plugins.end_threads(0)
 
 
 def _end_with_the_parent(way: Connection) -> None:

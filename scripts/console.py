@@ -16,6 +16,7 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
+from supple.experiments import plugins
 from supple.experiments.blame import blaming
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
@@ -122,6 +123,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         message = "" if streams.broken_pipe(failed) else f"standard output: {failed.strerror}"
     if message:
         warn(message)
+    plugins.end_threads(code)
     sys.exit(code)
 
 
