@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -76,13 +78,20 @@ def _write(kept: Path, images: dict[str, Tensor]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _decode(files: list[Path]) -> Tensor:
+def _opened(stream: BinaryIO) -> Any:
+    """Return an image that is not decoded yet. PIL would warn of sizes that are refused here."""
     from PIL import Image  # here, because it is slow to import
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        return Image.open(stream, formats=FORMATS)
+
+
+def _decode(files: list[Path]) -> Tensor:
     pixels = np.empty(0, np.uint8)
     for row, file in enumerate(files):
         try:
-            with archives.plain(file) as stream, Image.open(stream, formats=FORMATS) as image:
+            with archives.plain(file) as stream, _opened(stream) as image:
                 size = (image.height, image.width)
                 if size[0] * size[1] > LARGEST:  # before it is decoded
                     raise UsageError(f"{file}: {size[0]}×{size[1]} pixels are too many: at most {LARGEST:,}")
