@@ -16,7 +16,7 @@ from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .machine import sharing
 from .runs import build, drive, plain, settings_of
-from .sealed import read_json, start_folder, write_json
+from .sealed import read_json, require_outside, start_folder, write_json
 from .settings import RunSettings, Seeds
 from .work import Task
 
@@ -201,6 +201,7 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
     Settings such as "auto" are replaced by definite values in the returned comparison. Raises UsageError if it cannot
     be trained.
     """
+    require_outside(path)
     comparison = checked(comparison, jobs, warn)
     start_folder(path, FILE, _plan(comparison))
     return comparison
@@ -273,9 +274,9 @@ def _check(comparison: Comparison, new: Sequence[Point] = ()) -> None:
             raise UsageError(f"--arm '{arm}': settings of one arm need a comparison without a trunk: add --fork-at 0")
     if FRESH in comparison.arms and not hasattr(comparison.settings, FRESH):
         raise UsageError(f"--reference fresh is only for agents, not for {comparison.algorithm}")
-    trunks = [("the trunk", folder_of_arm(names.TRUNK, variant)) for variant in comparison.trunks]
-    arms = [(label_of(arm, variant), folder_of_arm(arm, variant)) for arm, variant in comparison.points]
-    names.require_apart([*(trunks if comparison.fork_step else []), *arms], {folder_of_arm(*point) for point in new})
+    trunks = [(names.TRUNK, variant) for variant in comparison.trunks] if comparison.fork_step else []
+    runs = [(label_of(arm, variant), folder_of_arm(arm, variant)) for arm, variant in (*trunks, *comparison.points)]
+    names.require_apart(runs, [folder_of_arm(arm, variant) for arm, variant in new])
 
 
 def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from . import distributed, files, plugins, typed
+from . import distributed, files, plugins, sealed, typed
 from .claim import PATIENCE, Claim, claim
 from .denormals import flushing_denormals
 from .divergence import first_not_finite
@@ -127,6 +127,7 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
 def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = print) -> None:
     """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
     row = find_kind(kind)
+    sealed.require_outside(path)
     settings.check_single()
     with flushing_denormals(settings.torch_threads):
         work = build(row, settings, warn)

@@ -41,6 +41,25 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
             raise
 
 
+def require_outside(path: Path) -> None:
+    """Raise UsageError if a folder that a user names lies inside a run, a comparison or a sweep.
+
+    Its name could be one under which supple writes, replaces or removes something there.
+    """
+    for folder in path.resolve().parents:
+        for name in ("config.json", "comparison.json", "sweep.json"):
+            if (folder / name).is_file() and _is_sealed(folder / name):
+                raise UsageError(
+                    f"--out {path} lies inside {folder}, whose folders are supple's own: choose another place"
+                )
+
+
+def _is_sealed(file: Path) -> bool:
+    with suppress(UsageError, RunError):
+        return SUMS in read_object(file, str(file))
+    return False
+
+
 def read_json(path: Path, otherwise: str) -> dict[str, Any]:
     """Return the contents of a file written by `write_json`.
 

@@ -87,6 +87,8 @@ class Study:
         varied = any(PRESET in point for points in by_preset.values() for point in points)
         found: dict[str, Asked] = {}
         folders = {preset: names.slug(str(preset)) for preset in by_preset} if varied else {}
+        if len(set(folders.values())) < len(folders):
+            raise UsageError(f"two presets would share a folder: {', '.join(map(str, folders))}")
         for preset, points in by_preset.items():
             if varied:
                 names.require(folders[preset], f"preset {preset}", folders.values())

@@ -94,6 +94,8 @@ class Sweep:
         if len(set(called)) < len(called) or not called:
             raise UsageError("a sweep needs at least one study, and their names must differ")
         before = _bases(path) if (path / FILE).exists() else {}
+        if not before:
+            sealed.require_outside(path)
         found = {}
         for study in self.studies:
             if study.name not in before:

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import tyro
 
 from supple.experiments.errors import RunError, UsageError
+from supple.experiments.sealed import require_outside
 from supple.experiments.settings import positive
 from supple.scripts.asked import Plugins, load_plugins
 from supple.scripts.console import explain, parse, run, screen, warn
@@ -76,6 +77,8 @@ def main(args: Sequence[str]) -> None:
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
+    if options.out:
+        require_outside(options.out)
     examine(options)
 
 

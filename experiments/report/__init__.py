@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import files
+from .. import files, sealed
 from ..errors import UsageError
 from ..kinds import find_kind
 from . import exports, run_pages
@@ -83,6 +83,10 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
     if out is None and len(directories) > 1:
         raise ValueError("a report of several runs needs a folder: add --out DIR")
     place = Path(out or directories[0])
+    if out is not None and not any(
+        (place / name).is_file() for name in ("config.json", "comparison.json", "sweep.json")
+    ):
+        sealed.require_outside(place)
     _require_replaceable(place)
     return place
 
