@@ -116,3 +116,46 @@ def test_a_report_names_the_line_of_a_log_that_was_changed(unfinished: Path, ask
     code, said = ask("report", unfinished)
     assert code in (1, 2)
     assert said == f"supple: {file}, line 2: 'step' should be an integer, but is \"ten\"\n"
+
+
+@pytest.mark.parametrize("place", ["kept", "best", "checkpoints", "kept/000000000100", "model", "report", "trackers"])
+def test_a_link_inside_a_run_is_refused_before_anything_is_removed(
+    unfinished: Path, tmp_path: Path, place: str, ask: Ask
+) -> None:
+    photos = tmp_path / "photos"
+    for name in ("2024", "tmp-2024", "000000000999"):
+        (photos / name).mkdir(parents=True)
+        (photos / name / "photo").write_text("mine")
+    (unfinished / place).parent.mkdir(exist_ok=True)
+    if (unfinished / place).exists():
+        shutil.rmtree(unfinished / place)
+    (unfinished / place).symlink_to(photos)
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
+    for command in ("resume", "report", "doctor"):
+        code, said = ask(command, unfinished)
+        assert (code, said) == (1, f"supple: {unfinished / place}: a symbolic link, which supple does not follow\n")
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_run_that_is_named_by_a_link_goes_on(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
+    (tmp_path / "link").symlink_to("run")
+    assert ask("resume", tmp_path / "link") == (0, "")
+    assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
+
+
+def test_a_report_replaces_only_a_report(made: Path, tmp_path: Path, ask: Ask) -> None:
+    for name in ("report", "report.tmp", "report.old"):
+        shutil.copytree(made, tmp_path / name)
+        code, said = ask("report", made, "--out", tmp_path)
+        assert (code, said.count("\n")) == (2, 1)
+        assert f"{tmp_path / name} is not a report of supple" in said
+        assert (tmp_path / name / "checkpoints").exists()
+        shutil.rmtree(tmp_path / name)
+
+
+@pytest.mark.parametrize("place", ["kept/7", "report", "mine"])
+def test_no_run_begins_inside_another(unfinished: Path, place: str, ask: Ask) -> None:
+    code, said = ask(*WORDS.split(), "--out", unfinished / place)
+    assert (code, said.count("\n")) == (2, 1)
+    assert f"lies inside {unfinished}" in said
+    assert not (unfinished / place).exists()

@@ -163,7 +163,7 @@ def tried(attempts: dict[str, Callable[[], str]], name: str) -> None:
     """Make all attempts, print how many held, and fail with what did not."""
     wrong = {what: problem for what, attempt in attempts.items() if (problem := attempt())}
     print(f"\n{name}: {len(attempts)} attempts, {len(attempts) - len(wrong)} held")
-    assert not wrong
+    assert not wrong, "\n".join(f"{what}: {problem}" for what, problem in wrong.items())
 
 
 @pytest.mark.parametrize("kind", PLACES)
