@@ -341,7 +341,7 @@ def test_old_runs_with_such_names_go_on(tmp_path: Path, named: Callable[[str], N
     with pytest.MonkeyPatch.context() as patch:  # but not where two runs really share one folder
         named("trunk")
         patch.setattr(names, "require_apart", lambda runs, new: None)
-        assert say(*forked, "--arm", "trunk", "--out", tmp_path / "shared")[0] in (0, 1)
+        say(*forked, "--arm", "trunk", "--out", tmp_path / "shared")
     code, said = say("resume", tmp_path / "shared")
     assert (code, said.count("\n")) == (2, 1)
     assert "would share the folder trunk" in said
