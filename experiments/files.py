@@ -85,7 +85,8 @@ def require_unlinked(root: Path) -> None:
                 if entry.is_symlink() or getattr(entry, "is_junction", lambda: False)():
                     found = entry.path
                     break
-                if entry.is_dir(follow_symlinks=False) and os.path.basename(folder) not in FOREIGN:
+                own = folder == str(root) or os.path.basename(folder) not in FOREIGN
+                if own and entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)
     if found:
         raise _link(found)
@@ -192,7 +193,7 @@ def appearing(target: Path) -> Iterator[Path]:
     """Return a temporary folder for the block to fill, then flush it and rename it to `target`.
 
     If an exception is raised, the temporary folder is removed. If the process is killed, it is left as
-    `tmp-<name>-<digits>`, a new name each time, since nothing that exists already may be removed in its place.
+    `tmp-<name>-<letters>`, a new name each time, since nothing that exists already may be removed in its place.
     """
     temporary = target.with_name(f"tmp-{target.name}-{uuid.uuid4().hex[:8]}")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -137,6 +137,17 @@ def test_a_link_inside_a_run_is_refused_before_anything_is_removed(
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
+def test_only_links_of_other_libraries_are_accepted(unfinished: Path, tmp_path: Path, ask: Ask) -> None:
+    (unfinished / "trackers/wandb").mkdir(parents=True)
+    (unfinished / "trackers/wandb/latest-run").symlink_to("run-1")  # as Weights & Biases makes one
+    path = unfinished.rename(tmp_path / "trackers")  # a name that a user may give
+    assert ask("resume", path) == (0, "")
+    (path / "kept").mkdir()
+    (path / "kept/1").symlink_to(tmp_path)
+    code, said = ask("resume", path)
+    assert (code, said) == (1, f"supple: {path / 'kept/1'}: a symbolic link, which supple does not follow\n")
+
+
 def test_a_run_that_is_named_by_a_link_goes_on(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
     (tmp_path / "link").symlink_to("run")
     assert ask("resume", tmp_path / "link") == (0, "")
