@@ -111,4 +111,4 @@ def shortened(name: str, text: str, most: int = LONGEST) -> str:
 
 def slug(text: str) -> str:
     """Return a folder name for a text, such as an arm: letters, digits and `. _ = -`, or one by `shortened`."""
-    return shortened(re.sub(r"[^A-Za-z0-9._=-]+", "_", text).strip("_"), text)
+    return shortened(re.sub(r"[^A-Za-z0-9._=-]+", "_", text).strip("_").rstrip("_."), text)

@@ -191,7 +191,7 @@ def test_arms(tmp_path: Path, named: Callable[[str], None]) -> None:
     bad = [
         *((forked, [name]) for name in plain), (alone, ["learning_rate=0.1", "learning_rate=0.1 "]),
         (forked, ["fire", "Fire"]), (forked, ["fire@task", "Fire@task"]), (forked, ["trunk", "TRUNK"]),
-        (forked, ["snp(lam=0.5)", "snp(lam=0.5) "]), (forked, ["snp(lam=0.)"]), (alone, ["n_hidden=4", "n_hidden=4 "]),
+        (forked, ["snp(lam=0.5)", "snp(lam=0.5) "]), (alone, ["n_hidden=4", "n_hidden=4 "]),
     ]  # fmt: skip
     long = " + ".join(f"l2_init(strength=1e-{n})" for n in range(1, 20))
     good = [
