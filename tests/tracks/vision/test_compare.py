@@ -21,7 +21,7 @@ from supple.scripts.main import dispatch
 
 OPTIONS = shlex.split(
     "--tasks 2 --images 48 --epochs 2 --batch-size 8 --measure-every 12 --compile off --seeds 3 5 "
-    "--activation rand_smooth_leaky --jobs 1"
+    "--activation rand_smooth_leaky --checkpoint-every 50 --jobs 1"
 )
 ARMS = ("none", "fire@task", "fire", "dash", "ewc(samples=16)", "l2_init", "snp(noise=0.1) + redo(tau=0.5)@every:5")
 
