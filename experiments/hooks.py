@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from ..interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
+from ..interventions import Every, Hook, Intervention, Learner, Memory, Moment, UnknownName, When, did_you_mean
 from ..metrics import (
     CHEAP_METRICS,
     METRICS,
@@ -39,6 +40,7 @@ class Asked:
 
 
 NOTHING = Asked()
+OWN_CALL = calling(Intervention, "intervention", "an intervention", "its method")
 
 
 class Remembered(TypedDict):
@@ -322,7 +324,14 @@ class HookDriver:
                     hook.load_state_dict(own)
 
 
+@cache
+def _is_own(kind: type) -> bool:
+    return not owner_of(kind)
+
+
 def _calling(hook: Hook, moment: str, learner: Learner, *refusals: type[Exception]) -> calling:
+    if _is_own(type(hook.intervention)):  # at every update: as fast as it can be
+        return OWN_CALL
     return calling(hook.intervention, "hook", hook.text, f"{moment} on '{learner.name}'", refusals)
 
 
