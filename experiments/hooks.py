@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import fmean
 from typing import Any, TypedDict
 
@@ -40,6 +39,7 @@ class Asked:
 
 
 NOTHING = Asked()
+OWN = __name__.partition(".")[0]
 OWN_CALL = calling(Intervention, "intervention", "an intervention", "its method")
 
 
@@ -324,13 +324,8 @@ class HookDriver:
                     hook.load_state_dict(own)
 
 
-@cache
-def _is_own(kind: type) -> bool:
-    return not owner_of(kind)
-
-
 def _calling(hook: Hook, moment: str, learner: Learner, *refusals: type[Exception]) -> calling:
-    if _is_own(type(hook.intervention)):  # at every update: as fast as it can be
+    if str(type(hook.intervention).__module__).partition(".")[0] == OWN:  # at every update: as fast as it can be
         return OWN_CALL
     return calling(hook.intervention, "hook", hook.text, f"{moment} on '{learner.name}'", refusals)
 
