@@ -563,3 +563,44 @@ def test_from_python_the_same_line_is_raised(attempts: Attempts) -> None:
         with pytest.raises(RunError, match=rf"bad_{number}@20 at step 20: apply on"):
             compare("linear", settings, arms, out=f"both{number}", seeds=(0,), fork_at=0.0, warn=lambda line: None)
         HELD["Python"] += 1
+
+
+SWEEP = """
+[study]
+kind = "linear"
+arms = ["none", "bad@20"]
+seeds = [0]
+fork_at = 0.0
+settings = { tasks = "semantic,reversal", updates_per_task = 30 }
+"""
+
+
+def test_acts_in_a_sweep_are_recorded_and_the_other_runs_end(attempts: Attempts, here: Callable[[], Any]) -> None:
+    for what in ("exits with 0", "cannot say why", "interrupts itself", "has no disk", "goes elsewhere"):
+        attempts.begin(intervention("apply", ACTS[what], "[]"))
+        Path("sweep.toml").write_text(SWEEP)
+        COUNTS["sweeps"] += 1
+        with here():
+            code, said = attempts.supple("sweep sweep.toml --plugin bad.py --jobs 1 --out out")
+        assert code == 1, (what, said)
+        assert "Traceback" not in said, (what, said)
+        found = {file.parent.name: read_json(file, str(file)) for file in Path("out").rglob("outcome.json")}
+        assert {name: outcome["outcome"] for name, outcome in found.items()} == {"none": "finished", "bad_20": "failed"}
+        assert "plug-in bad.py: hook bad@20 at step 20: apply" in found["bad_20"]["reason"], found
+        HELD["sweeps"] += 1
+
+
+def test_a_worker_that_a_plug_in_ends_is_recorded(attempts: Attempts) -> None:
+    for status in (0, 3):
+        attempts.begin(intervention("apply", f"os._exit({status})", "[]"))
+        COUNTS["workers"] += 1
+        words = f"compare {LINEAR}--fork-at 0 --arm none --arm bad@20 --seeds 0 --jobs 1 --out out"
+        code, said = attempts.supple(words)
+        assert code == 1, said
+        found = {file.parent.name: read_json(file, str(file)) for file in Path("out").rglob("outcome.json")}
+        assert found["none"]["outcome"] == "finished"
+        assert (
+            f"exit status {status} in the middle of the run, perhaps by os._exit in plug-in bad.py"
+            in found["bad_20"]["reason"]
+        )
+        HELD["workers"] += 1
