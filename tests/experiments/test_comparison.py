@@ -26,7 +26,7 @@ def test_folders_are_named_after_seeds_and_hooks() -> None:
         ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
         ({"arms": ("none + fire",)}, "none cannot be combined"),
         ({"arms": ("fire", "fire ")}, "two arms would share a folder"),
-        ({"arms": (f"snp(lam=0.{'5' * 300})",)}, "a folder with 309 letters, but 240 are the most"),
+        ({"arms": (f"snp(lam=0.{'5' * 300})",)}, "a folder with 310 letters, but 240 are the most"),
     ],
 )
 def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
