@@ -98,7 +98,7 @@ def _left_behind(path: Path) -> str:
 
 
 SWEEP = """
-[Größe]
+["Größe"]
 kind = "linear"
 arms = ["none", "snp(lam={strength})@0.5", "redo@every:10"]
 seeds = "0-1"
