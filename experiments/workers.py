@@ -88,7 +88,7 @@ def _open(jobs: Sequence[Job]) -> int:
 def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with signals.deaf(), _seeing(gpu), theirs:
+    with signals.deaf(signals.INTERRUPTING), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_bury` will see to it
@@ -132,7 +132,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
-    signals.ignore()
+    signals.ignore(signals.INTERRUPTING)
     streams.steady()
     flush_denormals()  # before its threads are started: see denormals.py
 

@@ -2,11 +2,12 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # SIGBREAK is of Windows: Ctrl-Break, or a window that closes
-INTERRUPTING = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))
+NAMES = ("SIGINT", "SIGHUP", "SIGBREAK")  # SIGBREAK is of Windows: Ctrl-Break
+OF_TERMINALS = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))  # for all its processes
+INTERRUPTING = (*OF_TERMINALS, int(signal.SIGTERM))
 HANGUP = getattr(signal, "SIGHUP", None)  # of a terminal that closes or a connection that ends; not on Windows
 
 
@@ -16,8 +17,8 @@ def heeded() -> list[int]:
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
-    """Keep these signals from processes that are started in this block. They reach them too, but the parent ends them.
+def deaf(numbers: Sequence[int] = OF_TERMINALS) -> Iterator[None]:
+    """Keep signals from processes that are started in this block. They reach them too, but the parent ends them.
 
     The processes call `ignore` first, which is all that Windows has. May be used in any thread.
     """
@@ -27,16 +28,16 @@ def deaf() -> Iterator[None]:
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # otherwise the first process starts it, which unblocks signals in Python 3.11
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def ignore() -> None:
-    """Ignore these signals in this process, whose parent ends it."""
-    for number in INTERRUPTING:
+def ignore(numbers: Sequence[int] = OF_TERMINALS) -> None:
+    """Ignore signals in this process, whose parent ends it. multiprocessing ends a daemon by SIGTERM."""
+    for number in numbers:
         signal.signal(number, signal.SIG_IGN)
 
 

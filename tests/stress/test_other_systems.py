@@ -33,7 +33,8 @@ KINDS = {
     "ppo, shift and best": f"{CYCLES} --keep-best True --hook l2_init(strength=1e-3)",
     "dqn": f"dqn {CARTPOLE} {OFF_POLICY} --hook redo@every:100",
     "dqn, memory in a file": f"dqn {CARTPOLE} {OFF_POLICY} --replay-folder FOLDER",
-    "sac": f"sac --env Pendulum-v1 {OFF_POLICY} --checkpoint-every 128 --eval-every 0 --hook snp@0.5",
+    "sac": "sac --env Pendulum-v1 --steps 192 --learning-starts 160 --replay-size 150 --batch-size 16 --actor-width 16 "
+    "--critic-width 16 --actor-blocks 1 --critic-blocks 1 --compile off --checkpoint-every 64 --eval-every 0",
     "pretrain": "pretrain --first FOLDER/text.txt --pretrain-steps 12 --warmup 2 --layers 1 --heads 1 --width 16 "
     "--block-size 16 --batch-size 4 --micro-batch 4 --checkpoint-every 4 --eval-every 4 --hook fire@0.5",
 }
@@ -70,6 +71,7 @@ def test_runs_of_every_kind_are_killed_and_resumed_to_the_same_bytes(system: str
         words = text.replace("FOLDER", str(folder)).split()
         place = tmp_path / name.replace(", ", "-").replace(" ", "-")
         found[name] = _killed_and_resumed(system, words, place)
+        print(f"\n{system}, {name}: {found[name] or 'held'}", end="", flush=True)
     held("runs", system, found)
 
 
@@ -96,7 +98,7 @@ def _left_behind(path: Path) -> str:
 
 
 SWEEP = """
-[Größe]
+["Größe"]
 kind = "linear"
 arms = ["none", "snp(lam={strength})@0.5", "redo@every:10"]
 seeds = "0-1"
