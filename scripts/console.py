@@ -82,7 +82,7 @@ screen = Screen()
 
 @dataclass
 class Purpose:
-    """What a command is for. If `files` is True, it has done its work even if nobody could read what it printed."""
+    """The purpose of a command. With `files`, its work is done even if nobody could read what it printed."""
 
     files: bool = False
 

@@ -45,7 +45,7 @@ class ReportPaths:
 
     @property
     def lines(self) -> tuple[str, str]:
-        """Where the page and the scores are, for the terminal."""
+        """The lines of the terminal that say where the page and the scores are."""
         return f"report: {self.html}", f"scores: {self.scores}"
 
     @property
