@@ -96,21 +96,21 @@ def _first(text: str, tasks: Sequence[Task]) -> First | None:
         hook = parse_hook(text, default=AtStart())
     except ValueError:  # reported when the arm is checked
         return None
-    return None if hook is None else _of_hook(hook, tasks)
+    return None if hook is None else _of_hook(text, hook, tasks)
 
 
-def _of_hook(hook: Hook, tasks: Sequence[Task]) -> First | None:
+def _of_hook(text: str, hook: Hook, tasks: Sequence[Task]) -> First | None:
     when, total = hook.schedule, tasks[-1].end
     if isinstance(when, AtStart):
-        return First(hook.text, None)
+        return First(text, None)
     if isinstance(when, When) or any(map(hook.intervention.has, CONTINUOUS)):
-        return First(hook.text, 0, recurs=True)
+        return First(text, 0, recurs=True)
     if isinstance(when, AtTask):
         number = when.number or 1
         words = ", the first task switch" if number == 1 else f", task switch {number}"
-        return First(hook.text, tasks[number].start, where=words) if number < len(tasks) else None
+        return First(text, tasks[number].start, where=words) if number < len(tasks) else None
     if isinstance(when, Every):
-        return First(hook.text, when.resolve(total), recurs=True)
+        return First(text, when.resolve(total), recurs=True)
     if isinstance(when, AtFraction):
-        return First(hook.text, when.resolve(total))
-    return First(hook.text, when.step) if isinstance(when, AtStep) else None
+        return First(text, when.resolve(total))
+    return First(text, when.step) if isinstance(when, AtStep) else None
