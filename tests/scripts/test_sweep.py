@@ -116,7 +116,7 @@ def test_several_workers_never_share_a_run(
     file: Path, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight processes on two hundred runs: each run is attempted by one of them, once."""
-    text = FILE.replace("updates_per_task = 60", "updates_per_task = 2").replace("fork_at_task = 1\n", "")
+    text = FILE.replace("updates_per_task = 60", "updates_per_task = 2").replace("fork_at_task = 1", "fork_at = 0.0")
     file.write_text(text.replace('"0-1"', '"0-33"').replace("snp(lam={lam})", "snp(lam={lam})@task"))
     out, notes = tmp_path / "out", tmp_path / "notes"
     notes.mkdir()
