@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -45,6 +45,7 @@ class Comparison:
         variants: The variants of the settings. Every arm is trained in each of them.
         only: Pairs of an arm and the index of a variant. If not empty, only these are trained.
         stop_step: The step at which all runs stop, as if killed, while arms are tuned; 0 for the end.
+        note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
     """
 
     algorithm: str
@@ -56,6 +57,7 @@ class Comparison:
     variants: tuple[Variant, ...] = ({},)
     only: tuple[tuple[str, int], ...] = ()
     stop_step: int = 0
+    note: str = field(default="", compare=False)
 
     @property
     def points(self) -> list[Point]:
@@ -131,6 +133,7 @@ def plan(
         points = [*points, *((FRESH, variant) for variant in _different([variant for _, variant in points]))]
     arms, variants, only = _table(points)
     fork = stop = 0
+    note = ""
     by_default = fork_at is None and fork_at_task is None and stop_at is None
     if stop_at is not None:
         stop = stop_step_of(_tasks(kind, first_of(settings, seeds), warn), settings.stride, stop_at)
@@ -142,13 +145,13 @@ def plan(
             place = _default_fork(kind, first_of(settings, seeds), arms, variants, warn)
             fork = place.step
             if begun is None and place.line:
-                warn(f"{place.line} (--fork-at changes this)")
+                note = f"{place.line} (--fork-at changes this)"
             elif begun is not None and fork < begun:
-                warn(f"the fork stays at step {begun:,}, with which the runs were started; otherwise {place.line}")
+                note = f"the fork stays at step {begun:,}, with which the runs were started; otherwise {place.line}"
     settings, prepared, fork = kind.forks().prepare(settings, variants, fork)
     if by_default and begun is not None:  # another arm must not move the fork of those that were trained
         fork = begun
-    return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only, stop)
+    return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only, stop, note)
 
 
 def _tasks(kind: Kind, settings: RunSettings, warn: Warn) -> tuple[Task, ...]:
@@ -245,6 +248,8 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> 
     require_outside(path)
     comparison = checked(comparison, jobs, warn)
     start_folder(path, FILE, _plan(comparison))
+    if comparison.note:
+        warn(comparison.note)
     return comparison
 
 
@@ -296,7 +301,9 @@ def rewrite(path: Path, comparison: Comparison) -> None:
 
 
 def _plan(comparison: Comparison) -> dict[str, Any]:
-    return {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
+    found = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
+    del found["note"]
+    return found
 
 
 def _check(comparison: Comparison, new: Sequence[Point] = ()) -> None:
@@ -371,7 +378,7 @@ def read_comparison(path: Path) -> Comparison:
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
         named = typed.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan = typed.entries(data, types, "", types.keys() - {"only", "stop_step"})
+        plan = typed.entries(data, types, "", types.keys() - {"only", "stop_step", "note"})
         _, settings = settings_of({**plan, "plugins": named}, file)
         for i, variant in enumerate(plan["variants"]):
             values = vars(typed.fitted(variant, type(settings), f"variants[{i}]"))

@@ -14,7 +14,7 @@ CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # meth
 
 @dataclass(frozen=True)
 class Place:
-    """A fork point, and the line that tells the user where it is and why; "" if there is nothing to tell.
+    """A fork point, and the line that tells the user where it is and why; "" if the kind of run has it there.
 
     `step` is 0 if there is no trunk, because arms differ from the beginning. `hooks_decide`: It is not the kind's own.
     """
@@ -66,19 +66,13 @@ def default_fork(kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride
     elif placed:
         timed.append((0, placed))
     if not timed:
-        return Place(usual, _usual(kind, usual, placed) if usual else "")
+        return Place(usual)
     step, first = min(timed, key=lambda each: each[0])
     step = _possible(step, tasks, stride)
     if not step:
         return Place(0, f"there is no trunk, because {first.text} can act from the start on")
     why = f"{first.text} can act first" + (f", and {placed.text} is applied there" if placed else "")
     return Place(step, f"arms are forked at step {step:,}{first.where}, where {why}", True)
-
-
-def _usual(kind: Kind, step: int, placed: First | None) -> str:
-    where = f"task {kind.fork_at_task}" if kind.fork_at_task is not None else f"{kind.fork_at:g} of the run"
-    why = f"where {placed.text} is applied" if placed else "as no hook acts"
-    return f"arms are forked at step {step:,} ({where}, the default of {kind.name}), {why}"
 
 
 def _possible(step: int, tasks: Sequence[Task], stride: int) -> int:
@@ -96,10 +90,10 @@ def _first(text: str, tasks: Sequence[Task]) -> First | None:
         hook = parse_hook(text, default=AtStart())
     except ValueError:  # reported when the arm is checked
         return None
-    return None if hook is None else _of_hook(text, hook, tasks)
+    return None if hook is None else _of_hook(hook, text, tasks)
 
 
-def _of_hook(text: str, hook: Hook, tasks: Sequence[Task]) -> First | None:
+def _of_hook(hook: Hook, text: str, tasks: Sequence[Task]) -> First | None:
     when, total = hook.schedule, tasks[-1].end
     if isinstance(when, AtStart):
         return First(text, None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..registry import tell
+from ..registry import shown, tell
 from . import plugins
 from .errors import RunError, UsageError, in_words
 from .jobs import Job
@@ -147,7 +147,7 @@ def settled(started: Sequence[Any]) -> str | None:
         if waiting:
             return None
         errors = [error for reference in done if (error := _error(reference))]
-    return f"all workers have stopped ({in_words(errors[0])})" if errors else "all workers have ended"
+    return f"all workers have stopped ({_told(errors[0])})" if errors else "all workers have ended"
 
 
 def _error(reference: Any) -> Exception | None:
@@ -159,3 +159,8 @@ def _error(reference: Any) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+def _told(error: BaseException) -> str:
+    """Return a worker's exception in one line, however long: submitit puts the trace in it, whose end says why."""
+    return shown(f"{type(error).__name__}: {' '.join(str(error).split())}")

@@ -136,11 +136,13 @@ class Change:
 def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> Change:
     """Return the change of a folder. Raises UsageError if it cannot be trained, or not in this folder."""
     begun = _begun(path)
-    if begun is None:
-        return Change(asked, None, comparisons.checked(asked.plan(command, warn), jobs, warn))
-    if asked.within(begun):  # there is nothing new, and no network needs to be built
+    if begun is not None and asked.within(begun):  # there is nothing new, and no network needs to be built
         return Change(asked, begun, begun)
-    return Change(asked, begun, comparisons.widened(begun, asked.plan(command, warn, begun), jobs, warn))
+    wanted = asked.plan(command, warn, begun)
+    found = comparisons.checked(wanted, jobs, warn) if begun is None else comparisons.widened(begun, wanted, jobs, warn)
+    if wanted.note:
+        warn(f"[{asked.study.name}] {wanted.note}")
+    return Change(asked, begun, found)
 
 
 def _begun(path: Path) -> Comparison | None:

@@ -183,14 +183,17 @@ def owner_of(entry: object) -> str:
 
 
 def raised(error: BaseException, owner: str = "") -> str:
-    """Return an exception in one line, with the place in the innermost foreign code that it went through.
+    """Return an exception in one line, with the innermost place in foreign code that it went through.
 
-    owner: the file that is named already.
+    owner: The file that is named already. A place in it comes before those in libraries that it calls.
     """
-    for frame, line in reversed(frames(error)):
-        file, name = shown(frame.f_code.co_filename), module_of(frame)
+    places = [(shown(frame.f_code.co_filename), module_of(frame), line) for frame, line in reversed(frames(error))]
+    for file, _, line in places:
+        if Path(file).name == owner:
+            return f"{one_line(error)} (line {line})"
+    for file, name, line in places:
         if name not in (OWN, "torch", "numpy", *sys.stdlib_module_names) and not file.startswith("<"):
-            return f"{one_line(error)} ({'' if Path(file).name == owner else f'{file}, '}line {line})"
+            return f"{one_line(error)} ({file}, line {line})"
     return one_line(error)
 
 

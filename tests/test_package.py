@@ -56,20 +56,8 @@ def test_rooms_are_found_without_an_import_of_their_own(tmp_path: Path) -> None:
 
 def test_completion_offers_public_names_and_rooms_only() -> None:
     public = {name for name in dir(supple) if not name.startswith("__")}
-    assert public == {
-        *("compare", "fire_", "load", "parse_hook", "resume", "train"),
-        *(
-            "agents",
-            "envs",
-            "experiments",
-            "integrations",
-            "interventions",
-            "metrics",
-            "networks",
-            "registry",
-            "tracks",
-        ),
-    }
+    rooms = "agents envs experiments integrations interventions metrics networks registry tracks"
+    assert public == {*f"compare fire_ load parse_hook resume train {rooms}".split()}
 
 
 def test_type_checkers_see_the_names_and_find_those_that_do_not_exist() -> None:

@@ -45,7 +45,7 @@ class ReportPaths:
 
     @property
     def lines(self) -> tuple[str, str]:
-        """The lines of the terminal that say where the page and the scores are."""
+        """Two lines for the terminal: the paths of the page and of the scores."""
         return f"report: {self.html}", f"scores: {self.scores}"
 
     @property

@@ -104,7 +104,11 @@ def test_several_runs_are_forecast_from_the_mean_of_those_that_run(
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
     jobs = jobs_of(out, read_comparison(out))
-    assert all(job._begin() for job in jobs[:2])
+    for job in jobs[:2]:
+        held = job.claim()
+        assert held
+        with held:
+            assert job._begin(held)
     said: list[str] = []
     told = Forecast(said.append)
     for clock[0], place, step in ((0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1), (51, 0, 11), (61, 1, 25)):

@@ -156,7 +156,7 @@ WRONG = {
     "compare linear --reference fresh --out OUT": "--reference fresh is only for agents",
     f"{COMPARE} --fork-at 0.0001": "--fork-at 0.0001 would fork at step 0 of 1600",
     f"{COMPARE} --arm fire --arm fire": "two arms would share a folder",
-    f"{COMPARE} --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
+    f"{COMPARE} --fork-at 0.5 --arm fire@100": "--arm: fire@100 never fires: the run starts at step 800",
     f"{COMPARE} --fork-at 0.75 --arm fire@task": "fire@task never fires: there is no such task switch",
     f"{COMPARE} --arm 'fire + fir'": "--arm: unknown intervention 'fir'",
     f"{COMPARE} --arm 'none + fire'": "none cannot be combined",
