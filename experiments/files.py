@@ -8,6 +8,7 @@ is written, and `remove` and `opened` follow no link that appears later.
 import errno
 import hashlib
 import os
+import re
 import shutil
 import stat
 import time
@@ -240,6 +241,15 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def leftovers(folder: Path, names: str) -> list[Path]:
+    """Return the temporary folders of `appearing` that killed processes left in a folder.
+
+    `names` is a regular expression for the names of their targets. What a user calls `tmp-2019` is none of them.
+    """
+    pattern = re.compile(rf"tmp-({names})-[0-9a-f]+")
+    return [path for path in folder.glob("tmp-*") if pattern.fullmatch(path.name)]
 
 
 def lock(handle: int, patience: float = inf) -> bool:

@@ -237,7 +237,7 @@ def _export(run: RunDirectory, work: Work) -> None:
     """Write the trained model, if the kind exports one, under a new name that this process then changes."""
     target = run.path / EXPORT
     with run.writing():
-        for left in run.path.glob(f"tmp-*{EXPORT}-*"):  # by a process that was killed here
+        for left in files.leftovers(run.path, f"{EXPORT}|tmp-{EXPORT}-[0-9a-f]+"):  # by a process that was killed here
             files.remove(left, run.path)
     temporary = target.with_name(f"tmp-{EXPORT}-{uuid.uuid4().hex[:8]}")
     try:
