@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from multiprocessing.connection import Connection, wait
@@ -149,7 +149,8 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     warnings.showwarning = lambda message, *_, **__: tell("warn", str(message))
     try:
         plugins.load_all(sources)  # before the jobs are received, which may have classes of plug-ins
-        jobs: list[Job] = way.recv()
+        # absolute, because an environment may change the working directory
+        jobs = [replace(job, path=job.path.absolute()) for job in way.recv()]
         threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
         places = {job.folder: place for place, job in enumerate(jobs)}
         with sharing(count):
