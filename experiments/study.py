@@ -164,5 +164,6 @@ class Asked:
             self.kind, self.preset, self.settings, self.seeds, self.points,
             reference=self.reference,
             fork_at=0.0 if self.study.search else self.study.fork_at, fork_at_task=self.study.fork_at_task,
-            command=command, stop_at=self.stop_at, begun=begun.fork_step if begun else None, warn=warn,
+            command=command, stop_at=self.stop_at, begun=begun.fork_step if begun else None,
+            warn=lambda line: warn(f"[{self.study.name}] {line}"),
         )  # fmt: skip

@@ -9,30 +9,41 @@ All else is in the rooms: `supple.interventions`, `supple.metrics`, `supple.netw
 `supple.tracks`, `supple.experiments`, `supple.integrations`.
 """
 
-from importlib import import_module, metadata
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import
+from importlib import metadata as _metadata
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+__all__ = ["__version__", "compare", "fire_", "load", "parse_hook", "resume", "train"]
+_ROOMS = ("registry", "networks", "interventions", "metrics", "experiments", "envs", "agents", "tracks", "integrations")
+
+if TYPE_CHECKING:  # A type checker sees the names themselves, and so finds those that do not exist.
+    from . import agents as agents
+    from . import envs as envs
+    from . import experiments as experiments
+    from . import integrations as integrations
+    from . import interventions as interventions
+    from . import metrics as metrics
+    from . import networks as networks
+    from . import registry as registry
+    from . import tracks as tracks
     from .experiments import compare, load, resume, train
     from .interventions import fire_, parse_hook
 
     __version__: str
+else:
 
-__all__ = ["__version__", "compare", "fire_", "load", "parse_hook", "resume", "train"]
-ROOMS = ("registry", "networks", "interventions", "metrics", "experiments", "envs", "agents", "tracks", "integrations")
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name, or a room, on its first use: `import supple` itself imports neither PyTorch nor NumPy."""
-    if name == "__version__":
-        return metadata.version("supple")
-    if name in ROOMS:
-        return import_module(f".{name}", __name__)
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = "interventions" if name in ("fire_", "parse_hook") else "experiments"
-    return getattr(import_module(f".{room}", __name__), name)
+    def __getattr__(name: str) -> object:
+        """Import a name, or a room, on its first use: `import supple` itself imports neither PyTorch nor NumPy."""
+        if name == "__version__":
+            return _metadata.version("supple")
+        if name in _ROOMS:
+            return _import(f".{name}", __name__)
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        room = "interventions" if name in ("fire_", "parse_hook") else "experiments"
+        return getattr(_import(f".{room}", __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *ROOMS})
+    dunder = (name for name in globals() if name.startswith("__"))
+    return sorted({*dunder, *__all__, *_ROOMS})

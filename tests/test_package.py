@@ -1,5 +1,6 @@
 """`supple` is a regular package, whatever the working directory holds, and its most used names are imported lazily."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -51,6 +52,37 @@ def test_the_most_used_names_are_those_of_their_rooms() -> None:
 def test_rooms_are_found_without_an_import_of_their_own(tmp_path: Path) -> None:
     code = "import supple; said += [supple.registry.__name__, supple.interventions.parse_hook('fire@0.5').text]"
     assert python(code, tmp_path) == ["supple.registry", "fire@0.5"]
+
+
+def test_completion_offers_public_names_and_rooms_only() -> None:
+    public = {name for name in dir(supple) if not name.startswith("__")}
+    assert public == {
+        *("compare", "fire_", "load", "parse_hook", "resume", "train"),
+        *(
+            "agents",
+            "envs",
+            "experiments",
+            "integrations",
+            "interventions",
+            "metrics",
+            "networks",
+            "registry",
+            "tracks",
+        ),
+    }
+
+
+def test_type_checkers_see_the_names_and_find_those_that_do_not_exist() -> None:
+    """They take a module's `__getattr__` for a promise that every name exists."""
+    tree = ast.parse(Path(str(supple.__file__)).read_text(encoding="utf-8"))
+    (branch,) = (node for node in tree.body if isinstance(node, ast.If))
+    assert ast.unparse(branch.test) == "TYPE_CHECKING"
+    seen = {
+        alias.asname or alias.name for node in branch.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert seen == {name for name in dir(supple) if not name.startswith("__")}
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert "__getattr__" not in functions
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -153,6 +153,13 @@ def test_variants_with_other_tasks_share_no_step() -> None:
     assert planned("linear", LINEAR, ("none", "snp@task"), lines, vary={"lam": (1.0, 2.0)}).fork_step == 20
 
 
+def test_the_line_has_the_hook_as_it_was_typed() -> None:
+    place = default_fork(find_kind("ppo"), ["none", "fire"], THREE, 4, own_settings=False)
+    assert place.line.endswith("where fire is applied")
+    place = default_fork(find_kind("ppo"), ["snp(lam=.5)@when:srank<20"], THREE, 4, own_settings=False)
+    assert "because snp(lam=.5)@when:srank<20 can act" in place.line
+
+
 def test_arms_with_settings_of_their_own_need_no_option() -> None:
     lines: list[str] = []
     comparison = planned("ppo", PPO, ("none", "none + learning_rate=0.001"), lines)
@@ -183,7 +190,7 @@ def test_an_extended_study_keeps_its_fork(tmp_path: Path) -> None:
     assert found.arms == ("none", "snp@task:2", "snp@0.9", "snp@task")
     assert found.fork_step == 40
     assert [line.partition(";")[0] for line in lines[1:]] == [
-        "the fork stays at step 40, with which the runs were started"
+        "[s] the fork stays at step 40, with which the runs were started"
     ]
     assert lines[1].endswith("arms are forked at step 20, the first task switch, where snp@task can act first")
     with pytest.raises(UsageError, match=r"snp@0\.1 never fires: the run starts at step 40"):
