@@ -246,9 +246,10 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         seeds = ", ".join(map(str, work.settings.members))
+        others = f"; plug-in {plugins.named()} takes part" if plugins.loaded() else ""
         raise Diverged(
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
-            f"{first_not_finite(work.learners)}{hooks.suspects}; a smaller --learning-rate may help; "
+            f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "
             f"the last checkpoint is kept"
         ) from None
 

@@ -102,18 +102,14 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     worker.process.join()
     code = worker.process.exitcode or 0
     if worker.job is not None and (code or jobs[worker.job].outcome is None):
+        in_plugin = f" in plug-in {plugins.named()}" if plugins.loaded() else ""
         if code < 0:
             how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
         else:
-            how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{_suspects()}"
+            how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{in_plugin}"
         jobs[worker.job].left(f"its process {how}")
     elif code:
         raise RunError("a worker process died before it started a run")
-
-
-def _suspects() -> str:
-    named = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
-    return f" in plug-in {named}" if named else ""
 
 
 @contextmanager
