@@ -82,8 +82,7 @@ class blaming:
         place = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{one_line(error)} ({place.filename}, line {place.lineno})"
         if names:  # supple's own code stumbles over what a plug-in has returned or changed, or has an error itself
-            uses = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
-            return f"with plug-in {uses}{when}: {what}"
+            return f"with plug-in {plugins.named()}{when}: {what}"
         if self.step and not isinstance(error, Exception):  # SystemExit: nothing but its end ends a run
             return f"the run was ended{when} by {what}"
         return ""

@@ -11,6 +11,8 @@ share it, including those of the arms of a fork.
 """
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
@@ -29,6 +31,7 @@ from .errors import CheckpointError, RunError
 from .rows import Part, Rows
 
 FORMAT = "supple checkpoint 3"
+STEP = re.compile(r"[0-9]{12}|[1-9][0-9]{12,}")  # the name of a checkpoint's folder
 MANIFEST, WEIGHTS = "state.json", "state.safetensors"
 TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
 DEEPEST = typed.LEVELS - 8  # nested lists and dicts: state.json has a few more around them
@@ -58,9 +61,23 @@ def folder_of(checkpoints: Path, step: int) -> Path:
 
 
 def folders_of(checkpoints: Path) -> list[Path]:
-    """Return the folders of all checkpoints, the oldest first. Other entries are ignored."""
-    found = (folder for folder in checkpoints.glob("*") if folder.name.isascii() and folder.name.isdecimal())
-    return sorted(found, key=lambda folder: int(folder.name))
+    """Return the folders of all checkpoints, the oldest first. Other entries are ignored: `2019` is a user's."""
+    try:
+        with os.scandir(checkpoints) as entries:
+            found = [entry.name for entry in entries if STEP.fullmatch(entry.name) and _is_folder_or_link(entry)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [checkpoints / name for name in sorted(found, key=int)]
+
+
+def _is_folder_or_link(entry: "os.DirEntry[str]") -> bool:
+    """Return whether an entry is a folder, or a link, which is refused and not ignored."""
+    return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+
+
+def leftovers(checkpoints: Path) -> list[Path]:
+    """Return the remains of interrupted writes."""
+    return files.leftovers(checkpoints, "[0-9]+")
 
 
 def newest_step(checkpoints: Path) -> int:
@@ -227,7 +244,7 @@ def lengths_of_logs(folder: Path) -> dict[str, int]:
 def prune(checkpoints: Path, keep: int, step: int) -> None:
     """Remove all checkpoints up to `step` except the newest `keep`, and the remains of interrupted writes."""
     folders = [folder for folder in folders_of(checkpoints) if int(folder.name) <= step]
-    for folder in [*folders[:-keep], *checkpoints.glob("tmp-*")]:
+    for folder in [*folders[:-keep], *leftovers(checkpoints)]:
         with suppress(OSError):  # the next call tries again
             files.remove(folder, checkpoints.parent)
 

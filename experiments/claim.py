@@ -241,10 +241,12 @@ def _parsed(text: bytes) -> Owner | None:
 def _gone(claim: BinaryIO) -> bool:
     """Return whether the owner of a claim has ended.
 
-    For one on another machine or in another container, whose processes cannot be seen, only its heartbeat is known.
+    For one on another machine or in another container, whose processes cannot be seen, only its heartbeat is known. A
+    heartbeat in the future is from a clock that was wrong, and counts like one that is as far in the past: otherwise it
+    would keep all processes out until that time has come.
     """
     claim.seek(0)
-    silent, owner = time.time() - os.fstat(claim.fileno()).st_mtime, _parsed(claim.read())
+    silent, owner = abs(time.time() - os.fstat(claim.fileno()).st_mtime), _parsed(claim.read())
     if owner is None:
         return silent > NAMELESS
     if owner["host"] != platform.node() or owner.get("namespace", _namespace()) != _namespace():

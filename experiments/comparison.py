@@ -17,7 +17,7 @@ from .fork import FRESH, NONE, Variant, fork_step_of, stop_step_of
 from .kinds import Kind, Preset, find_kind
 from .loop import Warn
 from .machine import sharing
-from .runs import build, drive, plain, settings_of
+from .runs import build, drive, plain, settings_of, staying
 from .sealed import read_json, require_outside, start_folder, write_json
 from .settings import RunSettings, Seeds
 from .torchrun import require_alone
@@ -103,6 +103,7 @@ def _hooks_in(arm: str) -> list[str]:
     return [part for part in _parts(arm) if not SETTING.fullmatch(part)]
 
 
+@staying()
 def plan(
     kind: Kind,
     preset: Preset | None,
@@ -147,7 +148,8 @@ def plan(
             if begun is None and place.line:
                 note = f"{place.line} (--fork-at changes this)"
             elif begun is not None and fork < begun:
-                note = f"the fork stays at step {begun:,}, with which the runs were started; otherwise {place.line}"
+                otherwise = f"; otherwise {place.line}" if place.line else ""
+                note = f"the fork stays at step {begun:,}, with which the runs were started{otherwise}"
     settings, prepared, fork = kind.forks().prepare(settings, variants, fork)
     if by_default and begun is not None:  # another arm must not move the fork of those that were trained
         fork = begun
@@ -253,6 +255,7 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> 
     return comparison
 
 
+@staying()
 def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point] = ()) -> Comparison:
     """Check a comparison, and return it with settings such as "auto" replaced by definite values.
 
@@ -391,6 +394,7 @@ def read_comparison(path: Path) -> Comparison:
     return comparison
 
 
+@staying()
 def require_memory(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
     """Raise UsageError if memory does not suffice for `jobs` simultaneous runs, RunError if the fork is impossible."""
     with flushing_denormals(comparison.settings.torch_threads):

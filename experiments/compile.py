@@ -35,17 +35,13 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return step(*args, **kwargs)
         except Unsupported as error:
+            one_of = f": perhaps one of plug-in {plugins.named()}" if plugins.loaded() else ""
             raise RunError(
                 f"torch.compile cannot trace the loss ({first_line(error)}): use --compile off, or set "
-                f"`traceable = False` in the intervention whose penalty it is{_suspects()}"
+                f"`traceable = False` in the intervention whose penalty it is{one_of}"
             ) from error
 
     return call
-
-
-def _suspects() -> str:
-    named = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
-    return named and f": perhaps one of plug-in {named}"
 
 
 @cache

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..interventions import AtStart, Every, Hook, When, parse_hook
 from ..interventions.schedule import AtFraction, AtStep, AtTask
-from .fork import FRESH, fork_step_of
+from .fork import FRESH, NONE, fork_step_of
 from .kinds import Kind
 from .work import Task
 
@@ -53,7 +53,8 @@ def default_fork(kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride
         stride: Steps between two places at which it can be forked.
         own_settings: Whether an arm has settings of its own, which differ from step 0.
     """
-    every = [found for text in hooks if (found := _first(text, tasks)) is not None]
+    texts = [text for text in hooks if text != NONE]
+    every = [found for text in texts if (found := _first(text, tasks)) is not None]
     placed = next((found for found in every if found.step is None), None)
     timed = [(found.step, found) for found in every if found.step is not None]
     if own_settings:

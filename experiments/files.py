@@ -8,6 +8,7 @@ is written, and `remove` and `opened` follow no link that appears later.
 import errno
 import hashlib
 import os
+import re
 import shutil
 import stat
 import time
@@ -49,13 +50,36 @@ class NotPlain(OSError, RunError):
         return f"{self.filename}: {self.strerror}"
 
 
-def opened(file: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
-    """Open a plain file. "wb" and "ab" create it if it does not exist.
+def opened(file: Path, mode: Literal["rb", "r+b", "xb", "ab"]) -> BinaryIO:
+    """Open a plain file. "ab" creates it if it does not exist, "xb" requires that it does not.
 
     Raises:
         NotPlain: It is a symbolic link, which could lead out of the folder, or a pipe, which could block.
     """
     return open(file, mode, opener=_plain_handle)
+
+
+def created(file: Path) -> BinaryIO:
+    """Open a new file for writing. An earlier one, which a killed process left, is removed.
+
+    It is not overwritten, because it may be a hard link, whose contents belong to a copy of the folder as well.
+
+    Raises:
+        NotPlain: Something other than a plain file has this name.
+    """
+    if os.path.lexists(file):
+        opened(file, "rb").close()
+        file.unlink()
+    return opened(file, "xb")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, if there is none. Raises NotPlain if something else has its name."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        found = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
+        raise NotPlain(errno.ENOTDIR, "not a folder", str(found)) from error
 
 
 def _plain_handle(name: str, flags: int) -> int:
@@ -157,10 +181,15 @@ def read(file: Path) -> bytes:
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file and flush it to the disk."""
-    with opened(file, "wb") as stream:
-        stream.write(data)
-    sync(file)
+    """Write a file, in place of an earlier one, and flush it to the disk. If that fails, it is removed."""
+    stream = created(file)
+    try:
+        with stream:
+            stream.write(data)
+        sync(file)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def replace(file: Path, data: bytes) -> None:
@@ -168,12 +197,15 @@ def replace(file: Path, data: bytes) -> None:
     temporary = file.with_name(file.name + ".tmp")
     try:
         write(temporary, data)
-        _patiently(temporary.replace, file)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, NotPlain):
-            raise OSError(error.errno, error.strerror, str(file)) from error
+        try:
+            _patiently(temporary.replace, file)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except NotPlain:
         raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
 
 
 def _patiently(rename: Callable[[Path], object], target: Path) -> None:
@@ -226,7 +258,7 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     """
     temporary = target.with_name(f"tmp-{target.name}-{uuid.uuid4().hex[:8]}")
     with writing():
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary.mkdir()
     try:
         yield temporary
@@ -240,6 +272,15 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def leftovers(folder: Path, names: str) -> list[Path]:
+    """Return the temporary folders of `appearing` that killed processes left in a folder.
+
+    `names` is a regular expression for the names of their targets. What a user calls `tmp-2019` is none of them.
+    """
+    pattern = re.compile(rf"tmp-({names})-[0-9a-f]+")
+    return [path for path in folder.glob("tmp-*") if pattern.fullmatch(path.name)]
 
 
 def lock(handle: int, patience: float = inf) -> bool:

@@ -9,7 +9,16 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from ..interventions import Every, Hook, Intervention, Learner, Memory, Moment, UnknownName, When, did_you_mean
+from ..interventions import (
+    Every,
+    Hook,
+    Learner,
+    Memory,
+    Moment,
+    UnknownName,
+    When,
+    did_you_mean,
+)
 from ..metrics import (
     CHEAP_METRICS,
     METRICS,
@@ -23,8 +32,8 @@ from ..metrics import (
 from ..registry import calling, owner_of
 from . import typed
 from .alike import alike
-from .checkpoint import DEEPEST, require_savable
 from .errors import RunError
+from .hook_calls import applied, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
 
 LogEvent = Callable[..., None]
 
@@ -39,8 +48,6 @@ class Asked:
 
 
 NOTHING = Asked()
-OWN = __name__.partition(".")[0]
-OWN_CALL = calling(Intervention, "intervention", "an intervention", "its method")
 
 
 class Remembered(TypedDict):
@@ -142,26 +149,26 @@ class HookDriver:
         """Call the hooks that act before a loss of this learner."""
         for hook in self._draws:
             if self._concerned(hook, learner):
-                with _calling(hook, "before_loss", learner):
+                with calling_of(hook, "before_loss", learner):
                     hook.intervention.before_loss(learner)
 
     def drawn_penalty(self, learner: Learner) -> Tensor:
         """Return `penalty`, without the draws of `before_loss`, which comes first. So it can be compiled."""
-        terms = [_penalty(hook, learner) for hook in self._penalties if self._concerned(hook, learner)]
+        terms = [penalty_of(hook, learner) for hook in self._penalties if self._concerned(hook, learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
         """Call the hooks that act before an optimizer step of this learner. Gradients must be in `.grad`."""
         for hook in self._before:
             if self._concerned(hook, learner):
-                with _calling(hook, "before_update", learner):
+                with calling_of(hook, "before_update", learner):
                     hook.intervention.before_update(learner)
 
     def after_update(self, learner: Learner) -> None:
         """Call the hooks that act after an optimizer step of this learner."""
         for hook in self._after:
             if self._concerned(hook, learner):
-                with _calling(hook, "after_update", learner):
+                with calling_of(hook, "after_update", learner):
                     hook.intervention.after_update(learner)
 
     def numbers(self) -> dict[str, Tensor]:
@@ -171,7 +178,7 @@ class HookDriver:
             for hook in self.hooks
             for learner in self.learners.values()
             if self._concerned(hook, learner)
-            for name, value in _numbers(hook, learner).items()
+            for name, value in numbers_of(hook, learner).items()
         }
 
     def finished(self, fresh: bool = False) -> None:
@@ -182,7 +189,7 @@ class HookDriver:
         for hook in self.fresh if fresh else self.hooks:
             for learner in self.learners.values():
                 if hook.intervention.has("finish_task") and self._concerned(hook, learner):
-                    with _calling(hook, "finish_task", learner):
+                    with calling_of(hook, "finish_task", learner):
                         hook.intervention.finish_task(learner)
 
     def passed(self, previous: int, step: int) -> None:
@@ -203,20 +210,21 @@ class HookDriver:
     def _attach(self, hook: Hook, learner: Learner) -> None:
         """Attach a hook, and try what is only asked for later: a refusal belongs at the start of a run."""
         try:
-            with _calling(hook, "attach", learner, ValueError) as call:
+            with calling_of(hook, "attach", learner, ValueError) as call:
                 hook.intervention.attach(learner)
         except ValueError as error:
             reason = str(error).removeprefix(f"{hook.intervention.name}: ")
             raise ValueError(f"{hook.text}: {reason}") from error
         if call.owner:
-            _contract(hook, learner)
-            _numbers(hook, learner)
-            _state(hook)
+            text_of(hook)
+            contract_of(hook, learner)
+            numbers_of(hook, learner)
+            state_of(hook)
 
     def _concerned(self, hook: Hook, learner: Learner) -> bool:
         if torch.compiler.is_compiling():
             return hook.concerns(learner)
-        with _calling(hook, "concerns", learner):
+        with calling_of(hook, "concerns", learner):
             return bool(hook.concerns(learner))
 
     def _check(self, hook: Hook, when: When) -> None:
@@ -269,7 +277,7 @@ class HookDriver:
         was, weights = View(learner), _weights(learner)
         before = self._looked_at(was)
         started = time.perf_counter()
-        written = _applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
+        written = applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
         seconds = time.perf_counter() - started
         now, after, change = View(learner), _weights(learner), {}
         if spoiled := _not_finite(weights, after):
@@ -286,10 +294,10 @@ class HookDriver:
             event="intervention",
             step=moment.step,
             hook=hook.text,
-            intervention=str(hook.intervention),
+            intervention=text_of(hook),
             learner=learner.name,
             written=len(written),
-            contract=_contract(hook, learner),
+            contract=contract_of(hook, learner),
             before=before,
             after=self._looked_at(now),
             change=change,
@@ -303,7 +311,7 @@ class HookDriver:
         return measure(view, costly=self.asked.costly) | fitted
 
     def state_dict(self) -> dict[str, Any]:
-        return {hook.text: _state(hook) for hook in self.hooks}
+        return {hook.text: state_of(hook) for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the hooks. Hooks that are not in the checkpoint, such as an arm's own, begin fresh.
@@ -322,84 +330,6 @@ class HookDriver:
                 own = _placed(dict(typed.fitted(state[hook.text], Remembered, hook.text)), devices)
                 with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
                     hook.load_state_dict(own)
-
-
-def _calling(hook: Hook, moment: str, learner: Learner, *refusals: type[Exception]) -> calling:
-    if str(type(hook.intervention).__module__).partition(".")[0] == OWN:  # at every update: as fast as it can be
-        return OWN_CALL
-    return calling(hook.intervention, "hook", hook.text, f"{moment} on '{learner.name}'", refusals)
-
-
-def _penalty(hook: Hook, learner: Learner) -> Tensor:
-    if torch.compiler.is_compiling():  # which traces neither the messages nor what they compare
-        return hook.intervention.penalty(learner)
-    with _calling(hook, "penalty", learner) as call:
-        term = hook.intervention.penalty(learner)
-        if call.owner:
-            right = isinstance(term, Tensor) and term.ndim == 0 and term.is_floating_point()
-            call.require(right, "a tensor with one real number", term)
-    return term
-
-
-def _applied(hook: Hook, learner: Learner, where: str) -> list[str]:
-    """Apply an intervention, and return the names of the parameters that it wrote. Raises RunError if it refuses."""
-    before, structure = len(learner.changes), _structure(learner)
-    try:  # a plug-in that refuses is named like all that it does
-        with _calling(hook, "apply", learner) as call:
-            written = hook.intervention.apply(learner)
-            if call.owner:
-                known = dict(learner.module.named_parameters())
-                right = isinstance(written, list) and all(isinstance(name, str) and name in known for name in written)
-                call.require(right, "a list of the names of the parameters that it wrote", written)
-                if len(learner.changes) == before and (changed := _differing(structure, _structure(learner))):
-                    raise call.fault(
-                        f"{call.call} changed {changed}, but not in place: write into the tensors that there are, or "
-                        f"record the change in learner.changes (see `restructure`)"
-                    )
-    except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
-        raise RunError(f"{where}: {error}") from error
-    return written
-
-
-def _structure(learner: Learner) -> dict[str, tuple[object, ...]]:
-    """Return which tensors the learner's parameters are, with their shapes, and which are trained."""
-    parts: dict[str, tuple[object, ...]] = {"its module": (learner.module,), "its optimizer": (learner.optimizer,)}
-    return parts | {name: (id(p), p.shape, p.requires_grad) for name, p in learner.module.named_parameters()}
-
-
-def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    return next((name for name in {**before, **after} if before.get(name) != after.get(name)), "")
-
-
-def _contract(hook: Hook, learner: Learner) -> dict[str, str]:
-    with _calling(hook, "contract", learner) as call:
-        words = hook.intervention.contract(learner)
-        right = isinstance(words, dict) and all(isinstance(word, str) for pair in words.items() for word in pair)
-        call.require(right, "a dictionary from texts to texts", words)
-    return words
-
-
-def _numbers(hook: Hook, learner: Learner) -> dict[str, Tensor]:
-    with _calling(hook, "numbers", learner) as call:
-        found = hook.intervention.numbers(learner)
-        if call.owner:
-            members = len(learner.generators)
-            right = isinstance(found, dict) and all(
-                isinstance(name, str) and isinstance(value, Tensor) and not value.is_complex()
-                and (value.ndim == 0 or (value.ndim == 1 and len(value) in (members or len(value),)))
-                for name, value in found.items()
-            )  # fmt: skip
-            call.require(right, "a dictionary from texts to tensors of a real number, or of one for each member", found)
-    return found
-
-
-def _state(hook: Hook) -> dict[str, Any]:
-    with calling(hook.intervention, "hook", hook.text, "state_dict") as call:
-        state = hook.state_dict()
-        if call.owner:
-            call.require(isinstance(state["intervention"], dict), "a dictionary", state["intervention"])
-            require_savable(state, levels=DEEPEST - 2)  # it lies two levels deep in the state of the run
-    return state
 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:

@@ -85,7 +85,7 @@ class Job:
     def ended(self, outcome: str, **more: Any) -> None:
         """Record the outcome of the run. Raises NotPlain if there is a link on the way to its folder."""
         files.require_own(self.folder, self.root)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self.folder)
         write_json(self.folder / OUTCOME, {"outcome": outcome, **more})
 
     def forget(self) -> None:
@@ -124,7 +124,7 @@ class Job:
         if not self.path.is_dir():
             raise removed(self.path)
         files.require_own(self.folder, self.root)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(self.folder)
         try:
             return claim(self.folder)
         except Claimed:

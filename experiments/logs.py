@@ -54,21 +54,29 @@ def begin(file: Path, length: int) -> Log:
     A process that had it open before can no longer write to it: it has another file, without a name.
 
     Raises:
-        RunError: The log is shorter.
+        RunError: The log is shorter, or is not there.
         NotPlain: It is a symbolic link.
     """
-    temporary = file.with_name(f"{file.name}.tmp")
-    with files.opened(file, "ab") as old:  # makes it, if this is a new run
-        if not 0 <= length <= (size := old.tell()):
+    try:
+        old = files.opened(file, "rb" if length else "ab")  # makes it, if this is a new run
+    except FileNotFoundError:
+        raise RunError(f"{file}: this log was removed or renamed") from None
+    with old:
+        if not 0 <= length <= (size := old.seek(0, os.SEEK_END)):
             what = f"it has {size} bytes, but the checkpoint recorded {length}: the log was truncated"
             raise RunError(f"{file}: {what}")
-    with files.opened(file, "rb") as old, files.opened(temporary, "wb") as new:
-        left = length
-        while left:
-            new.write(part := old.read(min(left, 1 << 20)))
-            left -= len(part)
-    if length:
-        files.sync(temporary)
+    new = files.created(temporary := file.with_name(f"{file.name}.tmp"))
+    try:
+        with new, files.opened(file, "rb") as old:
+            left = length
+            while left:
+                new.write(part := old.read(min(left, 1 << 20)))
+                left -= len(part)
+        if length:
+            files.sync(temporary)
+    except BaseException:  # such as a full disk
+        temporary.unlink()
+        raise
     try:
         temporary.replace(file)
     except PermissionError:  # Windows, and another program such as TensorBoard has it open

@@ -281,7 +281,7 @@ class Loop:
             with self.run.writing():
                 for kept in (self.run.path / kind for kind in (BEST, KEPT)):
                     later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
-                    for folder in (*later, *kept.glob("tmp-*")):
+                    for folder in (*later, *checkpoint.leftovers(kept)):
                         files.remove(folder, self.run.path)
 
 

@@ -16,7 +16,7 @@ TRUNK = "trunk"
 # what supple makes beside the folders of studies, presets, seeds, variants and arms
 OWN = (
     "sweep.json", "comparison.json", "config.json", "tuned.json", "outcome.json", "claim.json", "tracked.json",
-    "tuning", TRUNK, "report", "report.tmp", "report.old", "trackers", "workers",
+    "tuning", TRUNK, "report", "report.tmp", "report.old", "trackers", "workers", ".lock",
 )  # fmt: skip
 SEEDS = re.compile(r"seeds?-[0-9].*")
 # what Windows takes for devices, whatever follows after a dot

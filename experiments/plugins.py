@@ -18,7 +18,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
-from ..registry import is_interruption, looked_up, put_back, quoted, why
+from ..registry import brief, is_interruption, looked_up, put_back, quoted, why
 from . import files, typed
 from .errors import UsageError
 
@@ -35,6 +35,8 @@ TABLES = {
 }
 DIGITS = 12  # of a SHA-256 sum, in messages
 PATIENCE = 5.0  # seconds in which threads of plug-ins may end
+LONGEST = 100  # letters of the name of an entry
+OWN = __name__.partition(".")[0]
 MOST = 4  # names of a plug-in that a message lists
 
 
@@ -73,7 +75,7 @@ def load(text: str, option: str = "--plugin") -> Plugin:
     try:
         plugin = _file(Path(text).expanduser()) if text.endswith(".py") else _package(text)
     except UsageError as error:
-        raise UsageError(f"{option} {text}: {error}") from error.__cause__
+        raise UsageError(f"{option} {brief(text)}: {error}") from error.__cause__
     _loaded[plugin.name] = plugin
     return plugin
 
@@ -99,6 +101,11 @@ def words(plugin: Plugin) -> str:
     """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
     found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
     return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
+
+
+def named() -> str:
+    """Return the plug-ins of this process with what they registered, such as "bad.py (shift bad)", or ""."""
+    return ", ".join(f"{plugin.name} ({words(plugin)})" for plugin in loaded())
 
 
 def end_threads(code: int) -> None:
@@ -167,8 +174,10 @@ def _file(path: Path) -> Plugin:
     path = path.absolute()
     try:
         code = files.contents(path.resolve())
+    except FileNotFoundError as error:
+        raise UsageError("there is no such file") from error
     except OSError as error:
-        raise UsageError("there is no such file" if not path.exists() else str(error.strerror)) from error
+        raise UsageError(str(error.strerror)) from error
     module, spec = sys.modules.get(name), None if name in sys.modules else find_spec(name)
     other = getattr(module, "__file__", None) or "?" if module else spec and spec.origin
     if other and Path(other).resolve() != path.resolve():
@@ -188,6 +197,8 @@ def _package(name: str) -> Plugin:
     top = name.partition(".")[0]
     if name in _loaded:
         raise UsageError("it is given twice")
+    if top in (OWN, *sys.stdlib_module_names):
+        raise UsageError(f"{top} is no plug-in")
     module, found = sys.modules.get(top), None
     if all(map(str.isidentifier, name.split("."))):
         found = module.__spec__ if module else find_spec(top)
@@ -222,7 +233,10 @@ def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tu
         raise UsageError(f"it cannot be imported: {why(error, file)}") from error
     if changed := put_back(process):
         warnings.warn(f"plug-in {name}: its import changed {changed}, which has been put back", stacklevel=2)
-    after = _tables()
+    try:
+        after = _tables()
+    except Exception as error:  # it put something else into the place of a table
+        raise UsageError(f"its import left supple unusable: {why(error)}") from error
     for word, entries in after.items():
         if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:
             raise UsageError(f"it replaces the {word} {taken[0]!r}: choose another name")
@@ -244,8 +258,11 @@ def _tables() -> dict[str, dict[str, object]]:
 
 def _check(word: str, name: str, entry: object) -> None:
     """Raise UsageError for an entry whose name cannot be typed, or which has the wrong type for its table."""
-    if word != "environment" and not re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII):
-        raise UsageError(f"the name of the {word} {name!r} cannot be typed: use letters, digits and _")
+    typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name != "none"
+    if word != "environment" and not typable:
+        raise UsageError(f"the name of the {word} {brief(repr(name))} cannot be typed: use letters, digits and _")
+    if len(name) > LONGEST:
+        raise UsageError(f"the name of the {word} {brief(name)} is too long: {len(name):,} letters, at most {LONGEST}")
     wanted = resolve_name(TABLES[word][1])
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
         raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}")

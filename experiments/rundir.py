@@ -114,7 +114,7 @@ class RunDirectory:
         self._started = time.monotonic() - seconds
         with self.writing():
             files.require_own(folder := (self.path / tensorboard.FILE).parent, self.path)
-            folder.mkdir(exist_ok=True)
+            files.make_folder(folder)
             for name in names:
                 self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
                 self._open.callback(log.close)

@@ -1,9 +1,10 @@
 """Create a run directory from settings, and train the run in a run directory, for every kind of run."""
 
+import os
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -136,13 +137,30 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
     sealed.require_outside(path)
     settings.check_single()
     with blaming(), flushing_denormals(settings.torch_threads):
-        work = build(row, settings, warn)
+        with staying():
+            work = build(row, settings, warn)
         try:
             torchrun.require_whole()
-            drive(work, settings.hook)
+            with staying():
+                drive(work, settings.hook)
             RunDirectory.create(path, configuration(row, settings, work, command))
         finally:
             work.close()
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Return to the working directory after this block, in which code of users, such as environments, may change it."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.chdir(here)
 
 
 class _CallerFailed(Exception):
@@ -163,6 +181,7 @@ def _apart(call: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
+@staying()
 def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
     """Train the run in `path` to its end, from its newest checkpoint or from its beginning.
 
@@ -173,6 +192,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
         UsageError: The loaded plug-ins are not those that the run was started with.
         Claimed: Another process is training this run.
     """
+    path = path.absolute()  # an environment may change the working directory
     files.require_unlinked(path)
     config = RunDirectory.open(path).config
     kind, settings = settings_of(config, path / "config.json")
@@ -226,9 +246,10 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         seeds = ", ".join(map(str, work.settings.members))
+        others = f"; plug-in {plugins.named()} takes part" if plugins.loaded() else ""
         raise Diverged(
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
-            f"{first_not_finite(work.learners)}{hooks.suspects}; a smaller --learning-rate may help; "
+            f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "
             f"the last checkpoint is kept"
         ) from None
 
@@ -237,7 +258,7 @@ def _export(run: RunDirectory, work: Work) -> None:
     """Write the trained model, if the kind exports one, under a new name that this process then changes."""
     target = run.path / EXPORT
     with run.writing():
-        for left in run.path.glob(f"tmp-*{EXPORT}-*"):  # by a process that was killed here
+        for left in files.leftovers(run.path, f"{EXPORT}|tmp-{EXPORT}-[0-9a-f]+"):  # by a process that was killed here
             files.remove(left, run.path)
     temporary = target.with_name(f"tmp-{EXPORT}-{uuid.uuid4().hex[:8]}")
     try:

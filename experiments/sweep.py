@@ -66,8 +66,11 @@ class Sweep:
         if not before:
             self._start(path, wanted)
         with files.in_turn(path):  # if two processes extend a sweep at the same time, the second adds to the first's
+            there = _bases(path)
+            for study in self.studies:
+                _check_base(study, there.get(study.name), path)
             if wanted != sealed.read_json(path / FILE, f"{path} is not a sweep"):
-                sealed.write_json(path / FILE, {**wanted, "studies": _bases(path) | bases})
+                sealed.write_json(path / FILE, {**wanted, "studies": there | bases})
             for folder, change in found.items():
                 if change.plan != change.begun:
                     now = _begun(path / folder)
@@ -87,9 +90,6 @@ class Sweep:
         except UsageError:
             if not (path / FILE).is_file():
                 raise
-            before = _bases(path)
-            for study in self.studies:
-                _check_base(study, before.get(study.name), path)
 
     def planned(self, path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
         """Return all runs that `begin` would make, and write nothing.

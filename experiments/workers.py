@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from multiprocessing.connection import Connection, wait
@@ -102,18 +102,14 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     worker.process.join()
     code = worker.process.exitcode or 0
     if worker.job is not None and (code or jobs[worker.job].outcome is None):
+        in_plugin = f" in plug-in {plugins.named()}" if plugins.loaded() else ""
         if code < 0:
             how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
         else:
-            how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{_suspects()}"
+            how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{in_plugin}"
         jobs[worker.job].left(f"its process {how}")
     elif code:
         raise RunError("a worker process died before it started a run")
-
-
-def _suspects() -> str:
-    named = ", ".join(f"{plugin.name} ({plugins.words(plugin)})" for plugin in plugins.loaded())
-    return f" in plug-in {named}" if named else ""
 
 
 @contextmanager
@@ -149,7 +145,8 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     warnings.showwarning = lambda message, *_, **__: tell("warn", str(message))
     try:
         plugins.load_all(sources)  # before the jobs are received, which may have classes of plug-ins
-        jobs: list[Job] = way.recv()
+        # absolute, because an environment may change the working directory
+        jobs = [replace(job, path=job.path.absolute()) for job in way.recv()]
         threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
         places = {job.folder: place for place, job in enumerate(jobs)}
         with sharing(count):

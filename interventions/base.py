@@ -9,11 +9,14 @@ from torch import Tensor, nn
 from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.parameters import restore_
-from ..registry import Call, Registry, bind, calling, parse_call
+from ..registry import Call, Registry, bind, calling, parse_call, require_callable
 from .contract import Preset, check_contract, contract_for, settle
 
 # For interventions whose released code differs from the paper.
 Variant = Literal["paper", "as_released"]
+
+
+MOMENTS = ("before_loss", "penalty", "before_update", "after_update", "finish_task", "apply")  # besides `attach`
 
 
 class Intervention:
@@ -172,8 +175,20 @@ def make(name: str, **params: Any) -> Intervention:
     with calling(factory, "intervention", name, "making it", refusals=(ValueError,)) as call:
         intervention = factory(**bind(factory, params, name))
         call.require(isinstance(intervention, Intervention), "an Intervention", intervention)
+        if call.owner:
+            _check_methods(intervention, name)
         intervention.name, intervention.params = name, dict(params)
     return intervention
+
+
+def _check_methods(intervention: Intervention, name: str) -> None:
+    """Raise ValueError if an intervention does nothing, or has a method that would not run."""
+    try:
+        require_callable(intervention, Intervention)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if not any(map(intervention.has, ("attach", *MOMENTS))):
+        raise ValueError(f"{name} overrides none of attach, {', '.join(MOMENTS)}: it would do nothing")
 
 
 def restructure(learner: Learner, changes: Sequence[str]) -> None:

@@ -325,5 +325,6 @@ def _value(name: str, metric: Metric, view: View) -> Tensor:
             shapes = [(view.networks,), *([()] if view.networks == 1 else [])]
             right = isinstance(found, Tensor) and found.shape in shapes and not found.is_complex()
             call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", found)
+            found = found.detach()
             found.double().tolist()  # of a type and on a device from which numbers can be read
     return found

@@ -14,6 +14,7 @@ from .faults import (
     owner_of,
     put_back,
     raised,
+    require_callable,
     summary,
 )
 from .installed import BrokenPackage, why
@@ -51,6 +52,7 @@ __all__ = [
     "put_back",
     "quoted",
     "raised",
+    "require_callable",
     "shown",
     "summary",
     "tell",

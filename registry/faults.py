@@ -8,6 +8,7 @@ Code is foreign if its module lies outside supple, such as that of a plug-in. Ex
 """
 
 import contextlib
+import inspect
 import os
 import reprlib
 import signal
@@ -51,7 +52,8 @@ class calling:
     """A block in which foreign code may run. It raises PluginFault for all that the code does wrong.
 
     That is every exception (also SystemExit and the like, but not the user's Ctrl-C), and any change of what `KEPT`
-    lists, which is undone. If `entry` belongs to supple, nothing is caught or compared.
+    lists, which is undone. If `entry` belongs to supple, nothing is caught or compared. A process that the code forked
+    ends here: it must not go on as this one does.
 
     Args:
         entry: The object whose code is called.
@@ -60,7 +62,7 @@ class calling:
         refusals: Exceptions by which the code may refuse, which pass. A ValueError gets one line that names the code.
     """
 
-    __slots__ = ("before", "call", "name", "owner", "refusals", "word")
+    __slots__ = ("before", "call", "name", "owner", "process", "refusals", "word")
 
     def __init__(
         self, entry: object, word: str, name: str, call: str, refusals: tuple[type[BaseException], ...] = ()
@@ -70,6 +72,7 @@ class calling:
 
     def __enter__(self) -> Self:
         self.before = looked_up() if self.owner else {}
+        self.process = os.getpid() if self.owner else 0
         return self
 
     def __exit__(
@@ -77,6 +80,9 @@ class calling:
     ) -> None:
         if not self.owner:
             return
+        if os.getpid() != self.process:
+            os.write(2, f"supple: {self.fault(f'{self.call} forked; the new process ends here')}\n".encode())
+            os._exit(1)
         changed = put_back(self.before)
         if error is None:
             if changed:
@@ -167,6 +173,18 @@ def put_back(before: Mapping[str, Any]) -> str:
     return " and ".join(changed)
 
 
+def require_callable(entry: object, base: type) -> None:
+    """Raise ValueError if what overrides a public method of `base` is none, or would not run when it is called."""
+    for name in (name for name, own in vars(base).items() if inspect.isfunction(own) and not name.startswith("_")):
+        method = getattr(entry, name)
+        if not callable(method):
+            raise ValueError(f"{name} must be a method, not {summary(method)}")
+        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+            raise ValueError(f"{name} is declared by `async def`, so that a call of it does nothing: leave out `async`")
+        if inspect.isgeneratorfunction(method):
+            raise ValueError(f"{name} has `yield` in it, so that a call of it does nothing: leave it out")
+
+
 def owner_of(entry: object) -> str:
     """Return the file or package that an object's code comes from, or "" if that is supple.
 
@@ -178,7 +196,7 @@ def owner_of(entry: object) -> str:
     top = str(name).partition(".")[0]
     if top == OWN:
         return ""
-    file = getattr(sys.modules.get(str(name)), "__file__", None)
+    file = str(getattr(sys.modules.get(str(name)), "__file__", None) or "")
     return Path(file).name if file and "." not in str(name) and not file.endswith("__init__.py") else top
 
 
@@ -208,10 +226,14 @@ def module_of(frame: FrameType) -> str:
 
 
 def summary(value: object) -> str:
-    """Return a short description of a value, in one line."""
+    """Return a short description of a value, in one line. A coroutine is closed, so that Python does not warn of it."""
+    if inspect.iscoroutine(value):
+        value.close()
     if (shape := getattr(value, "shape", None)) is not None and getattr(value, "dtype", None) is not None:
         return shown(f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}")  # type: ignore[attr-defined]
-    try:
-        return shown(" ".join(reprlib.repr(value).split()))
-    except Exception:  # its own code
-        return f"a {shown(type(value).__name__)}"
+    if isinstance(value, type):
+        return f"the class {shown(value.__name__)}"
+    if value is None or isinstance(value, Mapping | str | bytes | list | tuple | set | int | float | complex):
+        with contextlib.suppress(Exception):  # of its own code
+            return shown(" ".join(reprlib.repr(value).split()))
+    return f"a value of type {shown(type(value).__name__)}"

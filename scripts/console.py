@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from supple.experiments.blame import blaming
 from supple.experiments.errors import RunError, UsageError, in_words, is_out_of_memory
 from supple.experiments.interruption import watching
 from supple.experiments.settings import LARGEST
-from supple.registry import BrokenPackage, shown, streams
+from supple.registry import BrokenPackage, raised, shown, streams
 
 NUMBERS = tyro.constructors.ConstructorRegistry()
 
@@ -104,6 +105,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     code, message = 0, ""
     _purpose.files = False
     streams.steady()
+    threading.excepthook, sys.unraisablehook = _thread_ended, _ignored
     try:
         with watching(), blaming(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -124,7 +126,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     if message:
         warn(message)
     plugins.end_threads(code)
-    sys.exit(code)
+    raise SystemExit(code)  # not sys.exit, which a plug-in may have replaced
 
 
 def parse(
@@ -240,6 +242,19 @@ def say(*lines: str) -> None:
 def warn(line: str) -> None:
     """Print one line to stderr."""
     print(f"supple: {shown(line.strip())}", file=sys.stderr)
+
+
+def _thread_ended(what: threading.ExceptHookArgs) -> None:
+    """Say in one line that a thread of other people's code ended by an exception. The main thread goes on."""
+    if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):  # which ends a thread as it should
+        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {raised(what.exc_value)}")
+
+
+def _ignored(what: Any) -> None:
+    """Say in one line that an exception could not be raised, as in `__del__` or in a function of `atexit`."""
+    with contextlib.suppress(Exception):  # Python may be about to end
+        name = getattr(what.object, "__qualname__", type(what.object).__name__)
+        warn(f"an exception in {name} was ignored: {raised(what.exc_value)}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -103,28 +103,30 @@ def finish_run(path: Path) -> None:
     """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
     from supple.experiments import distributed, torchrun
     from supple.experiments.checkpoint import newest_step
-    from supple.experiments.rundir import RunDirectory
+    from supple.experiments.rundir import CHECKPOINTS, RunDirectory
     from supple.experiments.runs import other_versions, train
 
     if not distributed.first():
         train(path, lambda step: None, lambda line: None)
         return
     makes_files()
-    run = RunDirectory.open(path)
+    run, here = RunDirectory.open(path), path.absolute()  # an environment may change the working directory
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
     forecast, begun = Forecast(say), False
 
     def words() -> str:
-        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {newest_step(run.checkpoints):,}"
+        return (
+            f"`supple resume {quoted(path)}{plugins.options()}` continues from step {newest_step(here / CHECKPOINTS):,}"
+        )
 
     def watch(step: int) -> None:
         nonlocal begun
         if not begun:  # by now config.json has been checked
             say(*plan_of_run(run, step))
             begun = True
-        shown.update(str(path), path, step, run.end)
-        forecast.run(path, step, run.end)
+        shown.update(str(path), here, step, run.end)
+        forecast.run(here, step, run.end)
 
     began = time.monotonic()
     with display(screen) as shown, at_interruption(words):

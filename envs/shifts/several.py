@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...registry import bind, calling, parse_call
+from ...registry import bind, calling, parse_call, require_callable
 from .base import Shift, Values, ask, shifts
 
 
@@ -88,6 +88,7 @@ def parse_shifts(text: str) -> Shifts:
             with calling(factory, "shift", call.name, "making it", refusals=(ValueError,)) as made:
                 part = factory(**params)
                 made.require(isinstance(part, Shift), "a Shift", part)
+                require_callable(part, Shift)
         except ValueError as error:
             raise ValueError(f"{call.name}: {error}") from error
         part.name, part.params = call.name, dict(params)

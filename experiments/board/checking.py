@@ -11,7 +11,8 @@ LEVEL = (
     0.0025  # chance that scores of an honest row from elsewhere leave one bound, if scores have a normal distribution
 )
 FINEST = 20  # a standard deviation below a study's largest / FINEST counts as that one, since few seeds can agree
-LONG, TIMES = 60.0, 5.0  # seconds from which costs are compared, and how far one may be from the other
+LONG, TIMES, SHORT_TIMES = 60.0, 5.0, 25.0  # largest ratio of two costs, for new runs of at least 60 seconds or shorter
+SLOWER = 100.0  # largest ratio of two times of training, on whatever machines
 
 
 def disagreements(before: Row, now: Row) -> dict[str, str]:
@@ -154,10 +155,21 @@ def _paired(own: Result, again: Result, measure: Measure) -> float:
 
 
 def _of_costs(own: Result, again: Result) -> str | None:
-    """Return how the times of a study are impossible, or None. They are never equal, even on one machine."""
+    """Return how the times of a study are impossible, or None. They are never equal, even on one machine.
+
+    How closely they are compared depends on the new runs only: the row's own times could be chosen to avoid it.
+    """
     if own.seconds <= 0 or (own.cost is not None and own.cost <= 0):
         return f"seconds and cost must be positive, got {own.seconds} and {own.cost}"
-    if own.cost is None or again.cost is None or min(own.seconds, again.seconds) < LONG:
+    if not _alike(own.seconds, again.seconds, SLOWER):
+        return f"its runs took {own.seconds:g} seconds, but the new ones {again.seconds:g}"
+    if again.cost is None:
         return None
-    alike = 1 / TIMES <= own.cost / again.cost <= TIMES
+    if own.cost is None:
+        return f"the row has no cost, but the new runs have {again.cost:g}"
+    alike = _alike(own.cost, again.cost, TIMES if again.seconds >= LONG else SHORT_TIMES)
     return None if alike else f"the cost is {own.cost:g}, but {again.cost:g} for the new runs"
+
+
+def _alike(one: float, other: float, times: float) -> bool:
+    return one <= times * other and other <= times * one

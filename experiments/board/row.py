@@ -60,11 +60,13 @@ def read_row(path: Path) -> Row:
     """Return the row in a folder. Raises UsageError if there is none, or it is damaged."""
     file = path / FILE
     try:
-        data = typed.parse(file.read_bytes(), unique=True)
+        data = typed.parse(files.contents(file.resolve()), unique=True)
         return Row(**typed.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
         raise UsageError(f"{path} is not a row of the board: it has no {FILE}") from None
-    except (OSError, ValueError, AttributeError) as error:
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+    except (ValueError, AttributeError) as error:
         raise UsageError(f"{file}: {error}") from error
 
 

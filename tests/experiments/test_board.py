@@ -1,6 +1,7 @@
 """The board: rows as data, where methods stand, and whether a row is what its runs come to."""
 
 import json
+import os
 import re
 from pathlib import Path
 from statistics import stdev
@@ -120,6 +121,14 @@ def scored(*scores: float | None, seeds: tuple[str, ...] = tuple("12345"), **cha
     return row("x", 0, 0, 0, **{"results": {study.name: own}, **changes})
 
 
+def test_a_row_that_is_a_pipe_or_a_folder_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "row.json")
+    (tmp_path / "folder/row.json").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "folder"):
+        with pytest.raises(UsageError, match=r"row\.json: not a plain file$"):
+            read_row(folder)
+
+
 def test_a_row_of_the_same_machine_and_code_agrees_only_if_the_score_of_every_seed_is_equal() -> None:
     study = suite()[0].name
     now = scored(*HONEST)
@@ -172,6 +181,9 @@ def test_a_row_of_other_settings_seeds_studies_failures_or_plug_ins_disagrees() 
         (scored(1, 2, 3, 4, 5, plugins={"x.py": "ab"}), "the row is of another x.py"),
         (scored(1, 2, 3, 4, 5, seconds=-1), "seconds and cost must be positive"),
         (scored(1, 2, 3, 4, 5, cost=0.1), "the cost is 0.1, but 1 for the new runs"),
+        (scored(1, 2, 3, 4, 5, cost=0.1, seconds=1.0), "the cost is 0.1, but 1 for the new runs"),
+        (scored(1, 2, 3, 4, 5, cost=None), "the row has no cost, but the new runs have 1"),
+        (scored(1, 2, 3, 4, 5, seconds=1e12), "its runs took 1e+12 seconds, but the new ones 90"),
     ):
         assert says in disagreements(wrong, now)[study]
     assert disagreements(row("x", 1, 2, 3), now)[study] == "the row does not have this study"

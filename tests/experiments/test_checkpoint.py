@@ -220,8 +220,10 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_written_into(tmp_path: Path
 
 def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
     saved(tmp_path, 1, 20)
-    for name in ("²", "٣", "tmp-9", "000000000030.old", "-1"):
+    for name in ("²", "٣", "tmp-9", "000000000030.old", "-1", "2019", "0000000000030"):
         (tmp_path / name).mkdir()
+    (tmp_path / "000000000040").write_text("mine")
+    os.mkfifo(tmp_path / "000000000050")
     assert [folder.name for folder in checkpoint.folders_of(tmp_path)] == ["000000000001", "000000000020"]
     loaded = checkpoint.newest(tmp_path, "us", pytest.fail)
     assert loaded is not None

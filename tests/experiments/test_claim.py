@@ -81,7 +81,7 @@ def test_a_process_that_got_the_number_of_a_dead_one_is_not_the_owner(tmp_path: 
         pass
 
 
-@pytest.mark.parametrize(("silent", "taken"), [(500, False), (700, True)])
+@pytest.mark.parametrize(("silent", "taken"), [(500, False), (700, True), (-500, False), (-700, True)])
 def test_on_another_machine_the_heartbeat_tells(tmp_path: Path, silent: float, taken: bool) -> None:
     file = write(tmp_path, host="elsewhere")
     os.utime(file, (time.time() - silent,) * 2)
@@ -110,12 +110,13 @@ def test_an_owner_lives_whatever_becomes_of_the_clock(tmp_path: Path, monkeypatc
         claim(tmp_path)
 
 
+@pytest.mark.parametrize("seconds", [-11, 3600])  # the clock may have been set back
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"pid": "1"}'])
-def test_a_claim_that_names_nobody_is_respected_for_seconds(tmp_path: Path, text: str) -> None:
+def test_a_claim_that_names_nobody_is_respected_for_seconds(tmp_path: Path, text: str, seconds: int) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(Claimed, match="does not say which process"):
         claim(tmp_path)
-    os.utime(tmp_path / FILE, (time.time() - 11,) * 2)
+    os.utime(tmp_path / FILE, (time.time() + seconds,) * 2)
     with claim(tmp_path):
         pass
 

@@ -25,6 +25,11 @@ LINEAR: dict[str, Any] = {"tasks": "semantic,reversal,scaled", "updates_per_task
 THREE = tuple(Task(i, 400 * i, 400 * (i + 1), f"task {i}") for i in range(3))
 
 
+def test_hooks_that_never_act_are_only_told_where_they_are_refused() -> None:
+    for hooks in (["none"], ["fire@task"], ["none", "fire@task", "snp@task:2"]):
+        assert default_fork(find_kind("ppo"), hooks, THREE[:1], 4, own_settings=False).line == ""
+
+
 @pytest.mark.parametrize("kind", ["ppo", "linear"])
 @pytest.mark.parametrize(
     ("hooks", "step", "because"),

@@ -82,3 +82,29 @@ def test_two_that_write_one_folder_at_once_do_not_share_a_temporary_one(tmp_path
         with files.appearing(tmp_path / "model") as folder:
             names.append(folder.name)
     assert len(set(names)) == 2
+
+
+def test_a_file_that_is_replaced_changes_nothing_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    for name in ("a.json", "a.json.tmp"):
+        os.link(tmp_path / "mine", tmp_path / name)
+    files.replace(tmp_path / "a.json", b"new")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "a.json").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_in_the_way_of_a_file_is_left_there(tmp_path: Path, kind: str) -> None:
+    way = tmp_path / "a.json.tmp"
+    {"pipe": os.mkfifo, "link": lambda path: path.symlink_to("b"), "folder": Path.mkdir}[kind](way)
+    before = way.lstat()
+    with pytest.raises(files.NotPlain, match=r"a\.json\.tmp: "):
+        files.replace(tmp_path / "a.json", b"new")
+    assert way.lstat() == before
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "seed-0").touch()
+    for folder in (tmp_path / "seed-0", tmp_path / "seed-0/none"):
+        with pytest.raises(files.NotPlain, match=r"seed-0: not a folder$"):
+            files.make_folder(folder)

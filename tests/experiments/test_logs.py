@@ -44,6 +44,32 @@ def test_a_hard_link_of_a_log_keeps_what_it_had(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == "mine"
 
 
+def test_what_a_killed_process_left_of_a_log_may_be_a_hard_link(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    os.link(tmp_path / "mine", tmp_path / "metrics.jsonl.tmp")
+    begin(tmp_path / "metrics.jsonl", 0)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_log_that_is_gone_is_not_made_again_but_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"metrics\.jsonl: this log was removed or renamed$"):
+        begin(tmp_path / "metrics.jsonl", 7)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_log_that_cannot_be_copied_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file := tmp_path / "metrics.jsonl").write_text("one\ntwo\n")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("supple.experiments.files.sync", full)
+    with pytest.raises(OSError, match="No space"):
+        begin(file, 4)
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+    assert file.read_text() == "one\ntwo\n"
+
+
 def test_lines_of_another_program_are_noticed(tmp_path: Path) -> None:
     log = begin(file := tmp_path / "metrics.jsonl", 0)
     with file.open("a") as other:

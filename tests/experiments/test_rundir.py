@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
+from supple.experiments.checkpoint import newest_step
 from supple.experiments.errors import RunError, UsageError
 from supple.experiments.files import NotPlain
 from supple.experiments.rundir import LOGS, RunDirectory
+from supple.experiments.runs import create, train
 from supple.experiments.sealed import write_json
+from supple.tracks.linear.settings import LinearSettings
+from supple.tracks.linear.work import LinearWork
 
 CONFIG: dict[str, Any] = {
     "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
@@ -114,7 +118,7 @@ def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_pa
 
 def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, CONFIG)
-    with run, pytest.raises(RunError, match=r"episodes\.jsonl: it has 0 bytes, but the checkpoint recorded 9"):
+    with run, pytest.raises(RunError, match=r"episodes\.jsonl: this log was removed or renamed"):
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
@@ -176,3 +180,22 @@ def test_numbers_that_json_does_not_have_are_logged_as_null(tmp_path: Path) -> N
     assert metrics["loss"] is None
     assert metrics["norm"] == 2.0
     assert event["after"] == {"srank": None}
+
+
+def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = LinearSettings(tasks="random", updates_per_task=40, measure_every=20, checkpoint_every=10)
+    whole = LinearWork.advance
+
+    def advance(*values: Any) -> int:
+        os.chdir(tmp_path / "elsewhere")
+        return whole(*values)
+
+    monkeypatch.setattr(LinearWork, "advance", advance)
+    create(Path("run"), "linear", settings, "test")
+    train(Path("run"), lambda step: None, pytest.fail)
+    assert Path.cwd() == tmp_path
+    assert newest_step(Path("run/checkpoints")) == 40
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+    assert not (tmp_path / "run/claim.json").exists()

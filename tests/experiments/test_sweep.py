@@ -342,3 +342,23 @@ def test_a_sweep_is_read_while_checkpoints_of_its_runs_come_and_go(tmp_path: Pat
             assert failures(jobs[0].path) == []
             assert outcomes(jobs[0].path) == ["finished"]
         trainer.kill()
+
+
+def test_a_study_that_another_process_began_otherwise_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sweep([study("first")]).begin(tmp_path)
+    look = Sweep._plans
+
+    def late(sweep: Sweep, *values: Any) -> Any:
+        found = look(sweep, *values)
+        with monkeypatch.context() as patch:
+            patch.setattr(Sweep, "_plans", look)
+            Sweep([study(settings={**LINEAR, "updates_per_task": 30})]).begin(tmp_path)
+        return found
+
+    monkeypatch.setattr(Sweep, "_plans", late)
+    with pytest.raises(UsageError, match="restore that value, or choose another --out"):
+        Sweep([study()]).begin(tmp_path)
+    monkeypatch.undo()
+    assert [job.settings.updates_per_task for job in open_sweep(tmp_path)] == [20, 30]  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from supple.metrics import Metric, metrics
 
 WRONG = os.environ.get("WRONG", "")
 
-def act(place):
+def act(place, self=None):
     if WRONG.startswith(place + ":"):
         return eval(WRONG.partition(":")[2])
 
@@ -32,7 +32,11 @@ class Bad(Intervention):
     '''Do wrong.'''
     def __init__(self): act("__init__")
     def attach(self, learner): act("attach")
-    def apply(self, learner): return [] if act("apply") is None else act("apply")
+    def __str__(self): return act("__str__") or "bad"
+    def apply(self, learner):
+        self.learner = learner
+        found = act("apply", self)
+        return [] if found is None else found
     def after_update(self, learner): act("after_update")
     def contract(self, learner): return act("contract") or {}
     def state_dict(self): return act("state_dict") or {}
@@ -55,6 +59,13 @@ TOLD = {
     "state_dict:{'a': {1, 2}}": "hook bad@20: state_dict raised TypeError: a checkpoint cannot hold set",
     "attach:sys.exit()": "hook bad@20: attach on 'model' raised SystemExit",
     "__init__:sys.exit()": "intervention bad: making it raised SystemExit",
+    "__str__:sys.exit()": "hook bad@20: __str__ raised SystemExit",
+    "apply:self.learner.module.register_buffer('more', torch.zeros(2))": "hook bad@20 at step 20: apply on 'model' "
+    "changed more, but not in place",
+    "apply:self.learner.changes.append('junk(')": "hook bad@20 at step 20: apply on 'model' recorded 'junk(' in "
+    "learner.changes, which is no call of an intervention",
+    "apply:object()": "hook bad@20 at step 20: apply on 'model' must return a list of the names of the parameters that "
+    "it wrote, not a value of type object",
 }
 Ask = Callable[..., tuple[int, str]]
 
@@ -89,6 +100,44 @@ def test_a_plug_in_that_fails_is_named_with_its_call_and_the_step(ask: Ask, wron
     assert (code, said.count("\n")) == (1, 1), said
     assert said.startswith(f"supple: plug-in bad.py: {TOLD[wrong]}"), said
     assert Path("out").exists() == Path("out/traceback.txt").exists() == ("at step" in said)
+
+
+ENDS = {
+    "apply:os.fork() and None": "plug-in bad.py: hook bad@20: apply on 'model' forked; the new process ends here",
+    "apply:setattr(sys, 'exit', print)": "",
+    "apply:__import__('threading').Thread(target=lambda: 1 / 0, name='mine').start()": "mine ended: ZeroDivisionError: "
+    "division by zero",
+    "apply:type('Odd', (), {'__del__': lambda self: 1 / 0})() and None": "an exception in <lambda> was ignored: "
+    "ZeroDivisionError: division by zero",
+}
+
+
+@pytest.mark.parametrize("act", ENDS)
+def test_a_run_reaches_its_end_once_whatever_goes_on_beside_it(ask: Ask, act: str) -> None:
+    assert ask(f"train {RUN} --hook bad@20 --out out", act) == (0, ENDS[act] and f"supple: {ENDS[act]}\n")
+    assert max(Path("out/checkpoints").iterdir()).name == f"{60:012}"
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    {
+        "async def apply(self, learner): return []": "apply is declared by `async def`",
+        "def apply(self, learner): yield 'w'": "apply has `yield` in it",
+        "apply = None": "apply must be a method, not None",
+        "async def state_dict(self): return {}\n    def apply(self, learner): return []": "state_dict is declared by",
+        "def contract(self, learner): return {}": "overrides none of attach, before_loss, ",
+    }.items(),
+)
+def test_an_intervention_that_would_do_nothing_is_refused(ask: Ask, own: str, why: str) -> None:
+    Path("idle.py").write_text(
+        "from supple.interventions import Intervention, interventions\n"
+        f"@interventions.register('idle')\nclass Idle(Intervention):\n    'Idle.'\n    {own}\n"
+    )
+    for words in (f"train {RUN} --plugin idle.py --hook idle@20 --out out", "check idle.py"):
+        code, said = ask(words)
+        assert (code, said.count("\n")) == (2, 1), said
+        assert f"idle: {why}" in said or f"idle {why}" in said, said
+    assert not Path("out").exists()
 
 
 def test_a_run_goes_on_when_the_plug_in_does_better(ask: Ask) -> None:

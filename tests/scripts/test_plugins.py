@@ -238,6 +238,10 @@ BROKEN = {
     f"{BEGIN}('my method'){MINE}": "'my method' cannot be typed",
     f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' should be of type Intervention",
     "import gymnasium; gymnasium.register('CartPole-v1', entry_point='a:B')": "replaces the environment",
+    f"{BEGIN}(3){MINE}": "the intervention 3 cannot be typed",
+    f"{BEGIN}('none'){MINE}": "'none' cannot be typed",
+    f"{BEGIN}('{'x' * 1000}'){MINE}": " … is too long: 1,000 letters, at most 100",
+    "import supple.interventions as them; them.interventions = None": "its import left supple unusable: ",
 }
 
 
@@ -257,6 +261,9 @@ def test_a_broken_plug_in_is_told_in_one_line_and_nothing_is_written(code: str, 
         "--plugin there_is_none.py": "there is no such file",
         "--plugin there_is_none": "there is no package with this name here",
         "--plugin .": "there is no package with this name here",
+        "--plugin os": "os is no plug-in",
+        "--plugin supple.metrics": "supple is no plug-in",
+        f"--plugin {'x' * 5000}.py": "File name too long",
         "--plugin folder.py": "not a plain file",
         "--plugin my-method.py": "'my-method' cannot be imported",
         "--plugin random.py": "a module 'random' already exists",

@@ -137,6 +137,20 @@ def test_a_link_inside_a_run_is_refused_before_anything_is_removed(
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
+def test_folders_of_the_user_inside_a_run_are_left_alone(unfinished: Path, ask: Ask) -> None:
+    mine = [
+        unfinished / place
+        for place in ("kept/2019", "best/9999", "checkpoints/1", "kept/tmp-2019", "checkpoints/tmp-photos-2",
+                      "tmp-my-model-photos", "tmp-model-zoo", "best/000000999999")
+    ]  # fmt: skip
+    for folder in mine[:-1]:
+        folder.mkdir(parents=True)
+        (folder / "photo").write_text("mine")
+    mine[-1].write_text("mine")
+    assert ask("resume", unfinished)[0] == 0
+    assert all(((folder / "photo") if folder.is_dir() else folder).read_text() == "mine" for folder in mine)
+
+
 def test_only_links_of_other_libraries_are_accepted(unfinished: Path, tmp_path: Path, ask: Ask) -> None:
     (unfinished / "trackers/wandb").mkdir(parents=True)
     (unfinished / "trackers/wandb/latest-run").symlink_to("run-1")  # as Weights & Biases makes one
