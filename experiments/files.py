@@ -149,7 +149,7 @@ def remove(folder: Path, root: Path) -> None:
     require_own(folder, root)
     if not os.path.lexists(folder):
         return
-    if not shutil.rmtree.avoids_symlink_attacks:
+    if not (FOLDERS_OPEN and shutil.rmtree.avoids_symlink_attacks):
         shutil.rmtree(folder)
         return
     *way, name = folder.relative_to(root).parts

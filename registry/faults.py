@@ -135,9 +135,10 @@ def _set_streams(before: tuple[Any, ...]) -> None:
         stream = before[i]
         if stream is not None and stream.closed and not before[i + 2]:
             try:  # Python closes its own object only
-                stream = open(i + 1, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115
+                encoding = getattr(stream, "encoding", None)
+                stream = open(i + 1, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
             except OSError:
-                stream = open(os.devnull, "w")  # noqa: SIM115
+                stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         setattr(sys, name, stream)
 
 
