@@ -75,4 +75,4 @@ def test_type_checkers_see_the_names_and_find_those_that_do_not_exist() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'supple' has no attribute 'trian'"):
-        supple.trian  # noqa: B018
+        supple.trian  # type: ignore[attr-defined]  # noqa: B018
