@@ -154,8 +154,6 @@ def test_variants_with_other_tasks_share_no_step() -> None:
 
 
 def test_the_line_has_the_hook_as_it_was_typed() -> None:
-    place = default_fork(find_kind("ppo"), ["none", "fire"], THREE, 4, own_settings=False)
-    assert place.line.endswith("where fire is applied")
     place = default_fork(find_kind("ppo"), ["snp(lam=.5)@when:srank<20"], THREE, 4, own_settings=False)
     assert "because snp(lam=.5)@when:srank<20 can act" in place.line
 
