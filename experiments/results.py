@@ -1,7 +1,7 @@
 """The results of runs on the disk, as data frames."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ class Results:
     """
 
     path: Path
-    studies: Mapping[str, ComparisonData]
+    studies: Mapping[str, ComparisonData] = field(repr=False)  # a notebook would print every number of every run
 
     @cached_property
     def metrics(self) -> "DataFrame":

@@ -160,9 +160,11 @@ class Asked:
 
     def plan(self, command: str, warn: Warn, begun: Comparison | None = None) -> Comparison:
         """Return the comparison, or an extension of `begun`. Raises UsageError if it is invalid."""
-        return plan(
+        comparison = plan(
             self.kind, self.preset, self.settings, self.seeds, self.points,
             reference=self.reference,
             fork_at=0.0 if self.study.search else self.study.fork_at, fork_at_task=self.study.fork_at_task,
-            command=command, stop_at=self.stop_at, begun=begun.fork_step if begun else None, warn=warn,
+            command=command, stop_at=self.stop_at, begun=begun.fork_step if begun else None,
+            warn=warn,
         )  # fmt: skip
+        return replace(comparison, note=comparison.note and f"[{self.study.name}] {comparison.note}")

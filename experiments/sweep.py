@@ -141,7 +141,7 @@ def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> C
     wanted = asked.plan(command, warn, begun)
     found = comparisons.checked(wanted, jobs, warn) if begun is None else comparisons.widened(begun, wanted, jobs, warn)
     if wanted.note:
-        warn(f"[{asked.study.name}] {wanted.note}")
+        warn(wanted.note)
     return Change(asked, begun, found)
 
 

@@ -64,6 +64,7 @@ def test_a_single_run_is_one_arm(tmp_path: Path) -> None:
     assert results.tasks["arm"].unique().tolist() == ["none"]
     assert results.episodes.empty
     assert results.episodes.columns.tolist() == ["arm", "seed"]
+    assert len(repr(results)) < 300  # what a notebook shows of `supple.train(…)`
 
 
 def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
