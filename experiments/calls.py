@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,7 @@ def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None)
         raise UsageError(f"settings of {kind.name} must be {made.__name__}, not {type(settings).__name__}")
     if preset:
         raise UsageError("with a preset, settings must be a dictionary of the values that differ from it")
-    return kind, None, settings
+    return kind, None, settings_with(kind, None, {field.name: getattr(settings, field.name) for field in fields(made)})
 
 
 def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:

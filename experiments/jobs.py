@@ -22,7 +22,7 @@ from .fork import Variant, fork
 from .loop import Warn
 from .names import TRUNK
 from .rundir import RunDirectory
-from .runs import build, configuration, train
+from .runs import build, configuration, staying, train
 from .sealed import read_json, write_json
 from .settings import RunSettings, Seeds
 
@@ -214,6 +214,7 @@ class Job:
                 return False
         return True
 
+    @staying()
     def _configuration(self, settings: RunSettings) -> dict[str, Any]:
         """Return the contents of config.json for a run that is not part of a comparison."""
         kind = self.comparison.kind

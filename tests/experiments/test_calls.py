@@ -131,6 +131,7 @@ def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
         ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is for vision"),
         ({"kind": "vision"}, "vision needs a benchmark as its preset: permuted-mnist, "),
         ({"kind": "sac", "settings": PPOSettings()}, "settings of sac must be SACSettings"),
+        ({"kind": "ppo", "settings": PPOSettings(checkpoint_every="7")}, 'but is "7"'),  # type: ignore[arg-type]
         ({"preset": "gym-control", "settings": PPOSettings()}, "with a preset, settings must be a dictionary"),
         ({"hooks": ["fir@0.5"]}, "did you mean 'fire'?"),
     ],
