@@ -222,7 +222,7 @@ class HookDriver:
             state_of(hook)
 
     def _concerned(self, hook: Hook, learner: Learner) -> bool:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not hook.intervention.has("concerns"):
             return hook.concerns(learner)
         with calling_of(hook, "concerns", learner):
             return bool(hook.concerns(learner))

@@ -87,7 +87,8 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
     with beside(Path(text.rpartition(":")[0])), in_one_line(text):
         if not callable(function):
             raise UsageError(f"{text} must be a function, but is a value {type_of(function)}")
-        found = function()
+        with in_one_line(text):  # here ends what it may do to the process
+            found = function()
         if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
             raise UsageError(f"{text} must return {FORMS}, but returned {_returned(found)}")
         module, given, *third = found

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..registry import message_of
+from ..registry import looked_up, message_of, put_back
 from .errors import RunError, UsageError, in_words, is_out_of_memory, one_line
 
 PACKAGE = __name__.partition(".")[0]
@@ -20,7 +20,7 @@ INSTALLED = {"site-packages", "dist-packages"}  # of another environment
 
 @contextmanager
 def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError) -> Iterator[None]:
-    """Raise one of our exceptions, with one line, for whatever is raised in this block.
+    """Raise one of our exceptions, with one line, for whatever is raised in this block, and undo changes of `KEPT`.
 
     SystemExit and KeyboardInterrupt are among it: commands handle the signal of Ctrl-C themselves, so that user code
     raised it. Without this, SystemExit(0) would end a command as if it had done its work.
@@ -29,6 +29,7 @@ def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError)
         what: Beginning of the line.
         kind: The exception. If memory ran out it is RunError.
     """
+    process = looked_up()
     try:
         yield
     except (UsageError, RunError):
@@ -42,6 +43,8 @@ def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError)
         # the machinery of `with` takes an exception that StopIteration causes for that StopIteration
         cause = None if isinstance(error, StopIteration) else error
         raise kind(": ".join(filter(None, (what, place, _told(error))))) from cause
+    finally:
+        put_back(process)
 
 
 def place_of(error: BaseException) -> str:

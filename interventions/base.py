@@ -91,7 +91,7 @@ class Intervention:
         """Load a state that `state_dict` returned."""
 
     def has(self, moment: str) -> bool:
-        """Return whether this intervention overrides a method: one of the seven moments, or `restructure`."""
+        """Return whether this intervention overrides a method: a moment, `concerns` or `restructure`."""
         return getattr(type(self), moment) is not getattr(Intervention, moment)
 
     def __str__(self) -> str:

@@ -167,7 +167,8 @@ def diagnose(
             initialisation), or inputs or outputs are not finite.
     """
     view = View(learner)
-    _check_finite(view)
+    with measuring(learner.module):
+        _check_finite(view)
     fit = trainability(view, updates, learning_rate, after_each=after_each)
     if fit is None:
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")

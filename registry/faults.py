@@ -116,8 +116,11 @@ def _folder() -> str:
         return ""
 
 
+_getsignal = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)  # which makes no member of an enum
+
+
 def _handlers() -> tuple[Any, ...]:
-    return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    return _getsignal(2), _getsignal(15)  # SIGINT and SIGTERM
 
 
 def _set_handlers(handlers: tuple[Any, ...]) -> None:
@@ -167,7 +170,10 @@ def looked_up() -> dict[str, Any]:
 
 def put_back(before: Mapping[str, Any]) -> str:
     """Undo changes since `looked_up`, and return what was changed, in words."""
-    changed = [what for what, value in before.items() if KEPT[what][0]() != value]
+    now = looked_up()
+    if now == before:
+        return ""
+    changed = [what for what, value in before.items() if now.get(what) != value]
     for what in changed:
         with contextlib.suppress(Exception):  # such as a folder that was removed
             KEPT[what][1](before[what])
@@ -198,7 +204,8 @@ def owner_of(entry: object) -> str:
     if top == OWN:
         return ""
     file = str(getattr(sys.modules.get(str(name)), "__file__", None) or "")
-    return Path(file).name if file and "." not in str(name) and not file.endswith("__init__.py") else top
+    single = file and "." not in str(name) and not file.endswith("__init__.py")
+    return os.path.basename(file) if single else top
 
 
 def raised(error: BaseException, owner: str = "") -> str:

@@ -48,6 +48,13 @@ class Spoilt(nn.Linear):
 
 def spoilt():
     return Spoilt(5, 3), torch.randn(64, 5)
+
+def elsewhere():
+    import os, sys
+    os.chdir("/")
+    sys.stdout = None
+    torch.set_grad_enabled(False)
+    return network()
 """
 
 
@@ -89,6 +96,15 @@ def test_a_run_is_looked_at_at_each_of_its_checkpoints_and_left_as_it_was(
     assert "Does run still learn?" in page
     assert (tmp_path / "out/checkpoints.png").read_bytes()[:4] == b"\x89PNG"
     assert not re.search(r"https?://", page)
+
+
+def test_a_function_leaves_the_process_as_it_was(
+    code: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(code.parent)
+    dispatch(["doctor", "mine.py:elsewhere", "--updates", "2", "--out", "page"])
+    assert "'model' has" in said(capsys)
+    assert (code.parent / "page" / "index.html").is_file()
 
 
 def test_a_function_of_ones_own_and_what_would_bring_it_back(code: Path, capsys: pytest.CaptureFixture[str]) -> None:

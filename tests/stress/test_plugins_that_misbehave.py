@@ -6,6 +6,7 @@ line which plug-in, what of it, and at which step; and the run goes on with a pl
 `make test` leaves this folder out. Each plug-in does its wrong only while the variable WRONG is set.
 """
 
+import itertools
 import os
 import re
 import sys
@@ -123,6 +124,20 @@ WRITES = {  # what `apply` must not do to a network
     "freezes a parameter": "next(learner.module.parameters()).requires_grad_(False)",
     "replaces the module": "setattr(learner, 'module', nn.Linear(2, 2))",
     "removes the optimizer": "setattr(learner, 'optimizer', None)",
+    "adds a buffer": "learner.module.register_buffer('more', torch.zeros(2))",
+    "adds a layer": "learner.module.add_module('more', nn.Linear(2, 2))",
+    "takes other numbers": "learner.module.float() if next(learner.module.parameters()).dtype == torch.double "
+    "else learner.module.double()",
+    "records no change": "learner.changes.append('junk(')",
+    "records an unknown change": "learner.changes.append('nothing(a=1)')",
+    "records a number as its change": "learner.changes.append(3)",
+}
+IDLE = {  # a method that would not run, whatever it is called for
+    "is async": "async def {method}(self, *given): pass",
+    "is a generator": "def {method}(self, *given): yield",
+    "is an async generator": "async def {method}(self, *given): yield",
+    "is None": "{method} = None",
+    "is a property": "{method} = property(lambda self: 3)",
 }
 METRICS = (
     "None", "'a'", "torch.zeros(2)", "torch.zeros((), dtype=torch.cfloat)", "{}", "1.0", "np.zeros(1)",
@@ -259,6 +274,13 @@ UPDATED = {
     "reshapes a parameter": "setattr(next(learner.module.parameters()), 'data', torch.zeros(3))",
     "removes the module": "setattr(learner, 'module', None)",
 }
+
+
+def test_methods_that_would_not_run_are_refused(attempts: Attempts) -> None:
+    for method, (what, code) in itertools.product([*MOMENTS, "load_state_dict"], IDLE.items()):
+        attempts.begin(intervention("apply", "pass", "[]") + f"    {code.format(method=method)}\n")
+        attempts.told("idle methods", f"{method} {what}", f"train {LINEAR}--hook bad@20 --out out", method, codes=(2,))
+        assert not Path("out").exists()
 
 
 def test_what_an_update_does_to_a_network_is_told(attempts: Attempts) -> None:

@@ -1,6 +1,7 @@
 """Odd functions: what they return or raise, and what they give as the network at initialisation."""
 
 import asyncio
+import os
 import sys
 from collections import namedtuple
 
@@ -139,6 +140,19 @@ class Lying(tuple):
 @will("refused")
 def r_lying():
     return Lying((net(), x()))
+
+
+@will("diagnosed")
+def e_elsewhere():
+    os.chdir("/")
+    return net(), x()
+
+
+@will("diagnosed")
+def e_other_numbers():
+    torch.set_default_dtype(torch.float64)
+    sys.stdout = None
+    return net().float(), x().float()
 
 
 @will("refused")
