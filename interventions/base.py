@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class Intervention:
     """
 
     name: str = ""
-    params: Mapping[str, Any]  # as given by the user, for logs
+    params: Mapping[str, Any] = MappingProxyType({})  # as given by the user, for logs
     at_start: bool = False  # without a schedule, it is applied once at the start of the run
     traceable: bool = True  # whether torch.compile can trace `penalty`: False if it draws numbers itself
 

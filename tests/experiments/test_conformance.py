@@ -71,7 +71,8 @@ class Shrink(Reinitialization):
         return [name for name, _ in module.named_parameters()]
 
 
-class Undocumented(Intervention): ...
+class Undocumented(Intervention):
+    def attach(self, learner: Learner) -> None: ...
 
 
 class RefusesBadly(Shrink):
