@@ -207,10 +207,10 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             run = stack.enter_context(distributed.open_run(path))
             run.claim = held
             stack.enter_context(blaming(folder=path))
-            with suppress(OSError):
-                (path / TRACEBACK).unlink()
-            if distributed.first() and newest_step(run.checkpoints) < run.end:
-                versions.note_later(path, run.config)
+            with run.writing():
+                (path / TRACEBACK).unlink(missing_ok=True)
+                if distributed.first() and newest_step(run.checkpoints) < run.end:
+                    versions.note_later(path, run.config)
             warn = _apart(warn)
             work = build(kind, settings, warn)
             stack.callback(work.close)
