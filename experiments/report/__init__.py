@@ -90,7 +90,9 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
         (place / name).is_file() for name in ("config.json", "comparison.json", "sweep.json")
     ):
         sealed.require_outside(place)
-    _require_replaceable(place)
+    if place.is_dir():
+        with files.in_turn(place):  # another process may be replacing its report
+            _require_replaceable(place)
     return place
 
 
