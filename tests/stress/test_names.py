@@ -246,11 +246,11 @@ def test_arms_and_variants_do_not_lie_in_each_other() -> None:
 
 def test_presets(tmp_path: Path, preset: Callable[[str], None]) -> None:
     bad = [
-        *((name, "pb") for name in ("tuning", "Tuning", "report", "report.tmp", "seed-0", "seeds-0-1", "con", "x.")),
-        *((name, "pb") for name in ("comparison.json", "tuned.json", "trackers", "..")),
+        *((name, "pb") for name in ("tuning", "Tuning", "report", "report.tmp", "seed-0", "seeds-0-1", "con", "pb.")),
+        *((name, "pb") for name in ("comparison.json", "tuned.json", "trackers")),
         ("a b", "a_b"), ("Pb", "pb"), ("/pb", "pb"),
     ]  # fmt: skip
-    good = [("pa", "pb"), ("x" * 300, "pb"), ("火", "水"), ("model", "runs")]
+    good = [("pa", "pb"), ("x" * 300, "pb"), ("火", "水"), ("model", "runs"), ("x.", ".."), ("pa.", "pb")]
     for name in {name for pair in (*bad, *good) for name in pair}:
         preset(name)
 
