@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..registry import looked_up, message_of, put_back
+from ..registry import looked_up, put_back, shown
 from .errors import RunError, UsageError, in_words, is_out_of_memory, one_line
 
 PACKAGE = __name__.partition(".")[0]
@@ -81,7 +81,7 @@ def _told(error: BaseException) -> str:
     kind = type(error)
     ours = isinstance(error, ValueError) and frames and _module_of(frames[-1][0]).partition(".")[0] == PACKAGE
     ours = ours and (kind is ValueError or kind.__module__.partition(".")[0] == PACKAGE)
-    return message_of(error) or type(error).__name__ if ours else one_line(error)
+    return shown(" ".join(str(error).split())) if ours else one_line(error)  # ours is short enough
 
 
 def _is_of_a_user(frame: FrameType) -> bool:
