@@ -144,6 +144,8 @@ class Named(Intervention):
         self.text, self.number = text, number
     def contract(self):
         return {}
+    def apply(self, learner):
+        return []
 """
 
 
