@@ -142,10 +142,8 @@ class Named(Intervention):
     '''Do nothing to \\x1b]0;mine\\x07 [/red] and \\u202e.'''
     def __init__(self, text="", number=0):
         self.text, self.number = text, number
-    def contract(self):
-        return {}
-    def apply(self, learner):
-        return []
+    def attach(self, learner):
+        pass
 """
 
 
