@@ -105,6 +105,7 @@ kind = "linear"
 arms = ["none", "snp(lam={strength})@0.5", "redo@every:10"]
 seeds = "0-1"
 settings = { tasks = "semantic,reversal", updates_per_task = 20 }
+fork_at = 0.25
 grid = { strength = [0.5, 0.8] }
 """
 
