@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from ..registry import (
+    OWN,
     BrokenPackage,
     CallSyntaxError,
     PluginFault,
@@ -28,7 +29,6 @@ from .errors import PluginFailed, RunError, UsageError, is_out_of_memory
 
 TRACEBACK = "traceback.txt"  # in the folder of a run: that of the last fault of a plug-in, for its author
 TOLD = (RunError, UsageError, BrokenPackage, UnknownName, CallSyntaxError)  # which say themselves what is wrong
-OWN = "supple"
 
 
 class blaming:
@@ -37,10 +37,16 @@ class blaming:
     Args:
         step: Returns the step of the run; None if no run is being trained.
         folder: The folder of the run, where the traceback is written.
+        writing: Returns a block in which this process may write there: see `claim.Claim.writing`.
     """
 
-    def __init__(self, step: Callable[[], int] | None = None, folder: Path | None = None) -> None:
-        self.step, self.folder = step, folder
+    def __init__(
+        self,
+        step: Callable[[], int] | None = None,
+        folder: Path | None = None,
+        writing: files.Writing = contextlib.nullcontext,
+    ) -> None:
+        self.step, self.folder, self.writing = step, folder, writing
 
     def __enter__(self) -> Self:
         return self
@@ -54,7 +60,7 @@ class blaming:
         if not words:
             return
         if self.folder and self.folder.is_dir():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, RunError), self.writing():
                 files.replace(
                     self.folder / TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace")
                 )

@@ -262,16 +262,21 @@ def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
         temporary.mkdir()
     try:
         yield temporary
-        for file in temporary.iterdir():
-            sync(file)
-        sync(temporary)
-        with writing():
-            remove(target, target.parent)
-            _patiently(temporary.rename, target)
-            sync(target.parent)
+        move_into_place(temporary, target, writing)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def move_into_place(temporary: Path, target: Path, writing: Writing) -> None:
+    """Flush a complete folder to the disk and give it its name, in place of an earlier folder of that name."""
+    for file in temporary.iterdir():
+        sync(file)
+    sync(temporary)
+    with writing():
+        remove(target, target.parent)
+        _patiently(temporary.rename, target)
+        sync(target.parent)
 
 
 def leftovers(folder: Path, names: str) -> list[Path]:

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from ..interventions import Hook, Intervention, Learner, interventions
-from ..registry import calling, parse_call, summary
+from ..registry import OWN, calling, parse_call, summary
 from .checkpoint import DEEPEST, require_savable
 from .errors import RunError
 
-OWN = __name__.partition(".")[0]
 OWN_CALL = calling(Intervention, "intervention", "an intervention", "its method")
 
 

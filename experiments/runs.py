@@ -206,7 +206,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
             stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
             run = stack.enter_context(distributed.open_run(path))
             run.claim = held
-            stack.enter_context(blaming(folder=path))
+            stack.enter_context(blaming(folder=path, writing=run.writing))
             with run.writing():
                 (path / TRACEBACK).unlink(missing_ok=True)
                 if distributed.first() and newest_step(run.checkpoints) < run.end:
@@ -241,7 +241,7 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
             loop = Loop(run, work, hooks, start, run.end, warn, covered)
-            with blaming(lambda: loop.step, run.path):
+            with blaming(lambda: loop.step, run.path, run.writing):
                 loop.train(progress)
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
@@ -264,13 +264,7 @@ def _export(run: RunDirectory, work: Work) -> None:
     try:
         work.export(temporary)
         if temporary.exists():
-            for file in temporary.iterdir():
-                files.sync(file)
-            files.sync(temporary)
-            with run.writing():
-                files.remove(target, run.path)
-                temporary.rename(target)
-                files.sync(run.path)
+            files.move_into_place(temporary, target, run.writing)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

@@ -2,7 +2,6 @@
 
 import inspect
 import sysconfig
-import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..registry import looked_up, put_back, shown
+from ..registry import OWN, frames, looked_up, module_of, put_back, shown
 from .errors import RunError, UsageError, in_words, is_out_of_memory, one_line
 
-PACKAGE = __name__.partition(".")[0]
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 INSTALLED = {"site-packages", "dist-packages"}  # of another environment
 
@@ -51,10 +49,10 @@ def place_of(error: BaseException) -> str:
     """Return where in a user's own file an exception was raised, as in "my_net.py, line 12, in forward", or ""."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}"
-    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_of_a_user(frame)]
-    if not frames:
+    places = [(frame, line) for frame, line in frames(error) if _is_of_a_user(frame)]
+    if not places:
         return ""
-    frame, line = frames[-1]
+    frame, line = places[-1]
     within = f", in {frame.f_code.co_name}" if frame.f_code.co_name != "<module>" else ""
     return f"{Path(frame.f_code.co_filename).name}, line {line}{within}"
 
@@ -77,19 +75,14 @@ def type_of(value: Any) -> str:
 
 def _told(error: BaseException) -> str:
     """Return an exception's text, with its type unless it is a ValueError that this package raised."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    kind = type(error)
-    ours = isinstance(error, ValueError) and frames and _module_of(frames[-1][0]).partition(".")[0] == PACKAGE
-    ours = ours and (kind is ValueError or kind.__module__.partition(".")[0] == PACKAGE)
+    places, kind = frames(error), type(error)
+    ours = isinstance(error, ValueError) and places and module_of(places[-1][0]) == OWN
+    ours = ours and (kind is ValueError or kind.__module__.partition(".")[0] == OWN)
     return shown(" ".join(str(error).split())) if ours else one_line(error)  # ours is short enough
 
 
 def _is_of_a_user(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    if file.startswith("<") or _module_of(frame).partition(".")[0] == PACKAGE:
+    if file.startswith("<") or module_of(frame) == OWN:
         return False
     return not file.startswith(LIBRARIES) and not INSTALLED & {*Path(file).parts}
-
-
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))

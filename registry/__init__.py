@@ -6,6 +6,7 @@ Only the standard library is imported here, so that help, lists and error messag
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .faults import (
     KEPT,
+    OWN,
     PluginFault,
     calling,
     frames,
@@ -27,6 +28,7 @@ from .streams import tell
 
 __all__ = [
     "KEPT",
+    "OWN",
     "BrokenPackage",
     "Call",
     "CallSyntaxError",

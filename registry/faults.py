@@ -24,7 +24,7 @@ from .messages import message_of, one_line
 from .shown import shown
 from .signals import is_interruption
 
-OWN = __name__.partition(".")[0]
+OWN = __name__.partition(".")[0]  # the package whose code is not foreign
 
 
 class PluginFault(RuntimeError):

@@ -49,6 +49,7 @@ def test_one_at_a_time_works_in_a_folder_and_nothing_stays_behind(
 def test_the_lock_of_a_process_that_was_killed_does_not_make_a_folder_another_runs(tmp_path: Path) -> None:
     (tmp_path / files.LOCK).touch()
     start_folder(tmp_path, "config.json", {"a": 1})
+    assert (tmp_path / "config.json").is_file()
 
 
 def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
