@@ -6,7 +6,8 @@
 # make dist    sdist and wheel in dist/, and the whole suite against the wheel, away from this folder
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := package registry networks interventions metrics experiments agents envs tracks integrations scripts
+# those of pyproject.toml, and `package`, which is `supple` itself
+ROOMS := package $(shell $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['tool']['supple']['rooms'])")
 EXTRAS := mujoco,atari,box2d,language,dev,docs
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 

@@ -5,13 +5,14 @@ checkout, would join it and be imported instead of what is installed. It is not 
 folder would win over the installed one wherever Python is started at the root.
 """
 
+import tomllib
+from pathlib import Path
+
 from setuptools import find_packages, setup
 from setuptools.command.editable_wheel import editable_wheel
 
-ROOMS = (
-    "registry", "networks", "interventions", "metrics", "experiments", "envs", "agents", "tracks", "integrations",
-    "scripts",
-)  # fmt: skip
+PROJECT = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text(encoding="utf-8"))
+ROOMS: list[str] = PROJECT["tool"]["supple"]["rooms"]
 
 
 class StrictlyEditable(editable_wheel):

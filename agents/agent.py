@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.hooks.driver import HookDriver
 from ..envs import StepResult
-from ..experiments.hooks import HookDriver
 from ..interventions import Learner
 
 Policy = Callable[[np.ndarray], np.ndarray]
@@ -48,7 +48,7 @@ class Agent(Protocol):
         """Return the policy for evaluations."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the complete state of training, as a tree for `experiments.checkpoint`."""
+        """Return the complete state of training, as a tree for `engine.storage.checkpoint`."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned."""

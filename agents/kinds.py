@@ -1,6 +1,6 @@
 """The agents' entries in the registry of kinds."""
 
-from ..experiments.kinds import Kind, add
+from ..engine.kinds import Kind, add
 from . import presets as presets  # registers its presets
 from . import suites as suites
 

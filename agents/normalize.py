@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.storage.alike import alike
 from ..envs import StepResult
-from ..experiments.alike import alike
 
 Array = NDArray[np.float64]
 LARGE = 128.0  # from here on, steps of float32 are 1.5e-5

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..experiments.kinds import Preset, add
+from ..engine.kinds import Preset, add
 
 # Results of these presets were published before the interval of checkpoints fitted the length of a run. They keep the
 # one of then, because a checkpoint ends episodes.

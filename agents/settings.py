@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ..experiments.errors import UsageError
-from ..experiments.settings import MOST_TASKS, MOST_THREADS, Interval, RunSettings, Threads, not_positive, positive
+from ..engine.settings import MOST_TASKS, MOST_THREADS, Interval, RunSettings, Threads, not_positive, positive
+from ..registry.errors import UsageError
 
 MOST_ENVS = 65_536  # copies of an environment
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
@@ -98,7 +98,7 @@ class AgentSettings(RunSettings):
     @property
     def stepping(self) -> dict[str, Any]:
         """The arguments of `side_by_side` that say how copies are stepped. Worker processes use one thread each."""
-        from ..experiments.machine import own_cpus  # PyTorch, which help lines do without
+        from ..engine.machine.resources import own_cpus  # PyTorch, which help lines do without
 
         threads = own_cpus() if self.env_threads == "auto" else self.env_threads
         return {

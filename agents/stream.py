@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..engine.work import Task
 from ..envs import Shifts, is_batched, make_env, parse_sequence, parse_shifts, resolve_env
-from ..experiments.errors import RunError, UsageError
-from ..experiments.work import Task
+from ..registry.errors import RunError, UsageError
 from .settings import AgentSettings
 
 

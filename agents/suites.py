@@ -6,7 +6,7 @@ cores. Extrapolated times were measured on the first steps and multiplied.
 
 from typing import Any
 
-from ..experiments.kinds import Preset, add
+from ..engine.kinds import Preset, add
 from .presets import AS_PUBLISHED, SAC_MLP
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG

@@ -7,13 +7,13 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
+from ..engine.loop import Warn
+from ..engine.states import states, steps_of
 from ..envs import Flat, flat, make_env
 from ..envs.fault import worded
 from ..envs.guard import unsound
-from ..experiments.errors import RunError, UsageError
-from ..experiments.looking import states, steps_of
-from ..experiments.loop import Warn
 from ..registry import tell
+from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
 from .evaluate import returns
 from .work import AgentWork

@@ -8,15 +8,15 @@ from contextlib import closing, contextmanager
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
+from ..engine.loop import Warn
+from ..engine.states import states, steps_of
 from ..envs import EnvironmentFault, Envs
 from ..envs.fault import BLAMED, raised
 from ..envs.vector import Vector
-from ..experiments.errors import RunError, UsageError
-from ..experiments.looking import states, steps_of
-from ..experiments.loop import Warn
-from ..experiments.report.collect import ComparisonData, RunData
-from ..experiments.report.tables import number
-from ..experiments.report.video import Pictures, Video, data_uri
+from ..experiments.history.collect import ComparisonData, RunData
+from ..registry.errors import RunError, UsageError
+from ..reports.figures.video import Pictures, Video, data_uri
+from ..reports.tables.tables import number
 from .evaluate import LONGEST
 from .stream import EnvTask
 from .work import AgentWork

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
+from ..engine.hooks.driver import HookDriver
+from ..engine.machine.denormals import flushes
+from ..engine.seeding import derive
+from ..engine.storage.run_directory import RunDirectory
+from ..engine.user_code import plugins
+from ..engine.work import Numbers, Work, crossed
 from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
-from ..experiments import plugins
-from ..experiments.denormals import flushes
-from ..experiments.errors import EnvironmentFailed, RunError
-from ..experiments.hooks import HookDriver
-from ..experiments.rundir import RunDirectory
-from ..experiments.seeding import derive
-from ..experiments.work import Numbers, Work, crossed
 from ..interventions import Learner
 from ..metrics import human_normalized
+from ..registry.errors import EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
 from .settings import AgentSettings

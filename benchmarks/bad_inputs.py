@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 from small_runs import RUNS, command, places
 
-from supple.experiments.kinds import find_kind
+from supple.engine.kinds import find_kind
 from supple.scripts import resume
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 VALUES = ("", "text", "nan", "inf", "-1", "0", "1e300", str(10**30), "[1,2]")

@@ -28,7 +28,7 @@ from timing import begin
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.settings import AgentSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 
 ENV = "CartPole-v1"
 EVERY, EPISODES, SOLVED = 10_000, 10, 475.0

@@ -22,10 +22,10 @@ from rich.table import Table
 from timing import begin, seconds
 from torch import Tensor
 
-from supple.experiments import checkpoint, files
-from supple.experiments.checkpoint import Rows
-from supple.experiments.fork import fork
-from supple.experiments.rundir import RunDirectory
+from supple.engine.forks import fork
+from supple.engine.storage import checkpoint, files
+from supple.engine.storage.checkpoint import Rows
+from supple.engine.storage.run_directory import RunDirectory
 
 POOL = 4096  # random rows, which repeat
 CHUNK = 16_384  # rows that are loaded at a time

@@ -28,12 +28,12 @@ import torch
 import tyro
 from pretended_gpu import MIXED, pretended_gpu
 
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import find_kind
-from supple.experiments.runs import create, train
-from supple.experiments.settings import RunSettings
+from supple.engine.kinds import find_kind
+from supple.engine.runs import create, train
+from supple.engine.settings import RunSettings
 from supple.interventions import interventions
 from supple.metrics import metrics, trainability
+from supple.registry.errors import UsageError
 
 HOOKS = (
     "none", "adam_rel@0.5", "cbp(replacement_rate=0.5,maturity=1)", "chain", "cpr(period=2)", "l2_er(period=2)",
@@ -159,7 +159,7 @@ def tried(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
     kind, values = runs(data)[name]
     out = Path(tempfile.mkdtemp(dir=data)) / "run"
     with ExitStack() as stack:
-        stack.enter_context(patch("supple.experiments.work.trainability", partial(trainability, updates=2)))  # of 200
+        stack.enter_context(patch("supple.engine.work.trainability", partial(trainability, updates=2)))  # of 200
         if not REAL:
             stack.enter_context(simulated_gpu())
         try:

@@ -27,11 +27,11 @@ from timing import begin
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import CYCLING
+from supple.engine.runs import create, train
 from supple.envs.make import quiet_mujoco
-from supple.experiments.report.numbers import strict
 from supple.experiments.results import load
-from supple.experiments.runs import create, train
 from supple.metrics import generalization_gap, iqm, plasticity_score
+from supple.reports.tables.numbers import strict
 
 RUNS = Path(__file__).parents[1] / "docs" / "results" / "cycling" / "runs.jsonl"
 ARMS: dict[str, dict[str, Any]] = {

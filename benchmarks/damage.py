@@ -34,8 +34,8 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from small_runs import RUNS, command, logs, places, weights
 
-from supple.experiments import checkpoint, files, sealed
-from supple.scripts.console import run
+from supple.engine.storage import checkpoint, files, signed_json
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 SAME, BACK, REFUSED, ACCEPTED = "the same bytes", "went back, the same bytes", "refused in one line", "accepted"
@@ -215,9 +215,9 @@ def take_a_digit(draw: random.Random, file: Path) -> None:
 
 
 def edit_and_sum(draw: random.Random, file: Path) -> None:
-    value = edited(draw, sealed.read_json(file, ""))
+    value = edited(draw, signed_json.read_json(file, ""))
     if isinstance(value, dict):
-        sealed.write_json(file, value)
+        signed_json.write_json(file, value)
     else:
         replace(file, json.dumps(value).encode())
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.experiments.kinds import presets_of
+from supple.engine.kinds import presets_of
 from supple.interventions import Learner
 
 TINY = 1e-42  # a denormal number

@@ -34,9 +34,9 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL_SMALL
 from supple.agents.suites import NINE_ROOMS
-from supple.experiments.looking import states, steps_of
-from supple.experiments.runs import create, train
-from supple.experiments.settings import RunSettings
+from supple.engine.runs import create, train
+from supple.engine.settings import RunSettings
+from supple.engine.states import states, steps_of
 from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.vision.settings import VisionSettings

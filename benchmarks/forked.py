@@ -21,7 +21,7 @@ import psutil
 LIMIT = 180.0  # seconds, after which a process is taken to hang
 SLOW = (
     *("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2", "transformers"),
-    *("matplotlib.pyplot", "supple.experiments.runs", "supple.scripts.train", "supple.scripts.resume"),
+    *("matplotlib.pyplot", "supple.engine.runs", "supple.scripts.train", "supple.scripts.resume"),
     *("supple.scripts.compare", "supple.scripts.report", "supple.tracks.language", "supple.tracks.vision"),
     *("supple.agents.dqn.agent", "supple.agents.sac.agent", "supple.agents.ppo.agent", "ale_py"),
 )
@@ -60,7 +60,7 @@ def workers() -> list[psutil.Process]:
 
 def warm() -> None:
     """Import what commands need, here once for all of them, and in the server once for their workers."""
-    multiprocessing.set_forkserver_preload([*SLOW, "supple.experiments.workers"])
+    multiprocessing.set_forkserver_preload([*SLOW, "supple.experiments.queue.workers"])
     SERVER.ensure_running()
     SERVER.ensure_running = lambda: None  # which could not wait for it in a forked process
     for name in SLOW:

@@ -30,8 +30,8 @@ from stepped import Stepped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.experiments.kinds import find_kind
-from supple.experiments.runs import build, drive
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build, drive
 from supple.tracks.language.corpora import write_tokens
 from supple.tracks.language.pretrain.settings import PretrainSettings
 

@@ -162,7 +162,7 @@ def sac(p: Point, rounds: int) -> Parts:
 
     from supple.agents.sac import SAC, SACSettings
     from supple.agents.sac.agent import Control
-    from supple.experiments.kinds import presets_of
+    from supple.engine.kinds import presets_of
 
     preset = presets_of("sac")["sac-mlp"].settings
     own = {"hidden": (p.width,) * p.depth, "batch_size": p.batch, "num_envs": p.environments, "threads": p.threads}

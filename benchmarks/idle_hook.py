@@ -22,8 +22,8 @@ from rich.table import Table
 from timing import begin
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.kinds import find_kind
-from supple.experiments.runs import build, create, drive, train
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build, create, drive, train
 
 IDLE = ("fire@1.0", "fire@when:dormant_fraction>0.999")
 ITERATION = 8 * 256  # environment steps between two updates

@@ -34,8 +34,8 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.presets import SAC_MLP
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
+from supple.engine.runs import create, train
 from supple.envs.make import quiet_mujoco
-from supple.experiments.runs import create, train
 from supple.metrics import t_interval
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "learning"

@@ -33,7 +33,7 @@ from timing import Options, Rounds, begin, seconds
 from torch import Tensor
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.hooks import HookDriver
+from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Learner, parse_hook
 from supple.networks.members import members_of
 from supple.tracks.vision.update import Update

@@ -23,9 +23,9 @@ from rich.table import Table
 from seeds_stacked import COMPILED, EAGER, SEEDS, Stacked
 from timing import Options, Rounds, begin, seconds
 
-from supple.experiments.kinds import find_kind
-from supple.experiments.rundir import RunDirectory
-from supple.experiments.runs import configuration
+from supple.engine.kinds import find_kind
+from supple.engine.runs import configuration
+from supple.engine.storage.run_directory import RunDirectory
 from supple.metrics import CHEAP_METRICS, METRICS, View
 from supple.tracks.vision.data import load
 

@@ -22,9 +22,9 @@ from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.trained import Trained
+from supple.engine.runs import create, train
 from supple.envs import Batched, Vector, make_env, side_by_side
 from supple.envs.physics_tasks import TASKS
-from supple.experiments.runs import create, train
 
 Policy = Callable[[np.ndarray], np.ndarray]
 

@@ -24,8 +24,8 @@ from rich.table import Table
 from timing import begin
 
 from supple.agents.ppo import PPOSettings
+from supple.engine.runs import create, train
 from supple.envs.make import quiet_mujoco
-from supple.experiments.runs import create, train
 
 ROLLOUT = 2048  # SB3's default
 Episodes = list[tuple[int, float]]  # (step at its end, return)

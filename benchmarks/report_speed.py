@@ -22,13 +22,13 @@ import numpy as np
 import psutil
 import tyro
 
-from supple.experiments.jobs import FINISHED, Job
-from supple.experiments.points import Space
-from supple.experiments.rundir import RunDirectory
-from supple.experiments.runs import build, configuration
-from supple.experiments.runs import train as finish
-from supple.experiments.study import Study
-from supple.experiments.sweep import Sweep
+from supple.engine.runs import build, configuration
+from supple.engine.runs import train as finish
+from supple.engine.storage.run_directory import RunDirectory
+from supple.experiments.queue.jobs import FINISHED, Job
+from supple.experiments.sweeps.space import Space
+from supple.experiments.sweeps.study import Study
+from supple.experiments.sweeps.sweep import Sweep
 
 TALENT = {"none": 0.5, "fire@task": 1.0}
 SMALL = 8_192  # steps of the run that is trained

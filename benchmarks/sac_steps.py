@@ -20,7 +20,7 @@ from stepped import SteppedAgent, record
 from timing import Options, Rounds, begin, matmul_rate, seconds
 
 from supple.agents.sac import SACSettings
-from supple.experiments.kinds import presets_of
+from supple.engine.kinds import presets_of
 
 ENV = "HalfCheetah-v5"
 WARM_UP = 300  # environment steps before anything is measured; learning starts after 100

@@ -23,7 +23,7 @@ from sac_speed import data
 from timing import begin, matmul_rate, seconds
 
 from supple.agents.sac import SAC, Control, SACSettings
-from supple.experiments.kinds import presets_of
+from supple.engine.kinds import presets_of
 
 WARM_UP = 30  # updates
 

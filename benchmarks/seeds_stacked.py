@@ -33,7 +33,7 @@ from stepped import NO_HOOKS, Stepped
 from timing import Options, Rounds, begin, matmul_rate, seconds
 from torch import Tensor, nn
 
-from supple.experiments.kinds import presets_of
+from supple.engine.kinds import presets_of
 from supple.tracks.vision import update
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.model import Model

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.experiments.checkpoint import folders_of
+from supple.engine.storage.checkpoint import folders_of
 
 TEXTS = "--max-length 64 --max-new-tokens 2 --test-examples 4 --eval-every 0 --measure-every 6 --checkpoint-every 5"
 RUNS = {

@@ -10,11 +10,11 @@ from timing import Rounds
 
 from supple.agents.settings import AgentSettings
 from supple.agents.work import AgentWork
-from supple.experiments.hooks import HookDriver
-from supple.experiments.kinds import find_kind
-from supple.experiments.rundir import RunDirectory
-from supple.experiments.runs import build
-from supple.experiments.work import Work
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.work import Work
 
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 ENDLESS = 10**15  # steps

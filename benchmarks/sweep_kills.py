@@ -40,7 +40,7 @@ grid = { lam = [0.3, 0.6] }
 """
 NOTED = """
 import gymnasium
-from supple.experiments.jobs import Job
+from supple.experiments.queue.jobs import Job
 
 ended = Job.ended
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import tyro
 
-from supple.experiments.jobs import FINISHED
-from supple.experiments.sweep_file import read_sweep
+from supple.experiments.queue.jobs import FINISHED
+from supple.experiments.sweeps.file import read_sweep
 
 FILE = """
 [rates]

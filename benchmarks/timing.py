@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 import torch
 
-from supple.experiments.denormals import flushes
+from supple.engine.machine.denormals import flushes
 
 
 @dataclass(frozen=True)

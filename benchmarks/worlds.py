@@ -27,7 +27,7 @@ from rows import Row, add_missing, read
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 from supple.metrics import t_interval
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "worlds"

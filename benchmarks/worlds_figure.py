@@ -7,8 +7,8 @@ python benchmarks/worlds_figure.py runs/decide docs/images/what-decides.png
 import sys
 from pathlib import Path
 
-from supple.experiments.report.collect import load
-from supple.experiments.report.diagnostics import metrics_over_time
+from supple.experiments.history.collect import load
+from supple.reports.figures.diagnostics import metrics_over_time
 
 WANTED = ("trainability", "entropy", "dormant_fraction", "weight_norm")
 

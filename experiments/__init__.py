@@ -8,18 +8,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .calls import compare, resume, train
-    from .points import Space
+    from .api import compare, resume, train
     from .results import Results, load
-    from .study import Study
-    from .sweep import Sweep
+    from .sweeps.space import Space
+    from .sweeps.study import Study
+    from .sweeps.sweep import Sweep
 
 __all__ = ["Results", "Space", "Study", "Sweep", "compare", "load", "resume", "train"]
-HOMES = {"Results": "results", "load": "results", "Space": "points", "Study": "study", "Sweep": "sweep"}
+HOMES = {
+    "Results": "results", "load": "results", "Space": "sweeps.space", "Study": "sweeps.study", "Sweep": "sweeps.sweep",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: help texts need the settings of this package, but not PyTorch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{HOMES.get(name, 'calls')}", __name__), name)
+    return getattr(import_module(f".{HOMES.get(name, 'api')}", __name__), name)

@@ -18,11 +18,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ..engine.storage import checkpoint
+from ..engine.storage.learner_state import learner_state, load_learner_state
 from ..interventions import Intervention, Learner, interventions, make, parse_call, parse_hook_text
 from ..registry import PluginFault, calling, message_of, one_line, summary
-from . import checkpoint
-from .learner_state import learner_state, load_learner_state
-from .trial_networks import MEMBERS, NETWORKS, Network, network
+from .conformance_networks import MEMBERS, NETWORKS, Network, network
 
 UPDATES, TASK = 8, 3  # updates of a trial, updates of a task
 APPLIED, SAVED = 4, 5  # updates before `apply`, and before the checkpoint

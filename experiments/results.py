@@ -6,13 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .comparison import files_of_runs
-from .kinds import find_kind
-from .names import TRUNK
-from .report.collect import ComparisonData, RunData
-from .report.collect import load as collect
-from .sweep import FILE, folders_of
-from .tuning import TUNING
+from ..engine.kinds import find_kind
+from ..engine.storage.names import TRUNK
+from .comparisons.comparison import files_of_runs
+from .history.collect import ComparisonData, RunData
+from .history.collect import load as collect
+from .sweeps.sweep import FILE, folders_of
+from .sweeps.tuning import TUNING
 
 if TYPE_CHECKING:
     from pandas import DataFrame

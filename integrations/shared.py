@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from ..experiments.alike import alike
-from ..experiments.hooks import HookDriver
+from ..engine.hooks.driver import HookDriver
+from ..engine.storage.alike import alike
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 from ..networks.state_dicts import listed
 from ..registry import tell

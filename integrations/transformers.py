@@ -22,10 +22,10 @@ try:
 except ImportError as error:
     raise ImportError("SuppleCallback needs transformers: pip install 'supple[language]'") from error
 
-from ..experiments import checkpoint
-from ..experiments.errors import RunError
+from ..engine.storage import checkpoint
 from ..interventions import Learner
 from ..networks.causal import causal_learner
+from ..registry.errors import RunError
 from .updates import Build, Recent, Updates
 
 FOLDER = "supple"  # in a checkpoint of the Trainer

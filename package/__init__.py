@@ -5,8 +5,8 @@ The most used names are here, and each is imported on its first use:
     supple.train, supple.compare, supple.resume, supple.load   whole runs: see `supple.experiments`
     supple.fire_, supple.parse_hook                            in a loop of your own: see `supple.interventions`
 
-All else is in the rooms: `supple.interventions`, `supple.metrics`, `supple.networks`, `supple.envs`, `supple.agents`,
-`supple.tracks`, `supple.experiments`, `supple.integrations`.
+All else is in the rooms: `supple.interventions`, `supple.metrics`, `supple.networks`, `supple.engine`,
+`supple.experiments`, `supple.reports`, `supple.integrations`, `supple.envs`, `supple.agents`, `supple.tracks`.
 """
 
 from importlib import import_module as _import
@@ -14,10 +14,14 @@ from importlib import metadata as _metadata
 from typing import TYPE_CHECKING
 
 __all__ = ["__version__", "compare", "fire_", "load", "parse_hook", "resume", "train"]
-_ROOMS = ("registry", "networks", "interventions", "metrics", "experiments", "envs", "agents", "tracks", "integrations")
+_ROOMS = (
+    "registry", "networks", "interventions", "metrics", "engine", "experiments", "reports", "integrations", "envs",
+    "agents", "tracks",
+)  # fmt: skip
 
 if TYPE_CHECKING:  # A type checker sees the names themselves, and so finds those that do not exist.
     from . import agents as agents
+    from . import engine as engine
     from . import envs as envs
     from . import experiments as experiments
     from . import integrations as integrations
@@ -25,6 +29,7 @@ if TYPE_CHECKING:  # A type checker sees the names themselves, and so finds thos
     from . import metrics as metrics
     from . import networks as networks
     from . import registry as registry
+    from . import reports as reports
     from . import tracks as tracks
     from .experiments import compare, load, resume, train
     from .interventions import fire_, parse_hook

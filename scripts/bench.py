@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from supple.experiments import plugins
-from supple.experiments.errors import RunError, UsageError
+from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
+from supple.registry.errors import RunError, UsageError
 from supple.scripts import resume
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, say, screen, typed, warn
+from supple.scripts.cli.console import parse, run, say, screen, typed, warn
+from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from supple.experiments.board import Row
-    from supple.experiments.jobs import Job
+    from supple.experiments.queue.jobs import Job
 
 
 @dataclass(kw_only=True)
@@ -99,8 +99,8 @@ def hook_of(plugin: plugins.Plugin) -> str:
 
 def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "list[Row]":
     """Train the suite with these methods, and return their rows."""
+    from supple.engine.machine.resources import description
     from supple.experiments.board import bench, row_of
-    from supple.experiments.machine import description
 
     jobs = resume.workers(options.jobs)
     sweep = bench(methods, options.studies)
@@ -119,7 +119,7 @@ def show(rows: "Sequence[Row]") -> None:
     """Print the board."""
     from supple.experiments.board import CONTROLS, standings, suite
     from supple.experiments.board.page import cells, header
-    from supple.experiments.report.tables import Table
+    from supple.reports.tables.tables import Table
 
     studies = [study.name for study in suite()]
     found = standings(rows, [name for name in studies if name not in CONTROLS])

@@ -14,9 +14,9 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
-from supple.experiments import plugins
-from supple.experiments.errors import RunError, UsageError
-from supple.scripts.console import explain, parse, run, say, screen
+from supple.engine.user_code import plugins
+from supple.registry.errors import RunError, UsageError
+from supple.scripts.cli.console import explain, parse, run, say, screen
 
 MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 

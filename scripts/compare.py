@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from supple.experiments.errors import UsageError
-from supple.experiments.settings import SeedsOption
+from supple.engine.settings import SeedsOption
+from supple.registry.errors import UsageError
 from supple.scripts import resume
-from supple.scripts.asked import Asked, Options, asked, load_plugins, overview, resumed, shrunk
-from supple.scripts.console import parse, run, typed, warn
-from supple.scripts.vary import read_vary
+from supple.scripts.cli.console import parse, run, typed, warn
+from supple.scripts.cli.options import Asked, Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
-    from supple.experiments.comparison import Comparison
+    from supple.experiments.comparisons.comparison import Comparison
 
 S = TypeVar("S")
 
@@ -78,8 +78,8 @@ def main(args: Sequence[str]) -> None:
         return
     options = read(what)
 
-    from supple.experiments.comparison import create  # imports PyTorch, which help does not need
-    from supple.experiments.jobs import jobs_of
+    from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
+    from supple.experiments.queue.jobs import jobs_of
 
     jobs = resume.workers(options.jobs)
     comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
@@ -103,8 +103,8 @@ def read(what: Asked) -> Any:
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
-    from supple.experiments.comparison import plan, points_of, vary_of
-    from supple.experiments.scaling import scaled_value
+    from supple.engine.scaling import scaled_value
+    from supple.experiments.comparisons.comparison import plan, points_of, vary_of
 
     kind, preset, settings = what.kind, what.preset, options.settings
     stacked = hasattr(settings, "seeds")

@@ -17,13 +17,13 @@ from typing import Annotated, Any
 
 import tyro
 
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.sealed import require_outside
-from supple.experiments.settings import positive
+from supple.engine.settings import positive
+from supple.engine.storage.signed_json import require_outside
 from supple.registry import brief
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, say, screen, warn
-from supple.scripts.progress import advancing
+from supple.registry.errors import RunError, UsageError
+from supple.scripts.cli.console import explain, parse, run, say, screen, warn
+from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.progress import advancing
 
 
 @dataclass(kw_only=True)
@@ -87,10 +87,10 @@ def examine(o: Options) -> None:
     """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
-    from supple.experiments.report.doctor import Findings, Stage, write
-    from supple.experiments.trial import loss_after
-    from supple.experiments.user_code import in_one_line, warnings_at_the_end
+    from supple.engine.user_code.one_line import in_one_line, warnings_at_the_end
+    from supple.experiments.loss_after import loss_after
     from supple.metrics import diagnose
+    from supple.reports.doctor import Findings, Stage, write
 
     torch.set_num_threads(o.threads)
     for text in o.attempts:
@@ -118,7 +118,7 @@ def examine(o: Options) -> None:
 
 def _tried(text: str) -> Any:
     """Return the intervention that --try names. Raises UsageError, whatever the intervention raises."""
-    from supple.experiments.user_code import in_one_line
+    from supple.engine.user_code.one_line import in_one_line
     from supple.interventions import make, parse_hook_text
 
     with in_one_line(f"--try {brief(text)}"):
@@ -155,7 +155,7 @@ def source(o: Options) -> Callable[[Options, list[str]], Stages]:
 
 def of_run(o: Options, remarks: list[str]) -> Stages:
     """Yield the learners at each checkpoint of a run."""
-    from supple.experiments.looking import learners_at
+    from supple.engine.states import learners_at
 
     yield from learners_at(Path(o.what), warn)
 
@@ -168,7 +168,7 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
         raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[sb3]'") from error
-    from supple.experiments.own_network import settle_drawn
+    from supple.engine.user_code.networks import settle_drawn
 
     try:
         learners = learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, policy_kwargs=_policy_kwargs(o))
@@ -184,8 +184,8 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
 
 
 def _policy_kwargs(o: Options) -> dict[str, Any]:
-    from supple.experiments.own_network import named
-    from supple.experiments.user_code import in_one_line
+    from supple.engine.user_code.networks import named
+    from supple.engine.user_code.one_line import in_one_line
 
     widths = {"net_arch": list(o.net_arch)} if o.net_arch else {}
     if not o.policy_kwargs:
@@ -203,7 +203,7 @@ def _policy_kwargs(o: Options) -> dict[str, Any]:
 
 def of_function(o: Options, remarks: list[str]) -> Stages:
     """Yield the learner of the network that a function of the user returns."""
-    from supple.experiments.own_network import learner_from
+    from supple.engine.user_code.networks import learner_from
 
     learner, more = learner_from(o.what, o.forward)
     remarks += more
@@ -214,7 +214,7 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
     """Yield the learner of a causal language model, with the beginning of a text as its inputs."""
     import torch
 
-    from supple.experiments.own_network import settle_drawn
+    from supple.engine.user_code.networks import settle_drawn
     from supple.networks.causal import causal_learner
     from supple.tracks.language.models import load_model
 

@@ -31,13 +31,13 @@ from urllib.parse import quote
 
 import tyro
 
+from supple.engine.storage import archives
 from supple.envs.humanoid_assets import NAME, manifest
-from supple.experiments import archives
-from supple.experiments.cache import cache_folder
-from supple.experiments.errors import RunError, UsageError
 from supple.registry import did_you_mean, quoted
-from supple.scripts.console import explain, makes_files, parse, run, say, screen
-from supple.scripts.progress import bars
+from supple.registry.cache import cache_folder
+from supple.registry.errors import RunError, UsageError
+from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen
+from supple.scripts.cli.progress import bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
 

@@ -7,7 +7,7 @@ supple language sib --model smollm2 --retain gsm8k.jsonl --out runs/balanced
 from collections.abc import Sequence
 
 from supple.scripts import train
-from supple.scripts.console import explain, run
+from supple.scripts.cli.console import explain, run
 
 
 def main(args: Sequence[str]) -> None:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supple.experiments import files
-from supple.experiments.errors import UsageError
-from supple.experiments.versions import versions
+from supple.engine.storage import files
+from supple.engine.storage.versions import versions
 from supple.registry import did_you_mean
+from supple.registry.errors import UsageError
 from supple.scripts import resume, train
-from supple.scripts.asked import resumed
-from supple.scripts.console import described, makes_files, parse, run, say, typed
+from supple.scripts.cli.console import described, makes_files, parse, run, say, typed
+from supple.scripts.cli.options import resumed
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {

@@ -19,12 +19,12 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
-from supple.experiments import plugins
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import all_kinds, presets_of
+from supple.engine.kinds import all_kinds, presets_of
+from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import parse, run, screen, typed
+from supple.registry.errors import UsageError
+from supple.scripts.cli.console import parse, run, screen, typed
+from supple.scripts.cli.options import Plugins, load_plugins
 
 
 class Row(NamedTuple):
@@ -164,7 +164,7 @@ def benchmarks() -> Rows:
 
 
 def suites() -> Rows:
-    from supple.experiments.suites import about, kinds_of, suites
+    from supple.experiments.sweeps.suites import about, kinds_of, suites
 
     for name in suites():
         yield Row(name, about(name), kinds=kinds_of(name))

@@ -9,9 +9,9 @@ supple doctor runs/a
 import importlib
 from collections.abc import Sequence
 
-from supple.experiments.errors import UsageError
-from supple.experiments.interruption import watching
 from supple.registry import did_you_mean
+from supple.registry.errors import UsageError
+from supple.registry.interruption import watching
 
 COMMANDS = {
     "train": "train one run",
@@ -35,14 +35,14 @@ COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
 def dispatch(args: Sequence[str]) -> None:
     """Pass the command line to the script that it names."""
-    from supple.scripts.console import say
+    from supple.scripts.cli.console import say
 
     if not args or args[0] in ("-h", "--help"):
         say(*_help())
     elif args[0] == "--version":
         say(*_versions())
     elif args[0].replace("_", "-") in COMPLETION:
-        from supple.scripts.completion import write
+        from supple.scripts.cli.completion import write
 
         write(args)
     elif args[0] not in COMMANDS:
@@ -54,7 +54,7 @@ def dispatch(args: Sequence[str]) -> None:
 
 
 def _help() -> list[str]:
-    from supple.scripts.console import described
+    from supple.scripts.cli.console import described
 
     lines = [*f"supple: {described(__doc__)}".split("\n"), "", "commands:"]
     lines += [f"  {name:10}{about}" for name, about in COMMANDS.items()]
@@ -63,7 +63,7 @@ def _help() -> list[str]:
 
 
 def _versions() -> list[str]:
-    from supple.experiments.versions import versions
+    from supple.engine.storage.versions import versions
 
     found = versions()
     return [f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__)]
@@ -71,7 +71,7 @@ def _versions() -> list[str]:
 
 def main() -> None:
     with watching():
-        from supple.scripts.console import run  # takes a moment, during which an interruption may come
+        from supple.scripts.cli.console import run  # takes a moment, during which an interruption may come
 
         run(dispatch)
 

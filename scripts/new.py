@@ -18,10 +18,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from supple.experiments import plugins
-from supple.experiments.errors import UsageError
+from supple.engine.user_code import plugins
 from supple.registry import quoted
-from supple.scripts.console import explain, makes_files, parse, run, say
+from supple.registry.errors import UsageError
+from supple.scripts.cli.console import explain, makes_files, parse, run, say
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",

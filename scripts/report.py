@@ -17,9 +17,9 @@ from typing import Annotated
 
 import tyro
 
-from supple.experiments.errors import UsageError
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, say, screen, warn
+from supple.registry.errors import UsageError
+from supple.scripts.cli.console import explain, parse, run, say, screen, warn
+from supple.scripts.cli.options import Plugins, load_plugins
 
 
 @dataclass(kw_only=True)
@@ -47,7 +47,7 @@ def main(args: Sequence[str]) -> None:
 
 def show(*directories: Path, out: Path | None = None, video: bool = False) -> None:
     """Build the report of these directories, and print its summary and its path."""
-    from supple.experiments import report as reports  # matplotlib takes a moment
+    from supple import reports  # matplotlib takes a moment
 
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
         if video:
@@ -70,11 +70,11 @@ def show(*directories: Path, out: Path | None = None, video: bool = False) -> No
 
 def show_sweep(path: Path) -> None:
     """Build the reports of the studies of a sweep that have started, and the page over all of them."""
-    from supple.experiments import report as reports
-    from supple.experiments.report.of_sweeps import overview, reported
-    from supple.experiments.report.published import published, title
-    from supple.experiments.sweep import open_sweep
-    from supple.experiments.tuning import TUNING
+    from supple import reports
+    from supple.experiments.sweeps.sweep import open_sweep
+    from supple.experiments.sweeps.tuning import TUNING
+    from supple.reports.of_sweeps import overview, reported
+    from supple.reports.tables.published import published, title
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
     # tuning runs are no results: a table of their study lists them

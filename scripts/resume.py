@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from supple.experiments import plugins
-from supple.experiments.errors import EnvironmentFailed, RunError, UsageError
-from supple.experiments.interruption import at_interruption
+from supple.engine.user_code import plugins
 from supple.registry import quoted
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, makes_files, parse, run, say, screen, warn
-from supple.scripts.forecast import Forecast
-from supple.scripts.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
-from supple.scripts.progress import display
+from supple.registry.errors import EnvironmentFailed, RunError, UsageError
+from supple.registry.interruption import at_interruption
+from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen, warn
+from supple.scripts.cli.forecast import Forecast
+from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
+from supple.scripts.cli.progress import display
 
 if TYPE_CHECKING:
-    from supple.experiments.jobs import Job
-    from supple.experiments.workers import Watch
+    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.workers import Watch
 
     Elsewhere = Callable[[Watch], None]
 
@@ -59,7 +59,7 @@ def main(args: Sequence[str]) -> None:
     if what != "a run":
         if options.steps is not None:
             raise UsageError(f"--steps extends single runs, but {path} is {what}")
-        from supple.experiments.sweep import open_queue
+        from supple.experiments.sweeps.sweep import open_queue
 
         jobs = workers(options.jobs)
         finish(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
@@ -69,7 +69,7 @@ def main(args: Sequence[str]) -> None:
         )
     else:
         if options.steps is not None:
-            from supple.experiments.extension import extend
+            from supple.engine.extension import extend
 
             extend(path, options.steps, warn)
         finish_run(path)
@@ -94,17 +94,17 @@ def workers(jobs: int) -> int:
         raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
     if jobs:
         return jobs
-    from supple.experiments.machine import cpus  # imports PyTorch, which help does not need
+    from supple.engine.machine.resources import cpus  # imports PyTorch, which help does not need
 
     return cpus()
 
 
 def finish_run(path: Path) -> None:
     """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
-    from supple.experiments import distributed, torchrun
-    from supple.experiments.checkpoint import newest_step
-    from supple.experiments.rundir import CHECKPOINTS, RunDirectory
-    from supple.experiments.runs import other_versions, train
+    from supple.engine.machine import distributed, torchrun
+    from supple.engine.runs import other_versions, train
+    from supple.engine.storage.checkpoint import newest_step
+    from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
 
     if not distributed.first():
         train(path, lambda step: None, lambda line: None)
@@ -140,7 +140,7 @@ def finish_run(path: Path) -> None:
 
 def results(path: Path) -> None:
     """Print the first table of a run's report, which has the numbers that matter for its kind."""
-    from supple.experiments import report as reports  # matplotlib takes a moment
+    from supple import reports  # matplotlib takes a moment
 
     try:
         with warnings.catch_warnings(action="ignore"):  # `supple report` shows warnings and errors
@@ -172,7 +172,7 @@ def go_on(
         retry: Train failed runs again.
         elsewhere: Trains the runs in place of processes on this machine.
     """
-    from supple.experiments import workers
+    from supple.experiments.queue import workers
 
     tell_versions(path, jobs)
     failed = [job for job in jobs if job.failed]
@@ -205,7 +205,7 @@ def go_on(
 
 def tell_versions(path: Path, jobs: "Sequence[Job]") -> None:
     """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
-    from supple.experiments.jobs import other_versions
+    from supple.experiments.queue.jobs import other_versions
 
     if line := other_versions(path, jobs):
         warn(line)

@@ -13,9 +13,9 @@ import torch
 import tyro
 from rich.table import Table
 
-from supple.experiments.errors import UsageError
-from supple.experiments.settings import Device, device_here, positive
-from supple.scripts.console import explain, makes_files, parse, run, say, screen
+from supple.engine.settings import Device, device_here, positive
+from supple.registry.errors import UsageError
+from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task

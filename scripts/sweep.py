@@ -34,17 +34,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from supple.experiments.errors import UsageError
-from supple.experiments.settings import positive
+from supple.engine.settings import positive
 from supple.registry import quoted
+from supple.registry.errors import UsageError
 from supple.scripts import resume
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, parse, run, say, screen, typed, warn
+from supple.scripts.cli.console import explain, parse, run, say, screen, typed, warn
+from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
-    from supple.experiments.jobs import Job
-    from supple.experiments.starters import Workers
-    from supple.experiments.workers import Watch
+    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.workers import Watch
+    from supple.experiments.sweeps.launchers import Workers
 
     Starter = Callable[[Workers], list[Any]]
 
@@ -86,8 +86,8 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple sweep", __doc__ or "", flags=True)
     load_plugins(args)
 
-    from supple.experiments.suites import find_suite
-    from supple.experiments.sweep_file import read_sweep  # imports PyTorch, which help does not need
+    from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need
+    from supple.experiments.sweeps.suites import find_suite
 
     file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
     settings = dict(_named("setting", text, "data=DIR") for text in options.setting)
@@ -122,7 +122,7 @@ def processes(o: Options) -> int:
     positive(**{"--per-gpu": o.per_gpu})
     if o.jobs:
         raise UsageError("--jobs and --per-gpu both set the number of runs at a time: give one of them")
-    from supple.experiments.machine import gpus
+    from supple.engine.machine.resources import gpus
 
     if not (found := gpus()):
         raise UsageError("--per-gpu: PyTorch finds no CUDA GPU here; use --jobs")
@@ -139,14 +139,14 @@ def starter(o: Options) -> "Starter | None":
     positive(**{"--workers": o.workers, "--per-gpu": o.per_gpu})
     given = dict(map(_option, o.given))
 
-    from supple.experiments.starters import on_ray, on_slurm
+    from supple.experiments.sweeps.launchers import on_ray, on_slurm
 
     return lambda workers: (on_slurm if o.on == "slurm" else on_ray)(workers, o.workers, given)
 
 
 def elsewhere(o: Options, every: "Sequence[Job]", start: "Starter", watch: "Watch") -> None:
     """Start workers, and wait until they have finished all runs."""
-    from supple.experiments.starters import Workers, watch_over
+    from supple.experiments.sweeps.launchers import Workers, watch_over
 
     if any(job.open for job in every):
         watch_over(every, start(Workers(str(o.out.absolute()), o.per_gpu or 1)), watch, warn)
@@ -173,7 +173,7 @@ def foretell(every: "Sequence[Job]", jobs: int) -> None:
     """Print the runs of a sweep and their estimated time."""
     from rich.table import Table
 
-    from supple.experiments.estimate import estimates
+    from supple.experiments.sweeps.estimate import estimates
 
     for job in every:
         state = "ended" if not job.open else "to be trained"

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import tyro
 
 from supple.scripts import resume
-from supple.scripts.asked import Options, asked, load_plugins, overview, resumed, shrunk
-from supple.scripts.console import parse, run, typed, warn
+from supple.scripts.cli.console import parse, run, typed, warn
+from supple.scripts.cli.options import Options, asked, load_plugins, overview, resumed, shrunk
 
 
 def main(args: Sequence[str]) -> None:
@@ -40,9 +40,9 @@ def main(args: Sequence[str]) -> None:
     default = Options(settings=what.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
     options = parse(Options, kind.settings_class(), what.options, what.prog, what.about(__doc__), default)
 
-    from supple.experiments import distributed  # imports PyTorch, which help does not need
-    from supple.experiments.runs import create
-    from supple.experiments.settings import device_here
+    from supple.engine.machine import distributed  # imports PyTorch, which help does not need
+    from supple.engine.runs import create
+    from supple.engine.settings import device_here
 
     settings, _, _ = shrunk(options.settings, options.scale)
     if distributed.first():

@@ -6,8 +6,8 @@ supple vision permuted-mnist --activation relu --seeds 0-4 --out runs/p
 from collections.abc import Sequence
 
 from supple.scripts import train
-from supple.scripts.asked import resumed
-from supple.scripts.console import explain, run
+from supple.scripts.cli.console import explain, run
+from supple.scripts.cli.options import resumed
 
 
 def main(args: Sequence[str]) -> None:

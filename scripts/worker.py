@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from supple.experiments import plugins
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.interruption import at_interruption
+from supple.engine.user_code import plugins
 from supple.registry import quoted
-from supple.scripts.asked import Plugins, load_plugins
-from supple.scripts.console import explain, makes_files, parse, run, say, screen, warn
-from supple.scripts.plan import plan_of_jobs
-from supple.scripts.progress import display
+from supple.registry.errors import RunError, UsageError
+from supple.registry.interruption import at_interruption
+from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen, warn
+from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.plan import plan_of_jobs
+from supple.scripts.cli.progress import display
 from supple.scripts.resume import tell_versions, what_lies_in
 
 if TYPE_CHECKING:
-    from supple.experiments.claim import Claim
-    from supple.experiments.jobs import Job
+    from supple.engine.storage.claim import Claim
+    from supple.experiments.queue.jobs import Job
 
 
 @dataclass(kw_only=True)
@@ -47,7 +47,7 @@ def main(args: Sequence[str]) -> None:
     if what_lies_in(path) == "a run":
         raise UsageError(f"{path} is a single run: `supple resume {quoted(path)}` continues it")
 
-    from supple.experiments.denormals import flushing_denormals  # imports PyTorch, which help does not need
+    from supple.engine.machine.denormals import flushing_denormals  # imports PyTorch, which help does not need
 
     with flushing_denormals():  # first, so that PyTorch's threads inherit it
         work(path)
@@ -59,8 +59,8 @@ def work(path: Path) -> None:
     Raises:
         RunError: Runs failed. It is raised when none remains.
     """
-    from supple.experiments.jobs import work_off
-    from supple.experiments.sweep import open_queue
+    from supple.experiments.queue.jobs import work_off
+    from supple.experiments.sweeps.sweep import open_queue
 
     makes_files()
     every = open_queue(path, 1, warn)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.experiments import workers
-from supple.experiments.cache import cache_folder
-from supple.experiments.jobs import Job, work_off
-from supple.experiments.loop import Warn
-from supple.experiments.workers import Watch
-from supple.scripts.console import run as run_script
+from supple.engine.loop import Warn
+from supple.experiments.queue import workers
+from supple.experiments.queue.jobs import Job, work_off
+from supple.experiments.queue.workers import Watch
+from supple.registry.cache import cache_folder
+from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked

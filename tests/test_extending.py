@@ -53,7 +53,7 @@ def test_every_command_of_the_page_works(package: Path) -> None:
     script.write_text(
         "import os, sys, torch._dynamo, supple.agents.report, supple.agents.work, supple.experiments.conformance\n"
         "import supple.tracks.linear.work, supple.tracks.linear.report\n"
-        "from supple.scripts.console import run\n"
+        "from supple.scripts.cli.console import run\n"
         "from supple.scripts.main import dispatch\n"
         f"for command in {commands} if __name__ == '__main__' else ():\n"
         "    sys.argv = ['supple', *command]\n"

@@ -6,23 +6,21 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.experiments import files, logs
-from supple.experiments.denormals import flushing_denormals
-from supple.experiments.names import slug
+from supple.engine.machine.denormals import flushing_denormals
+from supple.engine.storage import files, logs
+from supple.engine.storage.names import slug
 from supple.registry import signals
 from supple.scripts.main import dispatch
 
 ROOT = Path(__file__).parent.parent
-ROOMS = (
-    *("registry", "networks", "interventions", "metrics", "envs", "experiments", "agents", "tracks", "integrations"),
-    "scripts",
-)
+ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["supple"]["rooms"]
 SOURCES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 LINEAR = ("linear", "--tasks", "semantic,reversal", "--updates-per-task", "30", "--checkpoint-every", "10")
 RUN = (*LINEAR, "--hook", "snp@0.5", "--out")
@@ -48,8 +46,8 @@ ONLY_POSIX = {
 }
 LOOKED_FOR = {
     "registry/signals.py": {"pthread_sigmask"},
-    "experiments/machine.py": {"sched_getaffinity"},
-    "experiments/files.py": {"O_DIRECTORY", "O_NOFOLLOW"},
+    "engine/machine/resources.py": {"sched_getaffinity"},
+    "engine/storage/files.py": {"O_DIRECTORY", "O_NOFOLLOW"},
 }
 POSIX_MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog", "readline"}
 

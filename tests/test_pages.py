@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from supple.experiments import workers
-from supple.experiments.jobs import work_off
+from supple.experiments.queue import workers
+from supple.experiments.queue.jobs import work_off
 from supple.scripts import resume, worker
 
 ROOT = Path(__file__).parent.parent

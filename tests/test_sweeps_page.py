@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supple.experiments.sweep import open_sweep
-from supple.experiments.sweep_file import read_sweep
+from supple.experiments.sweeps.file import read_sweep
+from supple.experiments.sweeps.sweep import open_sweep
 from supple.scripts.main import dispatch
 
 PAGE, CLUSTERS = (Path(__file__).parent.parent / f"docs/howto/{name}.md" for name in ("sweeps", "clusters"))

@@ -1,6 +1,6 @@
 """The rows of these tracks in the registry of kinds of runs."""
 
-from ..experiments.kinds import Kind, add
+from ..engine.kinds import Kind, add
 from .language import presets as language
 from .vision import presets as vision
 

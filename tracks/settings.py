@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from ..experiments.settings import Device, RunSettings, device_here, not_positive
+from ..engine.settings import Device, RunSettings, device_here, not_positive
 
 
 @dataclass(kw_only=True)

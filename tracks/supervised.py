@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..experiments import distributed
-from ..experiments.alike import alike
-from ..experiments.errors import Diverged
-from ..experiments.hooks import HookDriver
-from ..experiments.learner_state import learner_state, load_learner_state
-from ..experiments.rundir import RunDirectory
-from ..experiments.work import Numbers, Task, Work
+from ..engine.hooks.driver import HookDriver
+from ..engine.machine import distributed
+from ..engine.storage.alike import alike
+from ..engine.storage.learner_state import learner_state, load_learner_state
+from ..engine.storage.run_directory import RunDirectory
+from ..engine.work import Numbers, Task, Work
 from ..interventions import Learner
+from ..registry.errors import Diverged
 from .settings import TrackSettings
 
 

@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ...engine.hooks.driver import HookDriver
+from ...engine.seeding import generator
+from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
-from ...experiments.hooks import HookDriver
-from ...experiments.learner_state import learner_state, load_learner_state
-from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import copy_module_, evaluating
 from ...networks.optimizers import step

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.settings import Device, device_here, not_positive
+from ...engine.settings import Device, device_here, not_positive
 from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...engine.seeding import generator
+from ...engine.storage.alike import alike
 from ...envs import StepResult
-from ...experiments.alike import alike
-from ...experiments.errors import Diverged
-from ...experiments.seeding import generator
+from ...registry.errors import Diverged
 from .feed import Feed
 from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_memory
 

@@ -19,9 +19,9 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from ...experiments.alike import alike
-from ...experiments.checkpoint import Rows
-from ...experiments.machine import free_memory, size
+from ...engine.machine.resources import free_memory, size
+from ...engine.storage.alike import alike
+from ...engine.storage.checkpoint import Rows
 
 Integers = NDArray[np.int64]
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
@@ -264,7 +264,7 @@ class ReplayMemory:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the rows of each environment, for `experiments.checkpoint`.
+        """Return the rows of each environment, for `engine.storage.checkpoint`.
 
         They do not change afterwards if `begin` is called before the next `add`, as the loop does.
         """

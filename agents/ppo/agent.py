@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Distribution
 
+from ...engine.hooks.driver import HookDriver
+from ...engine.machine.resources import free_memory, size
+from ...engine.seeding import generator
+from ...engine.storage.alike import alike
+from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
-from ...experiments.alike import alike
-from ...experiments.errors import Diverged
-from ...experiments.hooks import HookDriver
-from ...experiments.learner_state import learner_state, load_learner_state
-from ...experiments.machine import free_memory, size
-from ...experiments.seeding import generator
 from ...interventions import Learner
 from ...networks import evaluating
+from ...registry.errors import Diverged
 from ..normalize import Centre, RewardScale, RunningMeanStd
 from .network import MultiHead, Space
 from .rollout import Batch, Rollout

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ...experiments.errors import UsageError
-from ...experiments.settings import Device, device_here, not_positive
+from ...engine.settings import Device, device_here, not_positive
+from ...registry.errors import UsageError
 from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -151,7 +151,7 @@ class PPOSettings(AgentSettings):
             _, steps = self.stream()
             self.compile = "on" if steps * self.cycles >= COMPILE_PAYS_AFTER else "off"
         if self.compile == "on":
-            from ...experiments.compile import can_compile  # PyTorch, which help lines do without
+            from ...engine.compile import can_compile  # PyTorch, which help lines do without
 
             if can_compile():
                 return note

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ...engine.hooks.driver import HookDriver
+from ...engine.storage.run_directory import RunDirectory
 from ...envs import Apart, Envs, Vector, flat, has_friction, make_env, side_by_side
-from ...experiments.hooks import HookDriver
-from ...experiments.rundir import RunDirectory
 from ..spaces import vector_space
 from ..stream import EnvTask
 from ..work import AgentWork

@@ -7,17 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.report.collect import ComparisonData, load
-from ...experiments.report.differences import variants_of, verdict
-from ...experiments.report.kind import Content, Report
-from ...experiments.report.side_by_side import alone
+from ...experiments.history.collect import ComparisonData, load
+from ...reports.studies.content import Content, Report
+from ...reports.studies.side_by_side import alone
+from ...reports.tables.differences import variants_of, verdict
 from .scores import ArmScores, Scores, score, shares_by_seed, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
-    from ...experiments.loop import Warn
-    from ...experiments.report.style import Plot
-    from ...experiments.report.video import Video
+    from ...engine.loop import Warn
+    from ...reports.figures.style import Plot
+    from ...reports.figures.video import Video
 
 MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
@@ -54,7 +54,7 @@ def _content(data: ComparisonData, scores: Scores, videos: "Sequence[Video]" = (
 
 def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
     """Return all figures for which there are data, in the order of the page."""
-    from ...experiments.report.diagnostics import before_and_after, metrics_over_time
+    from ...reports.figures.diagnostics import before_and_after, metrics_over_time
     from .aggregates import human, plasticity
     from .gaps import gap_heatmap
     from .returns import by_cycle, evaluation_curves, final_returns, learning_curves

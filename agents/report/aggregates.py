@@ -2,9 +2,9 @@
 
 from matplotlib.figure import Figure
 
-from ...experiments.report.collect import ComparisonData
-from ...experiments.report.style import INK, Plot, arm_styles, new_figure, tidy
+from ...experiments.history.collect import ComparisonData
 from ...metrics import Score
+from ...reports.figures.style import INK, Plot, arm_styles, new_figure, tidy
 from .scores import Scores, interval
 from .tables import bootstrap_words, human_source
 

@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
-from ...experiments.report.collect import ComparisonData
-from ...experiments.report.numbers import mean
-from ...experiments.report.style import INK, Plot, arm_styles, new_figure
-from ...experiments.report.tables import MISSING
+from ...experiments.history.collect import ComparisonData
+from ...reports.figures.style import INK, Plot, arm_styles, new_figure
+from ...reports.tables.numbers import mean
+from ...reports.tables.tables import MISSING
 from .scores import Scores
 from .tables import bare
 

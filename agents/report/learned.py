@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.fork import FRESH
-from ...experiments.report.cell_tables import spread_text
-from ...experiments.report.collect import ComparisonData, RunData, Segment
-from ...experiments.report.differences import variants_of
-from ...experiments.report.numbers import NAN, Spread
-from ...experiments.report.tables import MISSING, Table
+from ...engine.forks import FRESH
+from ...experiments.history.collect import ComparisonData, RunData, Segment
 from ...metrics import learning_curve_area, share_of_fresh
+from ...reports.studies.cell_tables import spread_text
+from ...reports.tables.differences import variants_of
+from ...reports.tables.numbers import NAN, Spread
+from ...reports.tables.tables import MISSING, Table
 
 Array = NDArray[np.float64]
 FINAL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...experiments.report.collect import ComparisonData
-from ...experiments.report.differences import verdict
-from ...experiments.report.opening import opening
-from ...experiments.report.page import limits, page, range_text, settings_of
-from ...experiments.report.run_list import command_text
-from ...experiments.report.style import Plot
-from ...experiments.report.video import Video
+from ...experiments.history.collect import ComparisonData
+from ...reports.figures.style import Plot
+from ...reports.figures.video import Video
+from ...reports.pages.opening import opening
+from ...reports.pages.page import limits, page, range_text, settings_of
+from ...reports.pages.run_list import command_text
+from ...reports.tables.differences import verdict
 from .scores import Scores
 from .tables import bare, tables
 

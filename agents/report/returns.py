@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from ...experiments.report.collect import ComparisonData, RunData, Segment
-from ...experiments.report.numbers import mean
-from ...experiments.report.style import (
+from ...experiments.history.collect import ComparisonData, RunData, Segment
+from ...reports.figures.style import (
     FAINT,
     INK,
     MOST_SWITCHES,
@@ -28,6 +27,7 @@ from ...experiments.report.style import (
     step_unit,
     tidy,
 )
+from ...reports.tables.numbers import mean
 from .scores import Scores
 from .tables import bare
 

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.report.collect import ComparisonData, RunData, Segment
-from ...experiments.report.differences import Difference, Measure, differences, points_of, variants_of
-from ...experiments.report.differences import to_json as differences_json
-from ...experiments.report.numbers import Spread, mean, means_at_events, spread_json, strict
+from ...experiments.history.collect import ComparisonData, RunData, Segment
 from ...metrics import (
     Score,
     final_window_return,
@@ -20,6 +17,9 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
+from ...reports.tables.differences import Difference, Measure, differences, points_of, variants_of
+from ...reports.tables.differences import to_json as differences_json
+from ...reports.tables.numbers import Spread, mean, means_at_events, spread_json, strict
 from .learned import FINAL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]
@@ -302,7 +302,7 @@ def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;
         `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
-    Differences between arms and the verdict are as in `experiments.report.differences.to_json`.
+    Differences between arms and the verdict are as in `reports.tables.differences.to_json`.
     """
     config = data.first.config
     body = {

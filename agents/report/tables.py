@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from ...experiments.report.differences import tables as difference_tables
-from ...experiments.report.tables import MISSING, BySeed, Table, estimate, number, over_seeds
 from ...metrics import Score, bootstrap_coverage
+from ...reports.tables.differences import tables as difference_tables
+from ...reports.tables.tables import MISSING, BySeed, Table, estimate, number, over_seeds
 from .learned import share_table
 from .scores import ArmScores, Scores, interval
 

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ...engine.hooks.driver import HookDriver
+from ...engine.seeding import generator
+from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
-from ...experiments.hooks import HookDriver
-from ...experiments.learner_state import learner_state, load_learner_state
-from ...experiments.seeding import generator
 from ...interventions import Learner, snapshot
 from ...networks import copy_module_, evaluating
 from ..normalize import Centre, RunningMeanStd

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.settings import Device, device_here, not_positive
+from ...engine.settings import Device, device_here, not_positive
 from ..adam import wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -123,7 +123,7 @@ class SACSettings(AgentSettings):
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
         if self.compile == "on":
-            from ...experiments.compile import can_compile  # PyTorch, which help lines do without
+            from ...engine.compile import can_compile  # PyTorch, which help lines do without
 
             if can_compile():
                 return note

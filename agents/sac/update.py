@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...experiments.compile import compiled as compile_step
-from ...experiments.hooks import HookDriver
+from ...engine.compile import compiled as compile_step
+from ...engine.hooks.driver import HookDriver
 from ...interventions import Learner
 from ...networks.optimizers import step
 from .networks import Actor

@@ -16,8 +16,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import stringify_annotation
 
-from supple.experiments.kinds import all_kinds
-from supple.experiments.settings import RunSettings
+from supple.engine.kinds import all_kinds
+from supple.engine.settings import RunSettings
 
 from . import pages
 from .docstrings import first_sentence, inline, rest

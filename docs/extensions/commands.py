@@ -10,7 +10,7 @@ from unittest import mock
 
 import tyro
 
-from supple.experiments.kinds import Kind, all_kinds, presets_of
+from supple.engine.kinds import Kind, all_kinds, presets_of
 from supple.scripts.main import COMMANDS
 
 from . import pages

@@ -14,8 +14,8 @@ from supple.envs import shifts
 from supple.experiments.board import rows, standings, suite
 from supple.experiments.board.page import cells, header
 from supple.experiments.board.scoring import CONTROLS
-from supple.experiments.suites import about as about_suite
-from supple.experiments.suites import suites
+from supple.experiments.sweeps.suites import about as about_suite
+from supple.experiments.sweeps.suites import suites
 from supple.interventions import Intervention, activation, activation_registry, interventions, learner_for, make
 from supple.interventions import properties as properties_of
 from supple.metrics import METRICS, Metric

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_type_hints
 
-from .. import files, typed
-from ..errors import UsageError
+from ...engine.storage import files, schema
+from ...registry.errors import UsageError
 
 FOLDER = Path(__file__).with_name("rows")
 FILE, ABOUT = "row.json", "about.md"
@@ -60,8 +60,8 @@ def read_row(path: Path) -> Row:
     """Return the row in a folder. Raises UsageError if there is none, or it is damaged."""
     file = path / FILE
     try:
-        data = typed.parse(files.contents(file.resolve()), unique=True)
-        return Row(**typed.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
+        data = schema.parse(files.contents(file.resolve()), unique=True)
+        return Row(**schema.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
         raise UsageError(f"{path} is not a row of the board: it has no {FILE}") from None
     except OSError as error:

@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from .. import files, plugins
-from ..fields import preset_of
-from ..fork import FRESH, NONE
-from ..jobs import Job
-from ..kinds import find_kind
-from ..machine import description
-from ..search import runs_of, score, seconds_of
-from ..study import Study
-from ..sweep import Sweep
-from ..sweep_file import read_sweep
-from ..versions import versions
+from ...engine.fields import preset_of
+from ...engine.forks import FRESH, NONE
+from ...engine.kinds import find_kind
+from ...engine.machine.resources import description
+from ...engine.storage import files
+from ...engine.storage.versions import versions
+from ...engine.user_code import plugins
+from ..queue.jobs import Job
+from ..sweeps.file import read_sweep
+from ..sweeps.search import runs_of, score, seconds_of
+from ..sweeps.study import Study
+from ..sweeps.sweep import Sweep
 from .row import Result, Row
 
 FILE = Path(__file__).with_name("bench.toml")

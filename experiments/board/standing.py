@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fork import FRESH, NONE
+from ...engine.forks import FRESH, NONE
 from .row import Row
 
 REPS, TAIL = 2000, 2.5

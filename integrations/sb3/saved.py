@@ -15,7 +15,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
-from ...experiments import archives
+from ...engine.storage import archives
 from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fitted_state
 from ...registry import did_you_mean, first_line, one_line

@@ -103,7 +103,7 @@ def serve() -> None:
     import supple.agents.dqn.agent
     import supple.agents.sac.agent
     import supple.scripts.train
-    from supple.scripts.console import run
+    from supple.scripts.cli.console import run
     from supple.scripts.main import dispatch
 
     supple.agents.offpolicy.experience.PROBE_ROWS = PROBE_ROWS

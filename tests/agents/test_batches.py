@@ -14,8 +14,8 @@ from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.sac import SAC, Control, SACSettings
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, parse_hook
 
 SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}

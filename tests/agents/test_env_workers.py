@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
+from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
 PPO = shlex.split(

@@ -14,8 +14,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import GradientStep
 from supple.agents.sac import SACSettings
-from supple.experiments.runs import create, train
-from supple.experiments.settings import RunSettings
+from supple.engine.runs import create, train
+from supple.engine.settings import RunSettings
 from supple.interventions import MuonWithAdam, learner_for, make
 
 HOOKS = ("muon@0.4", "swap(activation=prelu)@0.4", "redo(tau=0.5)@0.5", "swap(activation=rand_smooth_leaky)@0.8")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.errors import RunError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
+from supple.registry.errors import RunError
 
 BAD = (math.nan, -math.inf, math.inf)
 

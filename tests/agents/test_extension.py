@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.extension import extend
-from supple.experiments.runs import train
+from supple.engine.extension import extend
+from supple.engine.runs import train
+from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
 WORDS = (

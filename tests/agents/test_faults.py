@@ -16,8 +16,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
-from supple.experiments.errors import RunError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
+from supple.registry.errors import RunError
 from supple.scripts.resume import finish_run
 
 ID = "Wrong-v0"

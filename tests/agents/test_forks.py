@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.names import slug
+from supple.engine.storage.names import slug
 from supple.scripts import compare, train
 
 EWC = "ewc(strength=5,samples=16)"

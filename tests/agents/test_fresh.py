@@ -14,9 +14,9 @@ import pytest
 from torch import Tensor
 
 from supple.agents.work import AgentWork
-from supple.experiments import checkpoint
-from supple.experiments.rows import Rows
-from supple.experiments.rundir import RunDirectory
+from supple.engine.storage import checkpoint
+from supple.engine.storage.append_only import Rows
+from supple.engine.storage.run_directory import RunDirectory
 from supple.interventions import snapshot
 from supple.scripts import compare, train
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments import checkpoint
-from supple.experiments.errors import UsageError
-from supple.experiments.rundir import RunDirectory
-from supple.experiments.runs import build, create, settings_of
+from supple.engine.runs import build, create, settings_of
+from supple.engine.storage import checkpoint
+from supple.engine.storage.run_directory import RunDirectory
+from supple.registry.errors import UsageError
 
 EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --best True "
 PPO = shlex.split(

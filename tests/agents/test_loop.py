@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -18,9 +18,9 @@ from supple.agents.ppo.update import normalized
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
+from supple.engine.runs import create, train
 from supple.envs import Exploded, make_env
-from supple.experiments.errors import UsageError
-from supple.experiments.runs import create, train
+from supple.registry.errors import UsageError
 
 ID = "Own-v0"
 COMMON: dict[str, Any] = {"env": ID, "num_envs": 2, "steps": 80, "measure_every": 80, "eval_episodes": 1}

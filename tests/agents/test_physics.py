@@ -9,7 +9,7 @@ import pytest
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 
 
 def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) -> None:

@@ -3,11 +3,11 @@
 import pytest
 from torch import nn
 
-from supple.experiments.errors import UsageError
-from supple.experiments.hooks import Asked
-from supple.experiments.read_hooks import read_hooks
-from supple.experiments.work import Task
+from supple.engine.hooks.driver import Asked
+from supple.engine.hooks.texts import read_hooks
+from supple.engine.work import Task
 from supple.interventions import Learner, learner_for
+from supple.registry.errors import UsageError
 
 TASKS = [Task(0, 0, 1000, "Pendulum-v1")]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from supple.agents.settings import AgentSettings
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 
 
 def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_from_steps_per_task() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments.comparison import Comparison, create
-from supple.experiments.kinds import presets_of
+from supple.engine.kinds import presets_of
+from supple.experiments.comparisons.comparison import Comparison, create
 from supple.scripts import compare
-from supple.scripts.asked import asked
+from supple.scripts.cli.options import asked
 
 SUITES = ("frozen-lake", "nine-rooms", "priming", "replay-ratio", "slippery-ant", "cheetah-direction")
 SMALL = tuple(f"{name}-small" for name in SUITES if f"{name}-small" in presets_of())

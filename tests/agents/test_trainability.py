@@ -10,10 +10,10 @@ import pytest
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.experiments.errors import UsageError
-from supple.experiments.runs import create, train
-from supple.experiments.settings import RunSettings
+from supple.engine.runs import create, train
+from supple.engine.settings import RunSettings
 from supple.metrics import trainability
+from supple.registry.errors import UsageError
 
 NAMES = {"trainability", "trainability/initial", "trainability/loss", "trainability/initial_loss"}
 LEARNERS = {"ppo": ["agent"], "dqn": ["q"], "sac": ["actor", "critic"]}

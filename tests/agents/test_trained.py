@@ -12,8 +12,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.trained import Trained
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
+from supple.registry.errors import RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 
 COMMON: dict[str, Any] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.report import build_report, load, summary_table
+from supple.reports import build_report, load, summary_table
 from supple.scripts import compare, train
-from supple.scripts.asked import asked
+from supple.scripts.cli.options import asked
 
 SETTINGS = shlex.split(
     "ppo --sequence inverted_pendulum,inverted_double_pendulum --steps-per-task 512 --num-envs 4 --rollout-steps 32 "

@@ -20,12 +20,12 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.video import videos
+from supple.engine.runs import create, train
 from supple.envs import AtariVector, make_env, make_pixels
 from supple.experiments import compare
-from supple.experiments.errors import UsageError
-from supple.experiments.report import load
-from supple.experiments.report.tables import number
-from supple.experiments.runs import create, train
+from supple.registry.errors import UsageError
+from supple.reports import load
+from supple.reports.tables.tables import number
 from supple.scripts.report import main
 from supple.tracks.linear.settings import LinearSettings
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.jobs import Job, work_off
+from supple.experiments.queue.jobs import Job, work_off
 
 Worked = Callable[[list[Job]], list[str]]
 

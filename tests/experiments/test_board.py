@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supple.engine.kinds import find_kind, presets
 from supple.experiments.board import Result, Row, read_row, rows, standings, suite, write_row
 from supple.experiments.board.checking import bounds, differences, disagreements
 from supple.experiments.board.page import page
 from supple.experiments.board.scoring import MEASURES, arm_of, sum_of
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import find_kind, presets
+from supple.registry.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 SEEDS = ("1000", "1001", "1002")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.experiments.conformance import ITSELF, ON_A_STACK, ON_EACH, Finding, conform
-from supple.experiments.trial_networks import NETWORKS
+from supple.experiments.conformance_networks import NETWORKS
 from supple.interventions import Intervention, Learner, interventions, learner_for
 from supple.interventions.base import Reinitialization
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 hf = pytest.importorskip("transformers")
 
-from supple.experiments.errors import RunError  # noqa: E402
 from supple.integrations.transformers import SuppleCallback  # noqa: E402
 from supple.interventions import learner_for, make  # noqa: E402
 from supple.networks.causal import causal_learner  # noqa: E402
+from supple.registry.errors import RunError  # noqa: E402
 
 SIZES = {
     "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,

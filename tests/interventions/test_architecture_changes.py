@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.experiments import checkpoint
-from supple.experiments.learner_state import learner_state, load_learner_state
+from supple.engine.storage import checkpoint
+from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Intervention, Learner, Units, learner_for, make
 from supple.interventions.activations import Random
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.experiments import checkpoint
-from supple.experiments.hooks import HookDriver
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage import checkpoint
 from supple.interventions import (
     Learner,
     StackedConv2d,

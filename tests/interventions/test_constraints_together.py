@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.experiments import checkpoint
-from supple.experiments.hooks import HookDriver
-from supple.experiments.learner_state import learner_state, load_learner_state
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage import checkpoint
+from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
 from supple.networks.stacked import StackedConv2d
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.experiments import checkpoint
+from supple.engine.storage import checkpoint
 from supple.interventions import Learner, StackedLinear, learner_for, make, redraw, snapshot
 
 ETA, WINDOW, MEMBERS = 0.15, 12, 3

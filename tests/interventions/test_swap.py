@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.experiments.learner_state import learner_state, load_learner_state
+from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, StackedLinear, Units, learner_for, make, parse_hook, snapshot
 from supple.networks.stacked import StackedConv2d
 

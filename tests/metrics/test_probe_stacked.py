@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.experiments.hooks import HookDriver
+from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
 from supple.metrics import (
     METRICS,

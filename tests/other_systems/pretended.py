@@ -16,7 +16,7 @@ from typing import Any
 
 
 def die_before(saves: int) -> None:
-    from supple.experiments import checkpoint
+    from supple.engine.storage import checkpoint
 
     plain, left = checkpoint.save, saves
 
@@ -31,7 +31,7 @@ def die_before(saves: int) -> None:
 
 
 def result(words: list[str]) -> list[Any]:
-    from supple.scripts.console import run
+    from supple.scripts.cli.console import run
     from supple.scripts.main import dispatch
 
     said = io.StringIO()

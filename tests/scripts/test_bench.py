@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.files import sha256
+from supple.engine.storage.files import sha256
+from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
 SUITE = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import COMMANDS, dispatch
 
 SHORT = "train ppo --env inverted_pendulum --steps 512 --num-envs 4 --rollout-steps 32 --hidden 8 --eval-episodes 1"
@@ -45,7 +45,7 @@ def test_every_option_is_explained(
 
 
 def test_list_names_everything_there_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from supple.experiments.kinds import all_kinds, presets_of
+    from supple.engine.kinds import all_kinds, presets_of
     from supple.interventions import activation_registry, interventions
     from supple.metrics import METRICS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
 NETWORK = """
@@ -267,7 +267,7 @@ def test_an_extractor_of_a_users_own(tmp_path: Path, capsys: pytest.CaptureFixtu
     sb3 = pytest.importorskip("stable_baselines3")
     file, model = tmp_path / "kwargs.py", tmp_path / "model.zip"
     file.write_text(KWARGS)
-    from supple.experiments.own_network import named
+    from supple.engine.user_code.networks import named
 
     kwargs = named(f"{file}:given", "test")
     made = sb3.PPO("MlpPolicy", "CartPole-v1", policy_kwargs=dict(kwargs), n_steps=8, batch_size=8, device="cpu")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from supple.engine.storage.signed_json import read_json
 from supple.experiments import train
-from supple.experiments.errors import PluginFailed
-from supple.experiments.sealed import read_json
-from supple.scripts.console import run
+from supple.registry.errors import PluginFailed
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 CODE = """

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from supple.envs import humanoid_assets
-from supple.experiments.cache import cache_folder
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.cache import cache_folder
+from supple.registry.errors import RunError, UsageError
 from supple.scripts import fetch as script
 from supple.scripts.fetch import COLLECTIONS, Collection, fetch, main
 

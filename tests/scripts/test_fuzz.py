@@ -18,9 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supple.experiments import checkpoint, files, sealed
+from supple.engine.storage import checkpoint, files, signed_json
 from supple.interventions import interventions
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 Here = Callable[[], AbstractContextManager[None]]
@@ -103,9 +103,9 @@ def copy(made: Path, name: str, tmp_path: Path) -> Path:
 
 def rewrite(file: Path, data: st.DataObject) -> None:
     """Edit a file with checksums, which are then right or wrong."""
-    value = data.draw(edits(sealed.read_json(file, "")))
+    value = data.draw(edits(signed_json.read_json(file, "")))
     if data.draw(st.booleans()) and isinstance(value, dict):
-        sealed.write_json(file, value)
+        signed_json.write_json(file, value)
     else:
         file.write_text(json.dumps(value))
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import all_kinds, presets_of
+from supple.engine.kinds import all_kinds, presets_of
+from supple.registry.errors import UsageError
 from supple.scripts import compare, train
-from supple.scripts.asked import Options, asked, examples
-from supple.scripts.console import described, parse
+from supple.scripts.cli.console import described, parse
+from supple.scripts.cli.options import Options, asked, examples
 from supple.scripts.main import COMMANDS, COMPLETION, dispatch
 
 TRAINING = {"train": train, "compare": compare}

@@ -107,7 +107,7 @@ def test_an_interruption_whose_clean_up_fails_is_one_all_the_same(
     def gone(checkpoints: Path) -> int:
         raise OSError("the folder is gone")
 
-    monkeypatch.setattr("supple.experiments.checkpoint.newest_step", gone)
+    monkeypatch.setattr("supple.engine.storage.checkpoint.newest_step", gone)
     child = begun(process, tmp_path / "run", tmp_path / "errors")
     os.kill(child, signal.SIGTERM)
     assert ended(child) == 143
@@ -126,7 +126,7 @@ def test_a_run_that_was_stopped_goes_on(process: Callable[..., int], tmp_path: P
     assert ended(child) == 143
 
 
-@pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.experiments.loop"])
+@pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.engine.loop"])
 def test_an_interruption_while_something_is_imported_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]
     done = subprocess.run([*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain import work
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.report.style import new_figure
+from supple.reports.figures.style import new_figure
 from supple.scripts import linear
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 TRAIN, COMPARE = "linear train --out OUT", "compare linear --out OUT"

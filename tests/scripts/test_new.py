@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import supple.experiments.conformance  # noqa: F401  (before processes are forked, which then need not import it)
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 Ask = Callable[[str], tuple[int, str, str]]

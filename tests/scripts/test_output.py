@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments import runs
+from supple.engine import runs
 from supple.registry import shown, streams
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 LINEAR = ["--tasks", "semantic", "--updates-per-task", "8", "--measure-every", "4", "--checkpoint-every", "4"]

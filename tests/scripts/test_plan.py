@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from supple.experiments.comparison import read_comparison
-from supple.experiments.jobs import jobs_of
-from supple.experiments.rundir import RunDirectory
-from supple.scripts import compare, forecast
-from supple.scripts.asked import asked
-from supple.scripts.forecast import Forecast
+from supple.engine.storage.run_directory import RunDirectory
+from supple.experiments.comparisons.comparison import read_comparison
+from supple.experiments.queue.jobs import jobs_of
+from supple.scripts import compare
+from supple.scripts.cli import forecast
+from supple.scripts.cli.forecast import Forecast
+from supple.scripts.cli.options import asked
+from supple.scripts.cli.plan import comparing
 from supple.scripts.main import dispatch
-from supple.scripts.plan import comparing
 
 LINEAR = "linear --tasks semantic,reversal --updates-per-task 30"
 HOOK = "rebalance(lam=5)@task"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch._dynamo  # noqa: F401
 
-from supple.experiments import files
+from supple.engine.storage import files
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
 PARTS = """
@@ -80,9 +80,9 @@ from torch import nn
 from supple.agents.settings import AgentSettings
 from supple.agents.work import AgentWork
 from supple.envs import Vector, make_env
-from supple.experiments.kinds import Kind, add
-from supple.experiments.learner_state import learner_state, load_learner_state
-from supple.experiments.seeding import generator
+from supple.engine.kinds import Kind, add
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.engine.seeding import generator
 from supple.interventions import learner_for
 
 

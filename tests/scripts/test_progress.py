@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from supple.scripts.progress import bars, display
+from supple.scripts.cli.progress import bars, display
 
 
 def screen() -> Console:

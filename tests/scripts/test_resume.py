@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.files import lock
-from supple.experiments.kinds import all_kinds
-from supple.scripts.console import run
+from supple.engine.kinds import all_kinds
+from supple.engine.storage.files import lock
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 Ask = Callable[..., tuple[int, str]]

@@ -14,11 +14,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from supple.experiments.errors import RunError
-from supple.experiments.jobs import Job
-from supple.experiments.sealed import read_json, write_json
-from supple.experiments.sweep import open_sweep
-from supple.experiments.sweep_file import read_sweep
+from supple.engine.storage.signed_json import read_json, write_json
+from supple.experiments.queue.jobs import Job
+from supple.experiments.sweeps.file import read_sweep
+from supple.experiments.sweeps.sweep import open_sweep
+from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
 
 FILE = """
@@ -157,8 +157,8 @@ def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Proce
 def test_a_dry_run_says_what_would_be_and_leaves_nothing(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.experiments.estimate.LEAST", 0.05)
-    monkeypatch.setattr("supple.experiments.estimate.SECONDS", 0.1)
+    monkeypatch.setattr("supple.experiments.sweeps.estimate.LEAST", 0.05)
+    monkeypatch.setattr("supple.experiments.sweeps.estimate.SECONDS", 0.1)
     dispatch(["sweep", str(file), "--out", str(tmp_path / "out"), "--dry-run"])
     said = capsys.readouterr().out
     assert said.count("to be trained") == RUNS

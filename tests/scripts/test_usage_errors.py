@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 TRAIN = "train ppo --env hopper --steps 800 --out OUT"

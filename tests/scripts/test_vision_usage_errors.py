@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from supple.scripts.console import run
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 MNIST = "vision permuted-mnist --images 20 --tasks 2 --data DATA --device cpu --out OUT"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.scripts import console
+from supple.scripts.cli import console
 from supple.scripts.main import dispatch
 
 COUNTS: Counter = Counter()

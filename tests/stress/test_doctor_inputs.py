@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple.experiments import own_network
-from supple.experiments.user_code import place_of
+from supple.engine.user_code import networks
+from supple.engine.user_code.one_line import place_of
 from supple.interventions import learner_for
 from supple.metrics import diagnose
 from tests.stress.attempts import ask, counted, held, judge, nothing_written  # noqa: F401  (fixtures)
@@ -43,7 +43,7 @@ def from_python(name: str) -> BaseException | None:
     try:
         module, inputs, *_ = getattr(odd_functions, name)()
         inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-        learner = learner_for(module, probe=lambda: inputs, loss=lambda: own_network._loss(module(*inputs)))
+        learner = learner_for(module, probe=lambda: inputs, loss=lambda: networks._loss(module(*inputs)))
         found = diagnose(learner, updates=2)
     except BaseException as error:
         return error

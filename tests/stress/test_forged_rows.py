@@ -12,7 +12,7 @@ import pytest
 from supple.experiments.board import Row, read_row, rows, write_row
 from supple.experiments.board.checking import differences, disagreements
 from supple.experiments.board.scoring import MEASURES
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 
 Data = dict[str, Any]
 Change = Callable[[Data], None]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.jobs import Job
+from supple.experiments.queue.jobs import Job
 from supple.scripts.main import dispatch
 from tests.scripts.test_sweep import FILE, ended, results
 

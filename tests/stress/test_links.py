@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from supple import experiments
-from supple.experiments import checkpoint, files, sweep, workers
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.jobs import Job, jobs_of, work_off
-from supple.experiments.loop import Loop
-from supple.experiments.runs import train
-from supple.scripts.console import run as run_script
+from supple.engine.loop import Loop
+from supple.engine.runs import train
+from supple.engine.storage import checkpoint, files
+from supple.experiments.queue import workers
+from supple.experiments.queue.jobs import Job, jobs_of, work_off
+from supple.experiments.sweeps import sweep
+from supple.registry.errors import RunError, UsageError
+from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
 from tests.conftest import run_here
 

@@ -11,17 +11,20 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from supple.experiments import comparison as comparisons
-from supple.experiments import names, report, sweep, workers
-from supple.experiments.comparison import folder_of, folder_of_arm
-from supple.experiments.errors import UsageError
-from supple.experiments.jobs import OUTCOME, jobs_of
-from supple.experiments.kinds import Preset, presets
-from supple.experiments.loop import BEST, KEPT
-from supple.experiments.rundir import CHECKPOINTS
-from supple.experiments.runs import EXPORT
-from supple.experiments.tuning import TUNING
+from supple import reports as report
+from supple.engine.kinds import Preset, presets
+from supple.engine.loop import BEST, KEPT
+from supple.engine.runs import EXPORT
+from supple.engine.storage import names
+from supple.engine.storage.run_directory import CHECKPOINTS
+from supple.experiments.comparisons import comparison as comparisons
+from supple.experiments.comparisons.comparison import folder_of, folder_of_arm
+from supple.experiments.queue import workers
+from supple.experiments.queue.jobs import OUTCOME, jobs_of
+from supple.experiments.sweeps import sweep
+from supple.experiments.sweeps.tuning import TUNING
 from supple.interventions import Learner, Reinitialization, interventions
+from supple.registry.errors import UsageError
 from tests.conftest import run_here
 from tests.stress.test_links import say, tree, tried
 

@@ -26,8 +26,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.trained import Trained
-from supple.experiments.errors import RunError, UsageError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
+from supple.registry.errors import RunError, UsageError
 
 STEPS, LENGTH = 80, 9
 F32, F64, BIG = np.float32, np.float64, float(np.finfo(np.float32).max)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import RunError
-from supple.experiments.sealed import read_json
-from supple.scripts.console import run
+from supple.engine.storage.signed_json import read_json
+from supple.registry.errors import RunError
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 Process = Callable[[Sequence[str], Path], int]
@@ -73,7 +73,7 @@ ACTS = {
     "warns as an error": "(warnings.simplefilter('error'), warnings.warn('w'))",
     "has no disk": "throw(OSError(28, 'No space left on device', '/x'))",
     "breaks a pipe": "throw(BrokenPipeError())",
-    "raises an error of supple": "throw(__import__('supple.experiments.errors', fromlist='x').UsageError('mine'))",
+    "raises an error of supple": "throw(__import__('supple.registry.errors', fromlist='x').UsageError('mine'))",
     "goes elsewhere": "os.chdir('/')",
     "closes its output": "(sys.stdout.close(), sys.stderr.close())",
     "hides its output": "setattr(sys, 'stderr', None)",
@@ -461,7 +461,7 @@ def test_changes_at_the_import_are_put_back(attempts: Attempts, what: str) -> No
 
 
 WORK = """{head}
-from supple.experiments.kinds import Kind, Preset, add
+from supple.engine.kinds import Kind, Preset, add
 from supple.tracks.linear.work import LinearWork
 
 class BadWork(LinearWork):
@@ -516,7 +516,7 @@ PRESETS = {
 
 def test_wrong_presets_are_refused(attempts: Attempts) -> None:
     for what, row in PRESETS.items():
-        attempts.begin(f"{HEAD}\nfrom supple.experiments.kinds import Preset, add\nadd({row})\n")
+        attempts.begin(f"{HEAD}\nfrom supple.engine.kinds import Preset, add\nadd({row})\n")
         words = "compare linear --preset bad --plugin bad.py --seeds 0 --out out"
         attempts.told("presets", what, words, codes=(1, 2))
         assert not Path("out").exists()
@@ -563,8 +563,8 @@ def test_lists_tell_what_a_plug_in_does(attempts: Attempts) -> None:
 
 
 def test_from_python_the_same_line_is_raised(attempts: Attempts) -> None:
-    from supple.experiments import compare, plugins, train  # noqa: F401
-    from supple.experiments.errors import PluginFailed
+    from supple.experiments import compare, train
+    from supple.registry.errors import PluginFailed
 
     os.environ["WRONG"] = "1"
     settings = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 30}

@@ -22,7 +22,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
 from supple.scripts.fetch import fetch
 from supple.scripts.main import dispatch
 from supple.tracks.language.corpora.prepare import prepare
@@ -479,7 +479,7 @@ def test_a_file_that_unpacks_to_gigabytes(make, tmp_path: Path) -> None:
     code = (
         "import resource, runpy, sys\nfrom supple.integrations.sb3 import learners_of_saved\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "from supple.scripts.console import run\nfrom supple.scripts.doctor import main\n"
+        "from supple.scripts.cli.console import run\nfrom supple.scripts.doctor import main\n"
         f"sys.argv = ['doctor', *{words!r}]\n"
         "try:\n    run(main)\nfinally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )

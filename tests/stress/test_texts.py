@@ -26,13 +26,13 @@ from xml.dom import minidom
 
 import pytest
 
-from supple.experiments import plugins
-from supple.experiments.report import exports
-from supple.experiments.report.style import Plot, in_legend, legend, new_figure, tidy
-from supple.experiments.report.tables import Table
+from supple.engine.user_code import plugins
 from supple.interventions import interventions
 from supple.registry import quoted, shown
-from supple.scripts.console import run
+from supple.reports.figures.style import Plot, in_legend, legend, new_figure, tidy
+from supple.reports.pages import exports
+from supple.reports.tables.tables import Table
+from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
@@ -108,7 +108,7 @@ def held(name: str, attempts: Iterator[tuple[str, str]]) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
     """Comparisons in this process, and no warnings of libraries, which pytest turns into its own."""
-    from supple.experiments import workers
+    from supple.experiments.queue import workers
     from tests.conftest import run_here
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from supple.experiments import checkpoint, tensorboard
-from supple.experiments.claim import FILE, LOST
+from supple.engine.storage import checkpoint, tensorboard
+from supple.engine.storage.claim import FILE, LOST
 from supple.scripts.main import dispatch
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))

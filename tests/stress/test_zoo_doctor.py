@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
 from supple.scripts.doctor import main
 from tests.zoo import networks
 from tests.zoo.networks import make, zoo

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.names import slug
+from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
 
 LOGS = ("metrics", "tasks", "events")

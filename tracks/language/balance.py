@@ -97,8 +97,8 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     The files are sib.json, and the figures sib_eigenvalues.png (if eigenvalues were measured) and
     sib_gradient_norms.png."""
-    from ...experiments.report.exports import put_json
-    from ...experiments.report.style import texts_as_they_are
+    from ...reports.figures.style import texts_as_they_are
+    from ...reports.pages.exports import put_json
     from .report.balance import eigenvalue_ratios, gradient_norms
 
     folder.mkdir(parents=True, exist_ok=True)

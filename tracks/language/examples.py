@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from ...experiments import archives, typed
-from ...experiments.errors import RunError, UsageError
-from ...experiments.seeding import derive, generator
+from ...engine.seeding import derive, generator
+from ...engine.storage import archives, schema
 from ...registry import did_you_mean
+from ...registry.errors import RunError, UsageError
 
 GENERATED, CHOICE_ONLY = "reasoning-gym:", "mcq:"
 SPLITS = ("train", "test")
@@ -130,7 +130,7 @@ def _records(path: Path) -> Iterator[tuple[Any, str]]:
 
 def _parse(text: str, where: str) -> Any:
     try:
-        return typed.parse(text)
+        return schema.parse(text)
     except ValueError as error:  # also for numbers of too many digits
         raise UsageError(f"{where}: not JSON ({getattr(error, 'msg', error)})") from error
 

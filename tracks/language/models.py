@@ -14,10 +14,10 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from ...experiments import archives, files, typed
-from ...experiments.cache import cache_folder
-from ...experiments.errors import RunError, UsageError
+from ...engine.storage import archives, files, schema
 from ...registry import first_line
+from ...registry.cache import cache_folder
+from ...registry.errors import RunError, UsageError
 
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -167,7 +167,7 @@ def _check_weights(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # of a .gguf file
         return
-    found = typed.parse(archives.contents(config))
+    found = schema.parse(archives.contents(config))
     said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
     weights = list(folder.glob("*.safetensors"))
     count = 0
@@ -217,7 +217,7 @@ def model_type(name: str) -> str:
         return str(from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
         with archives.plain(Path(name).expanduser() / "config.json") as stream:
-            config = typed.parse(stream.read())
+            config = schema.parse(stream.read())
     except (OSError, ValueError):
         return ""
     return str(config.get("model_type", "")) if isinstance(config, dict) else ""

@@ -1,6 +1,6 @@
 """Settings of whole experiments, by name."""
 
-from ...experiments.kinds import Preset, add
+from ...engine.kinds import Preset, add
 from .continual.presets import METHODS, SMALL, TRACE, X_TAIL
 
 # FIRE, Table 10: λ of shrink & perturb was tuned over .2, .5, .8; the released script has .5, .8, .5 for the starts

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ...experiments.settings import device_here
+from ...engine.settings import device_here
 from ..settings import TrackSettings
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...experiments.settings import Device, not_positive
+from ...engine.settings import Device, not_positive
 from ..settings import TrackSettings
 from .stream import names_of
 

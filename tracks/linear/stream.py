@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ...experiments.errors import UsageError
-from ...experiments.seeding import derive
+from ...engine.seeding import derive
 from ...registry import did_you_mean
+from ...registry.errors import UsageError
 from . import tasks
 from .tasks import Task
 

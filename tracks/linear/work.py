@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...experiments.alike import alike
-from ...experiments.seeding import derive, generator
-from ...experiments.work import Numbers, Task
+from ...engine.seeding import derive, generator
+from ...engine.storage.alike import alike
+from ...engine.work import Numbers, Task
 from ...interventions import Learner
 from ...networks import chain
 from ..supervised import SupervisedWork

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...experiments.seeding import generator
+from ...engine.seeding import generator
 from .stream import Images, ImageTask, Stream
 
 PROBE = 256  # images that metrics look at

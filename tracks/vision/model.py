@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...experiments.seeding import derive, generator
+from ...engine.seeding import derive, generator
 from ...interventions import Learner
 from ...networks import evaluating
 from ...networks.activations import set_generators

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...experiments.kinds import Preset, add
+from ...engine.kinds import Preset, add
 
 KIND = "vision"
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...experiments.settings import MOST_TASKS, Interval, RunSettings, Seeds, SeedsOption, not_positive
+from ...engine.settings import MOST_TASKS, Interval, RunSettings, Seeds, SeedsOption, not_positive
 from ..settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...experiments.errors import UsageError
-from ...experiments.seeding import generator
-from ...experiments.work import Task
+from ...engine.seeding import generator
+from ...engine.work import Task
+from ...registry.errors import UsageError
 from .data import DataSet
 from .settings import VisionSettings
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ...experiments.compile import compiled as compile_step
-from ...experiments.hooks import HookDriver
+from ...engine.compile import compiled as compile_step
+from ...engine.hooks.driver import HookDriver
 from ...networks.activations import Random
 from ...networks.optimizers import step
 from .model import Model

@@ -5,16 +5,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...experiments.alike import alike
-from ...experiments.compile import can_compile
-from ...experiments.errors import Diverged, UsageError
-from ...experiments.hooks import HookDriver
-from ...experiments.learner_state import learner_state, load_learner_state
-from ...experiments.rundir import RunDirectory
-from ...experiments.work import Numbers, Work, crossed
+from ...engine.compile import can_compile
+from ...engine.hooks.driver import HookDriver
+from ...engine.storage.alike import alike
+from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.storage.run_directory import RunDirectory
+from ...engine.work import Numbers, Work, crossed
 from ...interventions import Learner
 from ...interventions.contract import zero_slots_
 from ...metrics import METRICS, View, measure, measure_members
+from ...registry.errors import Diverged, UsageError
 from .data import load
 from .feed import Feed
 from .model import Model

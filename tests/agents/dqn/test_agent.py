@@ -13,10 +13,10 @@ import torch.nn.functional as F
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
 from supple.agents.dqn.network import NatureCNN
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.errors import RunError
-from supple.experiments.hooks import HookDriver
 from supple.interventions import Intervention, Learner, make
+from supple.registry.errors import RunError
 
 PIXELS = Pixels(stack=4, height=36, width=36, actions=3)
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)

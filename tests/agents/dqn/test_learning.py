@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from supple.agents.dqn import DQNSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 
 
 class Catch(gym.Env):

@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from supple.agents.dqn import DQNSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 
 RUN = shlex.split(
     "train dqn --env CartPole-v1 --steps 800 --num-envs 2 --learning-starts 60 --replay-size 150 --batch-size 4 "

@@ -14,12 +14,12 @@ from gymnasium import spaces
 from supple.agents.dqn import DQN, DQNSettings, Vectors
 from supple.agents.dqn.network import MLP
 from supple.agents.offpolicy.replay import Sample
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.runs import create
 from supple.envs import StepResult
-from supple.experiments.errors import UsageError
-from supple.experiments.hooks import HookDriver
-from supple.experiments.runs import create
 from supple.interventions import make
 from supple.metrics import measure
+from supple.registry.errors import UsageError
 
 D, A = 5, 3
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)

@@ -18,8 +18,8 @@ from supple.agents.offpolicy.feed import Feed
 from supple.agents.offpolicy.graph import WARM_UP, Captured
 from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
 from supple.agents.sac import SAC, Control, SACSettings
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.hooks import HookDriver
 from supple.interventions import Learner, make
 from supple.metrics import measure
 

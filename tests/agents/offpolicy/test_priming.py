@@ -9,10 +9,10 @@ import torch
 from supple.agents.dqn import DQN, DQNSettings
 from supple.agents.dqn.agent import Vectors
 from supple.agents.sac import SAC, Control, SACSettings
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.runs import create, train
 from supple.envs import StepResult
-from supple.experiments.errors import UsageError
-from supple.experiments.hooks import HookDriver
-from supple.experiments.runs import create, train
+from supple.registry.errors import UsageError
 
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 COMMON: dict[str, Any] = {

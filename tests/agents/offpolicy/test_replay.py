@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from supple.agents.offpolicy import replay
 from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
-from supple.experiments import checkpoint
+from supple.engine.storage import checkpoint
 
 FRAME = (3, 2)
 IMAGES = Layout(FRAME, np.uint8, stack=4)

@@ -10,8 +10,8 @@ from torch import Tensor
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.hooks import HookDriver
 from supple.interventions import Hook, Intervention, Learner
 
 SPACES = {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.scripts import compare, train
 
 RUN = shlex.split(

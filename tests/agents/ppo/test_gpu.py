@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.experiments.errors import UsageError
-from supple.experiments.runs import create
+from supple.engine.runs import create
 from supple.interventions import make
 from supple.metrics import measure
+from supple.registry.errors import UsageError
 
 from .test_agent import SPACES, agent_with, live
 

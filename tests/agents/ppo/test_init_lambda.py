@@ -9,8 +9,8 @@ import torch
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
 from supple.agents.ppo.policies import Gaussian
-from supple.experiments.errors import UsageError
 from supple.metrics import measure
+from supple.registry.errors import UsageError
 
 
 def agent(**changes: Any) -> PPO:

@@ -9,8 +9,8 @@ import torch
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
 from supple.agents.ppo.policies import Categorical, Gaussian
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.hooks import HookDriver
 
 EQUAL = {"a": Space(4, Categorical(3)), "b": Space(4, Categorical(3))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from supple.agents.ppo import PPOSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 from supple.scripts import train as command
 
 SMALL = shlex.split(

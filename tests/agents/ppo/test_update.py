@@ -14,11 +14,11 @@ from supple.agents.ppo.agent import unrolled
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.errors import RunError
-from supple.experiments.hooks import HookDriver
 from supple.interventions import parse_hook
 from supple.interventions.contract import zero_slots_
+from supple.registry.errors import RunError
 
 OBSERVATION, ACTION, N = 5, 3, 48
 SB3_LOSS = LossSettings(0.2, False, 0.5, 0.01, True)

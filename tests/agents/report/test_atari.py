@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from supple.agents.report import score
-from supple.experiments.report import build_report, load, summary_table
-from supple.experiments.report.diagnostics import before_and_after
 from supple.metrics import human_normalized, iqm
+from supple.reports import build_report, load, summary_table
+from supple.reports.figures.diagnostics import before_and_after
 
 GAME = "ALE/Asterix-v5"
 TOTAL, FORK = 400_000, 200_000

@@ -10,7 +10,7 @@ from supple.agents.report import score
 from supple.agents.report.learned import areas, mean_return
 from supple.agents.report.returns import learning_curves
 from supple.agents.report.tables import tables
-from supple.experiments.report import build_report, load
+from supple.reports import build_report, load
 
 LENGTH, UNTRAINED = 100, -20.0
 LEARNED = {"none": 0.5, "fire@task": 0.9, "fresh": 1.0}  # of 100 in every task, from the second on

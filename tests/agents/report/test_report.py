@@ -13,8 +13,8 @@ import scipy.stats
 from rich.console import Console
 
 from supple.agents.report import score
-from supple.experiments.report import build_report, load, summary_table
-from supple.experiments.report.style import arm_styles, mean_and_interval, on_common_steps
+from supple.reports import build_report, load, summary_table
+from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 
 ENVS = {"HalfCheetah-v5": 1800.0, "Hopper-v5": 1100.0, "Walker2d-v5": 700.0, "Ant-v5": 400.0}
 ARMS = {"none": 0.55, "fire@task": 1.0, "snp(lam=0.8)@task": 0.85, "reset(what=head)@task": 0.7}

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from supple.agents.sac import SAC, Control, SACSettings
+from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.experiments.hooks import HookDriver
 from supple.interventions import make, parse_call
 
 D, A = 5, 2

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.agents.sac import Control
-from supple.experiments.errors import RunError
-from supple.experiments.hooks import HookDriver
+from supple.engine.hooks.driver import HookDriver
 from supple.metrics import measure
+from supple.registry.errors import RunError
 
 D, A = 5, 2
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from supple.agents.sac import SACSettings
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 
 
 def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import torch
 
 from supple.agents.offpolicy import replay
 from supple.agents.sac import SACSettings
-from supple.experiments.errors import UsageError
-from supple.experiments.runs import create
+from supple.engine.runs import create
+from supple.registry.errors import UsageError
 
 
 class Strange(gym.Env):

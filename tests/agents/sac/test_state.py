@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from supple.agents.sac import SAC
-from supple.experiments.hooks import HookDriver
+from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from supple.agents.sac import SAC, Control, SACSettings
 from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, frozen
-from supple.experiments.compile import can_compile
-from supple.experiments.hooks import HookDriver
+from supple.engine.compile import can_compile
+from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner, make
 
 D, A, N = 4, 2, 32

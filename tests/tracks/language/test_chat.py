@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.experiments.cache import cache_folder
+from supple.registry.cache import cache_folder
 from supple.tracks.language import chat
 from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, prompt_ids
 from supple.tracks.language.examples import Example

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.comparison import folder_of_arm
-from supple.experiments.errors import UsageError
+from supple.experiments.comparisons.comparison import folder_of_arm
+from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
 from supple.tracks.language.corpora import (
     Bytes,
     Corpus,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.language.examples import Example, load_task, read_examples
 
 QUESTION = {

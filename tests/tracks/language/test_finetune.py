@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from supple.experiments.errors import UsageError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
+from supple.registry.errors import UsageError
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
 from supple.tracks.language.finetune.work import FinetuneWork, build

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.experiments import checkpoint
-from supple.experiments.learner_state import learner_state, load_learner_state
+from supple.engine.storage import checkpoint
+from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, fire_, make
 from supple.interventions.sib import sib_
 from supple.metrics import View, dfi, dfi_unscaled, measure

@@ -5,10 +5,10 @@ import pytest
 import torch
 import transformers as hf
 
-from supple.experiments.errors import RunError, UsageError
 from supple.interventions import Learner, make
 from supple.metrics import View, hessian_eigenvalues, measure
 from supple.networks.causal import causal_layers, causal_learner
+from supple.registry.errors import RunError, UsageError
 from supple.tracks.language import models
 from supple.tracks.language.fresh import byte_tokenizer
 from supple.tracks.language.models import (

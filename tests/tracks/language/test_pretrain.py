@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from supple.experiments import sealed
-from supple.experiments.errors import RunError
-from supple.experiments.kinds import find_kind
-from supple.experiments.runs import build, create, train
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build, create, train
+from supple.engine.storage import signed_json
 from supple.interventions import fire_
+from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
@@ -170,8 +170,8 @@ def test_bfloat16_products_train_float32_weights(bench: Any, tmp_path: Path) -> 
 def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole, run)
-    config = sealed.read_json(run / "config.json", "")
+    config = signed_json.read_json(run / "config.json", "")
     name = next(iter(config["data"]))
-    sealed.write_json(run / "config.json", {**config, "data": {**config["data"], name: "something else"}})
+    signed_json.write_json(run / "config.json", {**config, "data": {**config["data"], name: "something else"}})
     with pytest.raises(RunError, match="was started with other data"):
         dispatch(["resume", str(run)])

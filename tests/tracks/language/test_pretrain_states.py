@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from supple.experiments.comparison import create, open_comparison
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import find_kind
-from supple.experiments.runs import build
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build
+from supple.experiments.comparisons.comparison import create, open_comparison
+from supple.registry.errors import UsageError
 from supple.scripts import compare
-from supple.scripts.asked import asked
+from supple.scripts.cli.options import asked
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from supple.experiments.kinds import find_kind
-from supple.experiments.runs import build
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build
 from supple.scripts.main import dispatch
 from supple.tracks.linear import balanced_init
 from supple.tracks.linear.flow import gradient_descent
@@ -214,7 +214,7 @@ def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothin
 def test_arms_and_variants_are_compared_and_reported(
     tmp_path: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.experiments.report.of_studies._plots", lambda *_: [])  # which take seconds
+    monkeypatch.setattr("supple.reports.of_studies._plots", lambda *_: [])  # which take seconds
 
     out = tmp_path / "compared"
     arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--seeds", "0", "1", "--jobs", "1")
@@ -239,7 +239,7 @@ def test_arms_and_variants_are_compared_and_reported(
 
 def test_weights_are_those_of_algorithm_one_at_every_seed() -> None:
     """The draw of the network is balanced_init's own, of a seed that belongs to it alone."""
-    from supple.experiments.seeding import derive
+    from supple.engine.seeding import derive
 
     drawn = balanced_init(0.5, 4, 3, 5, 0.1, derive(7, "network"))
     ours = [p.detach().numpy() for p in made(lam=0.5, seed=7).network.parameters()]

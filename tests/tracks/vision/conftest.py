@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.settings import VisionSettings
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import UsageError
-from supple.experiments.names import slug
-from supple.experiments.report.side_by_side import gather
-from supple.experiments.study import Study
-from supple.experiments.sweep import Sweep
+from supple.engine.storage.names import slug
+from supple.experiments.sweeps.study import Study
+from supple.experiments.sweeps.sweep import Sweep
+from supple.registry.errors import UsageError
+from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
 
 OPTIONS = shlex.split(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.vision.data import cifar, imagenet32, load
 
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.vision.data import decode, load
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.vision.data import idx, load
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 28, 28), np.uint8)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from supple.experiments.errors import UsageError
 from supple.metrics import measure_members
+from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.networks import network

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 
 SMALL = shlex.split(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import find_kind, presets_of
-from supple.experiments.runs import build, configuration, settings_of
+from supple.engine.kinds import find_kind, presets_of
+from supple.engine.runs import build, configuration, settings_of
+from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.experiments.errors import UsageError
-from supple.experiments.kinds import presets_of
+from supple.engine.kinds import presets_of
+from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
 from supple.tracks.vision.stream import Images, Stream

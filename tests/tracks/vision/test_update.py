@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.experiments.compile import can_compile
-from supple.experiments.read_hooks import read_hooks
+from supple.engine.compile import can_compile
+from supple.engine.hooks.texts import read_hooks
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import Feed
 from supple.tracks.vision.model import Model

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from supple.experiments.errors import Diverged, RunError, UsageError
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 from supple.interventions import Intervention, interventions
 from supple.networks.optimizers import step
+from supple.registry.errors import Diverged, RunError, UsageError
 from supple.tracks.vision import update
 from supple.tracks.vision.update import Update
 from supple.tracks.vision.work import VisionWork

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ....experiments import files
-from ....experiments.alike import alike
+from ....engine.storage import files
+from ....engine.storage.alike import alike
 from ..adapters import Pruned, activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ....experiments.errors import UsageError
-from ....experiments.settings import not_positive
+from ....engine.settings import not_positive
 from ....interventions import parse_hook, parse_hook_text
+from ....registry.errors import UsageError
 from ..settings import LanguageSettings
 
 Method = Literal["moram", "seqlora", "inclora", "moe-lora", "external-router", "o-lora", "ewc", "full"]

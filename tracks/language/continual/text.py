@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ....experiments.seeding import generator
+from ....engine.seeding import generator
 from ....networks.causal import causal_features, causal_layers, causal_units
 from ..answers import answer_nll, task_score
 from ..chat import IGNORED, Encoded, collate, encode

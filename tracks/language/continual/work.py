@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....experiments.alike import alike
-from ....experiments.seeding import generator
-from ....experiments.work import Numbers, Task
+from ....engine.seeding import generator
+from ....engine.storage.alike import alike
+from ....engine.work import Numbers, Task
 from ....interventions import Learner
 from ....networks import evaluating
 from ...supervised import SupervisedWork

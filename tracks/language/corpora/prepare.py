@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments import archives
-from ....experiments.cache import cache_folder
-from ....experiments.errors import UsageError
+from ....engine.storage import archives
 from ....registry import did_you_mean
+from ....registry.cache import cache_folder
+from ....registry.errors import UsageError
 from .published import ENGLISH, PUBLISHED
 from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens

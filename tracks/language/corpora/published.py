@@ -9,7 +9,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ....experiments import archives
+from ....engine.storage import archives
 
 PUBLISHED = {
     "brown": {

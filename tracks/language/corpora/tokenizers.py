@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments import archives
-from ....experiments.errors import RunError, UsageError
+from ....engine.storage import archives
 from ....registry import first_line
+from ....registry.errors import RunError, UsageError
 
 LARGEST = 2**16
 SMALLEST_BPE = 257  # all bytes and the end of a text

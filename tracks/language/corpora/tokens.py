@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....experiments import archives, typed
-from ....experiments.errors import UsageError
+from ....engine.storage import archives, schema
+from ....registry.errors import UsageError
 from .tokenizers import LARGEST
 
 FORMAT = "supple tokens 1"
@@ -122,7 +122,7 @@ def write_tokens(
 
 def _read_about(path: Path) -> About:
     try:
-        found = typed.parse(archives.contents(path))
+        found = schema.parse(archives.contents(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ....experiments.errors import UsageError
-from ....experiments.seeding import generator
+from ....engine.seeding import generator
+from ....registry.errors import UsageError
 from .tokens import TokenFile
 
 

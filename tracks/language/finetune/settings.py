@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from ....experiments.settings import not_positive
+from ....engine.settings import not_positive
 from ..settings import LanguageSettings
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....experiments.errors import UsageError
-from ....experiments.seeding import generator
-from ....experiments.work import Task
+from ....engine.seeding import generator
+from ....engine.work import Task
 from ....networks.causal import causal_learner
+from ....registry.errors import UsageError
 from ...supervised import SupervisedWork
 from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ....experiments.seeding import generator
+from ....engine.seeding import generator
 from .clip import Clip
 from .domains import Domain, class_names
 

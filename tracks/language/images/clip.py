@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....experiments import files
-from ....experiments.errors import UsageError
+from ....engine.storage import files
 from ....networks import evaluating
+from ....registry.errors import UsageError
 from ..models import from_hub, on_the_hub, quiet, reading, require
 
 NEW = "clip:"  # begins the name of a model with new weights

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....experiments import archives
-from ....experiments.cache import cache_folder
-from ....experiments.errors import UsageError
-from ....experiments.seeding import generator
+from ....engine.seeding import generator
+from ....engine.storage import archives
 from ....registry import did_you_mean
+from ....registry.cache import cache_folder
+from ....registry.errors import UsageError
 from ...vision.data import NAMES, DataSet, load
 
 FOLDER = "folder:"

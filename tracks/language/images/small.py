@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from ....experiments.errors import UsageError
-from ....experiments.seeding import derive
+from ....engine.seeding import derive
+from ....registry.errors import UsageError
 from .clip import NEW, Clip
 from .structure import drawn
 

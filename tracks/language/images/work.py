@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....experiments.seeding import generator
-from ....experiments.settings import device_here
-from ....experiments.work import Task
+from ....engine.seeding import generator
+from ....engine.settings import device_here
+from ....engine.work import Task
 from ....interventions import Learner
 from ....networks import evaluating
 from ...supervised import SupervisedWork

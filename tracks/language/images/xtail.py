@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....experiments.errors import UsageError
-from ....experiments.seeding import generator
-from ....experiments.settings import device_here
+from ....engine.seeding import generator
+from ....engine.settings import device_here
 from ....networks import evaluating
+from ....registry.errors import UsageError
 from ..continual.settings import ContinualSettings
 from ..continual.stream import TaskStream
 from .captions import TEMPLATES

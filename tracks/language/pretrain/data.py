@@ -8,9 +8,9 @@ from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from ....experiments import archives
-from ....experiments.cache import cache_folder
-from ....experiments.errors import UsageError
+from ....engine.storage import archives
+from ....registry.cache import cache_folder
+from ....registry.errors import UsageError
 from ..corpora import Corpus, Mixture, TokenFile, Tokenizer, corpus_text, mixture, prepare, train_bpe, training_text
 from ..corpora.published import ENGLISH
 from .settings import PretrainSettings

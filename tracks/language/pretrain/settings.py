@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....experiments.errors import UsageError
-from ....experiments.settings import not_positive
+from ....engine.settings import not_positive
+from ....registry.errors import UsageError
 from ..settings import LanguageSettings
 
 BEST = "best"

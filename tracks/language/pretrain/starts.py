@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ....experiments import checkpoint
-from ....experiments.errors import RunError, UsageError
-from ....experiments.fork import Forks, Variant
-from ....experiments.loop import BEST, KEPT
-from ....experiments.rundir import RunDirectory
+from ....engine.forks import Forks, Variant
+from ....engine.loop import BEST, KEPT
+from ....engine.storage import checkpoint
+from ....engine.storage.run_directory import RunDirectory
+from ....registry.errors import RunError, UsageError
 from .settings import BEST as BEST_START
 from .settings import PretrainSettings
 

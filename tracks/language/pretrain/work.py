@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ....experiments import distributed
-from ....experiments.compile import can_compile
-from ....experiments.errors import UsageError
-from ....experiments.seeding import generator
-from ....experiments.work import Numbers, Task
+from ....engine.compile import can_compile
+from ....engine.machine import distributed
+from ....engine.seeding import generator
+from ....engine.work import Numbers, Task
 from ....interventions import Learner
+from ....registry.errors import UsageError
 from ...supervised import SupervisedWork
 from ..corpora import validation_windows, windows
 from ..gpt import GPT, GPTConfig, adamw, gpt_learner

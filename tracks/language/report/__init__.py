@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ....experiments.report.cell_tables import plain
-from ....experiments.report.cells import Cell, gaps
-from ....experiments.report.of_studies import Said, finals, of_studies
-from ....experiments.report.study import Study
+from ....reports.of_studies import Said, finals, of_studies
+from ....reports.studies.cell_tables import plain
+from ....reports.studies.cells import Cell, gaps
+from ....reports.studies.study import Study
 from .continual import compared, learned, order_line, summary, tasks_table, to_json
 from .tables import gap_line, pretraining, tuning
 
 if TYPE_CHECKING:
-    from ....experiments.report.style import Plot
+    from ....reports.figures.style import Plot
 
 
 def _pretraining(study: Study, cells: Sequence[Cell]) -> Said:

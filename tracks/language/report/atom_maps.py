@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ....experiments import typed
-from ....experiments.report.study import Study
-from ....experiments.report.style import INK, Plot, new_figure, tidy
+from ....engine.storage import schema
+from ....reports.figures.style import INK, Plot, new_figure, tidy
+from ....reports.studies.study import Study
 
 Weights = NDArray[np.float32]
 STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
@@ -96,7 +96,7 @@ def _read_maps(file: Path) -> tuple[Labels, dict[str, Weights]]:
     """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
-            labels: Labels = typed.fitted(typed.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")
+            labels: Labels = schema.fitted(schema.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
             maps = {layer: tensors.get_tensor(layer) for layer in some}

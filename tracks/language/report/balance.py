@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....experiments.report.style import BASELINE, FORK, INK, PALETTE, Plot, in_legend, new_figure, tidy
+from ....reports.figures.style import BASELINE, FORK, INK, PALETTE, Plot, in_legend, new_figure, tidy
 
 Reports = Mapping[str, Mapping[str, Any]]
 Array = NDArray[np.float64]

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.report.cell_tables import spread_text, table_of
-from ....experiments.report.cells import Cell
-from ....experiments.report.collect import RunData
-from ....experiments.report.numbers import NAN, Spread, mean, spread_json
-from ....experiments.report.study import Study
-from ....experiments.report.tables import Table
+from ....experiments.history.collect import RunData
 from ....metrics import (
     domain_average,
     domain_last,
@@ -22,6 +17,11 @@ from ....metrics import (
     order_disparity,
     overall_performance,
 )
+from ....reports.studies.cell_tables import spread_text, table_of
+from ....reports.studies.cells import Cell
+from ....reports.studies.study import Study
+from ....reports.tables.numbers import NAN, Spread, mean, spread_json
+from ....reports.tables.tables import Table
 
 Array = NDArray[np.float64]
 BY_TASK: dict[str, Callable[[Array], Array]] = {

@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ....experiments.report.cells import Cell
-from ....experiments.report.style import INK, Plot, arm_styles, in_legend, mean_and_interval, new_figure, tidy
-from ....experiments.report.tables import Table, number
 from ....metrics import hypervolume, pareto_front
+from ....reports.figures.style import INK, Plot, arm_styles, in_legend, mean_and_interval, new_figure, tidy
+from ....reports.studies.cells import Cell
+from ....reports.tables.tables import Table, number
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"

@@ -1,8 +1,8 @@
 """The figure of pretraining: losses from each start."""
 
-from ....experiments.report.evaluations import CUT, draw_arms, limit
-from ....experiments.report.study import Study
-from ....experiments.report.style import INK, Plot, legend, new_figure, seeds_phrase, step_unit, tidy
+from ....reports.figures.style import INK, Plot, legend, new_figure, seeds_phrase, step_unit, tidy
+from ....reports.studies.evaluations import CUT, draw_arms, limit
+from ....reports.studies.study import Study
 
 
 def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:

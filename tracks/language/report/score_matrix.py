@@ -6,20 +6,10 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....experiments.report.numbers import mean
-from ....experiments.report.study import Study
-from ....experiments.report.style import (
-    FORK,
-    INK,
-    Plot,
-    arm_styles,
-    draw_band,
-    legend,
-    new_figure,
-    seeds_phrase,
-    tidy,
-)
-from ....experiments.report.tables import MISSING
+from ....reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
+from ....reports.studies.study import Study
+from ....reports.tables.numbers import mean
+from ....reports.tables.tables import MISSING
 from .continual import Learned
 
 Array = NDArray[np.float64]

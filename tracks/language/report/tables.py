@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ....experiments.report.cell_tables import heading, intervened, interventions, number_text, spread_text, table_of
-from ....experiments.report.cells import Cell, Gap, short_names
-from ....experiments.report.study import Study
-from ....experiments.report.tables import MISSING, Table
+from ....reports.studies.cell_tables import heading, intervened, interventions, number_text, spread_text, table_of
+from ....reports.studies.cells import Cell, Gap, short_names
+from ....reports.studies.study import Study
+from ....reports.tables.tables import MISSING, Table
 
 
 def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:

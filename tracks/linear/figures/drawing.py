@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from ....experiments.report.style import BASELINE, INK, PALETTE
+from ....reports.figures.style import BASELINE, INK, PALETTE
 
 # Negative, zero, positive: told apart with any common colour blindness; seen on white, and below black dots.
 DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", "#8c8c8c", "#f0944a", PALETTE[1]])

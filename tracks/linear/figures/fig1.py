@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
-from ....experiments.report.style import new_figure, tidy
+from ....reports.figures.style import new_figure, tidy
 from ..tasks import random_regression
 from ..weights import balance, expected_balance, random_init
 from .drawing import TIME, both, heat, key, labels, lambda_colour, lambda_title, legend, letter, network, shades, split

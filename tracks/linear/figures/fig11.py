@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ....experiments.report.style import PALETTE, SHADE, new_figure, tidy
+from ....reports.figures.style import PALETTE, SHADE, new_figure, tidy
 from ..continual import follow, forgetting
 from ..flow import gradient_descent, gradient_flow
 from ..tasks import random_regression

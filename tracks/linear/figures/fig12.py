@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from ....experiments.report.style import FAINT, INK, PALETTE, new_figure, tidy
+from ....reports.figures.style import FAINT, INK, PALETTE, new_figure, tidy
 from ..continual import time_to_converge
 from ..exact import Exact
 from ..flow import gradient_descent

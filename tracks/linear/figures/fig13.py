@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ....experiments.report.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
+from ....reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
 from ..flow import gradient_descent
 from ..representations import converged
 from ..tasks import ITEMS, semantic_hierarchy

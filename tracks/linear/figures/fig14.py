@@ -29,8 +29,8 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from ....experiments.report.style import FAINT, INK, new_figure, tidy
 from ....interventions import rebalance_
+from ....reports.figures.style import FAINT, INK, new_figure, tidy
 from ..exact import Exact
 from ..flow import gradient_descent
 from ..tasks import FEATURES, ITEMS, Task, reversal, scaled, semantic_hierarchy, with_feature

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ....experiments.report.style import FAINT, new_figure, tidy
+from ....reports.figures.style import FAINT, new_figure, tidy
 from ..representations import ntk, quadrants
 from ..tasks import Task, random_regression
 from ..weights import Array

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ....experiments.report.style import FAINT, new_figure, tidy
+from ....reports.figures.style import FAINT, new_figure, tidy
 from ..singular_values import singular_values
 from ..tasks import random_regression
 from ..weights import aligned_init

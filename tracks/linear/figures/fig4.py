@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from ....experiments.report.style import FAINT, INK, new_figure, tidy
+from ....reports.figures.style import FAINT, INK, new_figure, tidy
 from ..flow import gradient_descent
 from ..noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
 from ..representations import Quadrants, converged, gram, rsm_input, rsm_output

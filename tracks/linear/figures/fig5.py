@@ -19,7 +19,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
-from ....experiments.report.style import PALETTE, new_figure, tidy
+from ....reports.figures.style import PALETTE, new_figure, tidy
 from ..exact import Exact
 from ..flow import gradient_descent
 from ..representations import Quadrants, gram, ntk_distance, quadrants

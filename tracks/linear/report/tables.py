@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....experiments.report.cell_tables import arrow, intervened, interventions, table_of
-from ....experiments.report.cells import Cell
-from ....experiments.report.collect import RunData, Segment
-from ....experiments.report.numbers import Spread
-from ....experiments.report.of_studies import finals
-from ....experiments.report.study import Study
-from ....experiments.report.tables import MISSING, Table, number
+from ....experiments.history.collect import RunData, Segment
+from ....reports.of_studies import finals
+from ....reports.studies.cell_tables import arrow, intervened, interventions, table_of
+from ....reports.studies.cells import Cell
+from ....reports.studies.study import Study
+from ....reports.tables.numbers import Spread
+from ....reports.tables.tables import MISSING, Table, number
 
 EXCESS = "excess_loss"
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything

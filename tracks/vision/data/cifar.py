@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....experiments.errors import UsageError
+from ....registry.errors import UsageError
 from .dataset import DataSet, check_labels, described, need
 
 PIXELS = 3 * 32 * 32

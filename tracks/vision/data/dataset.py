@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ....experiments.errors import UsageError
+from ....registry.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ....experiments import archives
-from ....experiments.cache import cache_folder
-from ....experiments.errors import UsageError
+from ....engine.storage import archives
 from ....registry import first_line
+from ....registry.cache import cache_folder
+from ....registry.errors import UsageError
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
 LARGEST = 2**24  # pixels of an image

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....experiments import archives
-from ....experiments.errors import UsageError
+from ....engine.storage import archives
+from ....registry.errors import UsageError
 from .dataset import DataSet, described, need
 from .decode import SUFFIXES, Split, decoded
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....experiments import archives
-from ....experiments.errors import UsageError
+from ....engine.storage import archives
+from ....registry.errors import UsageError
 from .dataset import DataSet, check_labels, described, need
 from .folders import read_folders
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ....experiments.cache import cache_folder
-from ....experiments.errors import UsageError
 from ....registry import did_you_mean
+from ....registry.cache import cache_folder
+from ....registry.errors import UsageError
 from .cifar import read_cifar
 from .dataset import DataSet
 from .folders import read_folders

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....experiments.report.collect import ComparisonData, RunData
-from ....experiments.report.kind import Beside, Content, Report
-from ....experiments.report.side_by_side import gather
+from ....experiments.history.collect import ComparisonData, RunData
+from ....reports.studies.content import Beside, Content, Report
+from ....reports.studies.side_by_side import gather
 from .scores import score, to_json
 from .stack import by_seed
 
 if TYPE_CHECKING:
-    from ....experiments.report.style import Plot
+    from ....reports.figures.style import Plot
 
 
 def compose(paths: Sequence[Path]) -> Content:
@@ -43,7 +43,7 @@ def benchmark(run: RunData) -> str:
 
 def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
     """Return all figures for which there are data, benchmark by benchmark."""
-    from ....experiments.report.diagnostics import before_and_after, metrics_over_time
+    from ....reports.figures.diagnostics import before_and_after, metrics_over_time
     from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
 
     makers = [accuracy_by_task, accuracy_within_tasks, around_shocks, metrics_over_time, before_and_after]

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ....experiments.report.collect import ComparisonData, RunData
-from ....experiments.report.differences import Measure, verdict
-from ....experiments.report.differences import tables as difference_tables
-from ....experiments.report.opening import listed, opening
-from ....experiments.report.page import flat, limits, page, range_text
-from ....experiments.report.run_list import command_text
-from ....experiments.report.side_by_side import differing
-from ....experiments.report.style import Plot
-from ....experiments.report.tables import Table
+from ....experiments.history.collect import ComparisonData, RunData
+from ....reports.figures.style import Plot
+from ....reports.pages.opening import listed, opening
+from ....reports.pages.page import flat, limits, page, range_text
+from ....reports.pages.run_list import command_text
+from ....reports.studies.side_by_side import differing
+from ....reports.tables.differences import Measure, verdict
+from ....reports.tables.differences import tables as difference_tables
+from ....reports.tables.tables import Table
 from .scores import ClassifierScores
 from .tables import grid, shock_table, summary
 

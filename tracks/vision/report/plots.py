@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....experiments.report.collect import ComparisonData, RunData, Segment
-from ....experiments.report.style import (
+from ....experiments.history.collect import ComparisonData, RunData, Segment
+from ....reports.figures.style import (
     FAINT,
     FORK,
     INK,

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.report.collect import ComparisonData, Row, RunData, Segment
-from ....experiments.report.differences import Difference, Measure, differences, points_of, variants_of
-from ....experiments.report.differences import to_json as differences_json
-from ....experiments.report.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
+from ....experiments.history.collect import ComparisonData, Row, RunData, Segment
 from ....metrics import (
     average_accuracy,
     backward_transfer,
     forward_transfer,
     online_generalization_gap,
 )
+from ....reports.tables.differences import Difference, Measure, differences, points_of, variants_of
+from ....reports.tables.differences import to_json as differences_json
+from ....reports.tables.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.report.collect import Row, RunData, Segment
+from ....experiments.history.collect import Row, RunData, Segment
 from ....metrics import (
     accuracy_recovery_time,
     non_recovery_rate,

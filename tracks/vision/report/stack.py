@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ....experiments.report.collect import Row, RunData
+from ....experiments.history.collect import Row, RunData
 
 OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 POWERS = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # of the number of members, in what a stack pools

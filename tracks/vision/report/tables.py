@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from ....experiments.report.cell_tables import spread_text
-from ....experiments.report.collect import ComparisonData
-from ....experiments.report.numbers import Spread
-from ....experiments.report.tables import MISSING, Table, number, over_seeds
+from ....experiments.history.collect import ComparisonData
+from ....reports.studies.cell_tables import spread_text
+from ....reports.tables.numbers import Spread
+from ....reports.tables.tables import MISSING, Table, number, over_seeds
 from .scores import ClassifierArm, ClassifierScores
 
 # name of a measure → heading, what it means

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.experiments.errors import CheckpointError, UsageError
+from supple.registry.errors import CheckpointError, UsageError
 from supple.tracks.language.adapters import adapters, add_task, load_adapters, maker, save_adapters, wrap
 
 KINDS = ["moram", "seqlora", "inclora", "olora", "moe_lora", "external_router"]
@@ -108,7 +108,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("supple.experiments.files.sync", full)
+    monkeypatch.setattr("supple.engine.storage.files.sync", full)
     with pytest.raises(OSError, match="disk full"):
         save_adapters(trained(), tmp_path)
     assert not list(tmp_path.iterdir())

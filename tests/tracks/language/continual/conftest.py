@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
 
 
 @pytest.mark.parametrize("method", ["inclora", "seqlora"])

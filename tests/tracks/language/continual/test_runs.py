@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from supple.experiments.report.study import read_study
+from supple.reports.studies.study import read_study
 from supple.tracks.language.adapters import load_adapters
 from supple.tracks.language.continual.presets import METHODS
 from supple.tracks.language.models import load_model

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import maker
 from supple.tracks.language.continual import presets
 from supple.tracks.language.continual.settings import ContinualSettings

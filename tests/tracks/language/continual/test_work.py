@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from supple.experiments.errors import UsageError
-from supple.experiments.runs import drive
+from supple.engine.runs import drive
+from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.masses import Masses, left
 from supple.tracks.language.continual.presets import METHODS

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
 from supple.tracks.language.images.clip import Clip, load_clip
 from supple.tracks.language.images.domains import read_domain
@@ -85,7 +85,7 @@ def log(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_path: Path) -> None:
-    from supple.experiments.runs import create, train
+    from supple.engine.runs import create, train
 
     create(tmp_path / "run", "clip", settings(data), "test")
     train(tmp_path / "run", lambda _: None, print)
@@ -101,7 +101,7 @@ def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_pat
 def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from supple.experiments.runs import create, train
+    from supple.engine.runs import create, train
 
     for name in ("whole", "halves"):
         create(tmp_path / name, "clip", settings(data, updates=8, checkpoint_every=3, eval_every=4), "test")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.experiments.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
 from supple.tracks.language.images.clip import Clip, load_clip
 from supple.tracks.language.images.structure import clip_layers, clip_units, clip_wiring
 

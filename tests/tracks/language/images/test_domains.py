@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.language.images.domains import TRANSFORMS, class_names, read_domain
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from supple.experiments.errors import UsageError
+from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters, add_task, maker, wrap
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.images.clip import Clip
@@ -161,7 +161,7 @@ def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
 
 
 def test_the_runner_takes_a_clip_through_domains_and_scores_all_after_each(data: Path, tmp_path: Path) -> None:
-    from supple.experiments.runs import create, train
+    from supple.engine.runs import create, train
     from supple.tracks.language.continual.settings import ContinualSettings
 
     settings = ContinualSettings(

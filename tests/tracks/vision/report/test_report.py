@@ -10,10 +10,10 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from supple.experiments.report import build_report, summary_table
-from supple.experiments.report.side_by_side import gather
-from supple.experiments.runs import create, train
+from supple.engine.runs import create, train
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
+from supple.reports import build_report, summary_table
+from supple.reports.studies.side_by_side import gather
 from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
 from supple.tracks.vision.settings import VisionSettings

@@ -1,0 +1,56 @@
+"""Extend a run beyond its planned number of steps."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from ..interventions import parse_hook
+from ..registry.errors import UsageError
+from .loop import Warn
+from .machine.denormals import flushing_denormals
+from .runs import build, drive, plain, settings_of
+from .storage import files, signed_json
+from .storage.claim import PATIENCE, claim
+from .storage.run_directory import RunDirectory
+
+
+def extend(path: Path, steps: int, warn: Warn) -> None:
+    """Set the length of a run to `steps` steps in total, so that `supple resume` trains the additional ones.
+
+    Fractions in hooks keep their old meaning, and the user is told so. The run is not the same as one planned with this
+    length from the beginning, because its old end has had its effects.
+
+    Args:
+        path: The run directory.
+        steps: The new total number of steps.
+        warn: Called with lines for the user.
+
+    Raises:
+        UsageError: The run cannot be extended; nothing was changed.
+        RunError: Another process is training the run.
+    """
+    files.require_unlinked(path)
+    with claim(path, PATIENCE) as held:
+        run = RunDirectory.open(path)
+        config, file = run.config, path / "config.json"
+        if config["arm"] or config["start_step"] or config["stop_step"] is not None:
+            raise UsageError(f"{path} cannot be extended: it is part of a comparison, whose runs all end together")
+        kind, settings = settings_of(config, file)
+        settings = settings.longer(steps)
+        for hook in filter(None, map(parse_hook, settings.hook)):
+            if hook.intervention.has("finish_task"):
+                raise UsageError(f"{path} cannot be extended: {hook.text} has acted on the old end as a task's end")
+        with flushing_denormals(settings.torch_threads):
+            work = build(kind, settings, warn)
+            try:
+                drive(work, settings.hook)
+                tasks = [asdict(task) for task in work.tasks]
+            finally:
+                work.close()
+        planned = config.get("planned_steps", config["total_steps"])
+        longer = {
+            **config, "settings": plain(settings), "tasks": tasks, "total_steps": tasks[-1]["end"],
+            "planned_steps": planned, "identity": run.identity,
+        }  # fmt: skip
+        with held.writing():
+            signed_json.write_json(file, longer)
+        warn(f"{path} now ends at step {tasks[-1]['end']:,}; fractions in its hooks still refer to {planned:,} steps")

@@ -1,0 +1,1 @@
+"""The hooks of a run: their texts, the calls of interventions, and the driver that decides when."""

@@ -1,0 +1,71 @@
+"""Parse the texts of hooks, and check them against the run for which they are meant."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
+from ...interventions.schedule import AtTask
+from ...registry.errors import UsageError
+from .driver import NOTHING, Asked, HookDriver, LogEvent
+
+
+class Span(Protocol):
+    """One task of a stream: its index, and its first and last step."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def read_hooks(
+    texts: Sequence[str],
+    tasks: Sequence[Span],
+    learners: Mapping[str, Learner],
+    start: int = 0,
+    log: LogEvent = lambda **_: None,
+    asked: Asked = NOTHING,
+    planned: int | None = None,
+) -> HookDriver:
+    """Return the driver of these hooks.
+
+    Args:
+        texts: The texts of the hooks.
+        tasks: The tasks of the run.
+        learners: Its learners by name.
+        start: The step at which the run begins. If it is above 0, the run is an arm of a fork, and a hook without a
+            schedule is applied there.
+        log, asked, planned: As in `HookDriver`.
+
+    Raises:
+        UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
+    """
+    option, total = "--arm" if start else "--hook", tasks[-1].end
+    switches = [task.index for task in tasks[1:] if task.start >= start]
+    hooks: list[Hook] = []
+    problems: list[str] = []  # all are reported together, like those of the settings
+    for text in texts:
+        try:
+            hook = parse_hook(text, default=AtStart() if start else None)
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+        if hook is None:
+            continue
+        when = hook.schedule
+        last = total - isinstance(when, Every)  # a recurring hook does not fire at the last step
+        if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
+            problems.append(problem)
+        elif (isinstance(when, AtTask) and when.number not in (None, *switches)) or (when == AtTask() and not switches):
+            problems.append(f"{text} never fires: there is no such task switch at or after step {start}")
+        elif hook.text in (other.text for other in hooks):
+            problems.append(f"{hook.text} is given twice")
+        hooks.append(hook)
+    if problems:
+        raise UsageError(f"{option}: {'; '.join(problems)}")
+    try:
+        return HookDriver(hooks, learners, log, total, start, ends=True, asked=asked, planned=planned)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error

@@ -1,0 +1,132 @@
+"""The kinds of runs, by name. Everything that depends on the kind of a run is in its row.
+
+A package registers its kinds in a module that its distribution declares as an entry point of the group `supple.kinds`
+(or `supple.agents`). Kinds of other packages are found in the same way as supple's own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from ..registry import Registry, UnknownName
+
+if TYPE_CHECKING:
+    from ..reports.studies.content import Report
+    from .forks import Forks
+    from .settings import RunSettings
+    from .work import Work
+
+GROUPS = ("supple.kinds", "supple.agents")  # groups of entry points
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of run. Texts "module:name" are imported on first use, so that help does not need PyTorch.
+
+    Attributes:
+        name: As typed on the command line.
+        about: One line about it.
+        settings: "module:name" of its dataclass, a subclass of `RunSettings`.
+        build: "module:name" of a function from settings to a `Work`. It raises UsageError or ValueError for settings
+            that cannot work.
+        report: "module:name" of its `Report`.
+        unit: What a step is.
+        shared: Whether several processes started by torchrun can train one run together.
+        fork_at, fork_at_task: Where comparisons fork whose hooks do not decide it (`default_fork`). If neither is set,
+            their arms are trained from the beginning.
+        arms: The arms of comparisons by default.
+        tuned_by: The measure, for `search.score`, by which arms are tuned by default.
+        forking: "module:name" of a class like `fork.Forks`, which says how arms are forked from their trunk.
+        benchmark: Whether a preset must follow the kind, as in `train vision permuted-mnist`.
+        counted_seeds: Whether `--seeds 5` meant five seeds in its comparisons in earlier versions.
+    """
+
+    name: str
+    about: str
+    settings: str
+    build: str
+    report: str
+    unit: str = "updates"
+    shared: bool = False
+    fork_at: float | None = None
+    fork_at_task: int | None = None
+    arms: tuple[str, ...] = ("none",)
+    tuned_by: str = ""
+    forking: str = "supple.engine.forks:Forks"
+    benchmark: bool = False
+    counted_seeds: bool = False
+
+    def settings_class(self) -> "type[RunSettings]":
+        found: type[RunSettings] = resolve_name(self.settings)
+        return found
+
+    def builder(self) -> "Callable[[Any], Work]":
+        found: Callable[[Any], Work] = resolve_name(self.build)
+        return found
+
+    def forks(self) -> "Forks":
+        found: type[Forks] = resolve_name(self.forking)
+        return found()
+
+    def reports(self) -> "Report":
+        found: Report = resolve_name(self.report)
+        return found
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named set of settings, and the comparison that `supple compare` makes with it.
+
+    Attributes:
+        name: As typed on the command line.
+        about: One line about it.
+        kind: Name of the kind of run.
+        settings: Values of settings, by field.
+        vary: Values of settings to vary, by field. Every arm is trained with every combination of them.
+        arms: The arms; None for those of the kind.
+        fork_at: Where arms are forked, as a fraction of the run; None for the default (`default_fork`).
+        reference: An additional arm with which the others are compared (`fresh`), or None.
+        seeds: The seeds of comparisons.
+    """
+
+    name: str
+    about: str
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    arms: tuple[str, ...] | None = None
+    fork_at: float | None = None
+    reference: str | None = None
+    seeds: tuple[int, ...] = (0,)
+
+
+kinds: Registry[Kind] = Registry("kind of run", groups=GROUPS)
+presets: Registry[Preset] = Registry("preset", groups=GROUPS)
+
+
+def add(*rows: Kind | Preset) -> None:
+    """Register kinds and presets under their names. Raises ValueError if a name is taken."""
+    for row in rows:
+        if isinstance(row, Kind):
+            kinds.register(row.name)(row)
+        else:
+            presets.register(row.name)(row)
+
+
+def find_kind(name: str) -> Kind:
+    """Return the kind of run with this name. Raises UnknownName, which suggests close names."""
+    try:
+        return kinds.get(name)
+    except UnknownName as error:
+        raise UnknownName(f"{error}; for a kind of a plug-in, add --plugin FILE") from None
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Return all kinds of runs by name, in the order of their registration."""
+    return dict(kinds.entries)
+
+
+def presets_of(kind: str | None = None) -> dict[str, Preset]:
+    """Return the presets by name: all, or those of one kind of run."""
+    return {name: preset for name, preset in presets.entries.items() if kind in (None, preset.kind)}

@@ -1,0 +1,302 @@
+"""The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TypedDict
+
+import torch
+
+from ..networks import evaluating
+from ..registry.errors import RunError
+from .hooks.driver import HookDriver
+from .machine import distributed
+from .seeding import derive
+from .storage import checkpoint, files, schema
+from .storage.run_directory import RunDirectory, require_ended
+from .work import Numbers, Task, Work, crossed
+
+Progress = Callable[[int], None]
+Warn = Callable[[str], None]  # takes one line for the user
+BEST, KEPT = "best", "kept"  # folders of checkpoints that are not removed when later ones are written
+
+
+class State(TypedDict):
+    """The state of a run, as a tree that `engine.storage.checkpoint` can save."""
+
+    step: int
+    number: int
+    best: float | None
+    work: dict[str, Any]
+    hooks: dict[str, Any]
+    torch: list[Any]
+    logs: dict[str, int]
+    seconds: float
+
+
+@dataclass
+class Loop:
+    """The training loop of one run. What the run learns is its `Work`.
+
+    Every saved state ends a segment, whether or not the run is interrupted there. At the beginning of a segment,
+    everything that the work does not save is reset from seeds derived from the number of states saved so far. A resumed
+    run is therefore equal, bit for bit, to one that was never interrupted.
+    """
+
+    run: RunDirectory
+    work: Work
+    hooks: HookDriver
+    start: int
+    end: int
+    warn: Warn
+    covered: Callable[[int], None] = lambda size: None  # takes the bytes of TensorBoard's log that a checkpoint covers
+    step: int = 0
+    number: int = 0  # states saved so far
+    best: float = -inf  # the largest value that `Work.merit` has returned
+    saved: Path | None = None  # the last checkpoint; the next one links its rows instead of writing them again
+
+    def train(self, progress: Progress) -> None:
+        """Train to the end, from the newest intact checkpoint or from the beginning."""
+        self._restore()
+        progress(self.step)
+        if self.step >= self.end:
+            return
+        for task in self.work.tasks:
+            if task.start <= self.step < min(task.end, self.end):
+                try:
+                    self._learn(task, progress)
+                except (ValueError, torch.linalg.LinAlgError):  # metrics and hooks raise these for NaN and infinity
+                    self.work.check(closely=True)
+                    raise
+        for hook in self.hooks.hooks:
+            if hook.waits and self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
+                self.warn(f"{self.run.path}: {hook.text} never fired, because its condition was never met")
+
+    def _learn(self, task: Task, progress: Progress) -> None:
+        work, s, until = self.work, self.work.settings, min(task.end, self.end)
+        kept = work.kept
+        self._training()
+        if self.step == task.start:
+            self._begin(task)
+        elif self.step == self.start:
+            self.hooks.passed(self.start - 1, self.start)
+        if any(learner.marked is None for learner in work.learners.values()):
+            self._mark()
+        work.begin_segment(number := self.number, self.step)
+        while self.step < until:
+            previous = self.step
+            self.step += work.advance(task, previous, until, self.hooks, self.run)
+            self.hooks.passed(previous, self.step)
+            if crossed(previous, self.step, work.check_every) or self.step >= until:
+                work.check()
+                if self.step >= until:
+                    self.run.flush()  # progress reads the logs
+                progress(self.step)
+            regular = crossed(previous, self.step, s.measure_every) or self.step >= task.end
+            if regular or self.step >= until:
+                self._measure(task)
+            if regular:  # not at the end of a trunk: an unforked run measures nothing there, so arms keep the last mark
+                self._mark()
+            if crossed(previous, self.step, s.trainability_every) or (s.trainability_every and self.step >= task.end):
+                self._measure_trainability(task)
+            due = work.evaluation_due(task, previous, self.step)
+            numbers = self._evaluate(task) if due else {}
+            if self.step >= task.end:
+                self._finish(task, numbers)
+            if kept and any(previous < step <= self.step for step in kept):
+                self._save(KEPT)
+            if (
+                crossed(previous, self.step, s.saved_every)
+                or self.step >= self.end
+                or (self.step >= task.end and work.saves_where_tasks_end)
+            ):
+                work.check(closely=True)
+                self._save()
+            if self.number > number and self.step < until:
+                work.begin_segment(number := self.number, self.step)
+
+    def _training(self) -> None:
+        for learner in self.work.learners.values():
+            learner.module.train()
+
+    def _mark(self) -> None:
+        for learner in self.work.learners.values():
+            learner.mark()
+
+    def _begin(self, task: Task) -> None:
+        if self.step == self.start and task.index:  # a fork: the arm's own hooks did not see the last task end
+            self.work.look_at(self.work.tasks[task.index - 1], self.step)
+            self.hooks.finished(fresh=True)
+        self.work.enter(task)
+        self.work.look_at(task, self.step)
+        if self.step == self.start:
+            self.hooks.passed(self.start - 1, self.start)
+        self.run.event(event="task", step=self.step, task=task.index, **task.fields)
+        if task.index:
+            self.hooks.switched(self.step, task.index)
+        if self.work.settings.trainability_every:
+            self._measure_trainability(task)
+        if self.work.evaluation_due(task, self.step, self.step):
+            self._evaluate(task)
+
+    def _finish(self, task: Task, numbers: Numbers) -> None:
+        """Log how well a task was learned, while the learners' data still belong to this task."""
+        if "tasks" in self.work.logs:
+            fields = self.work.finish(task, numbers)
+            place = {"step": self.step, "task": task.index, "name": task.name}
+            for seed, own in self._by_seed(fields):
+                self.run.task(
+                    **place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own
+                )
+            self.run.flush()
+        self.hooks.finished()
+
+    def _evaluate(self, task: Task) -> Numbers:
+        with ExitStack() as modes:
+            for learner in self.work.learners.values():
+                modes.enter_context(evaluating(learner.module))
+            numbers = self.work.evaluate(task)
+        for labels, (_, own) in zip(self._labels(), self._by_seed(numbers), strict=True):
+            self.run.metrics(self.step, {**task.labels, **own}, **labels)
+        self.run.flush()
+        # the state at step 0 is never the best one: no run could start from there
+        merit = self.work.merit(task, numbers) if self.step and self.work.settings.keep_best else None
+        if merit is not None and merit > self.best:
+            self.best = merit
+            self._save(BEST)
+        return numbers
+
+    def _measure(self, task: Task) -> None:
+        learning, found = self.work.numbers(), self.work.measure(self.work.settings.curvature)
+        counted = self.hooks.numbers()
+        for member, (labels, own) in enumerate(zip(self._labels(), found, strict=True)):
+            numbers = {
+                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
+                name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
+                for name, value in counted.items()
+            }
+            self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
+        self.run.flush()
+        self.hooks.measured(self.step, {**learning, **_means(found)})
+
+    def _measure_trainability(self, task: Task) -> None:
+        found = self.work.trainability()
+        if not found[0]:  # the learners have seen no data yet
+            return
+        for labels, own in zip(self._labels(), found, strict=True):
+            self.run.metrics(self.step, {**task.labels, **own}, **labels)
+        self.run.flush()
+        self.hooks.measured(self.step, _means(found))
+
+    def _labels(self) -> list[dict[str, int]]:
+        """Return the labels of the lines of each series: the seed, if the run trains several."""
+        return [{"seed": seed} for seed in self.work.seeds] or [{}]
+
+    def _by_seed(self, numbers: Numbers) -> list[tuple[int | None, Numbers]]:
+        """Return the numbers of each seed of a stack, or those of the run if it has one seed."""
+        if not self.work.seeds:
+            return [(None, numbers)]
+        return [(seed, {name: v[i] for name, v in numbers.items()}) for i, seed in enumerate(self.work.seeds)]
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def _save(self, folder: str = "") -> None:
+        """Save the state as a checkpoint, or in `folder` if later checkpoints must not remove it."""
+        self.number += 1
+        if not distributed.first():
+            return
+        if not isinstance(work := self.work.state(), dict):
+            raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
+        logs = self.run.log_lengths(self.step)
+        tree = {
+            "step": self.step,
+            "number": self.number,
+            "best": None if self.best == -inf else self.best,
+            "work": work,
+            "hooks": self.hooks.state_dict(),
+            "torch": _global_generators(),
+            "logs": logs,
+            "seconds": self.run.seconds(),
+        }
+        where = self.run.path / folder if folder else self.run.checkpoints
+        written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved, self.run.writing)
+        if not folder:  # older best states can be removed only now: the run might have had to go back to one of them
+            self.saved = written
+            with self.run.writing():
+                checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
+                checkpoint.prune(self.run.path / BEST, 1, self.step)
+            self.covered(logs["tensorboard"])
+
+    def _restore(self) -> None:
+        torch.manual_seed(derive(self.run.config["seed"], "torch"))
+        tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
+        distributed.together()  # no process prunes before all have read
+        if tree is None:
+            self._forget_later(0)
+            if self.start:
+                raise RunError(f"{self.run.checkpoints}: this arm cannot start without the checkpoint of its fork")
+            self._start_logs({}, 0.0)
+            return
+        with checkpoint.taken_up(self.run.checkpoints):
+            state: State = schema.fitted(tree, State, "state")
+            self.take_up(state)
+        self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
+        self._forget_later(self.step)
+        if distributed.first():
+            with self.run.writing():
+                checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
+        if self.step < self.end:
+            self._start_logs(state["logs"], state["seconds"])
+        else:  # a finished run is left untouched
+            require_ended(self.run.path, state["logs"])
+
+    def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
+        self.run.start_logs(lengths, seconds, self.work.logs)
+        if distributed.first():
+            self.covered(lengths.get("tensorboard", 0))
+
+    def take_up(self, state: State) -> None:
+        """Restore the work, the hooks and the generators from a state that a checkpoint held."""
+        self.step, self.number = state["step"], state["number"]
+        if not 0 < self.step <= self.end or self.step < self.start:
+            raise ValueError(f"it is from step {self.step}, but the run goes from step {self.start} to {self.end}")
+        behind = [task for task in self.work.tasks if task.start < self.step]
+        for task in behind:
+            self.work.enter(task)
+        self.work.look_at(behind[-1], self.step)
+        self.work.load_state(state["work"])
+        self.hooks.load_state_dict(state["hooks"])
+        _set_global_generators(state["torch"])
+        if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
+            self.best = state["best"]
+
+    def _forget_later(self, step: int) -> None:
+        """Remove kept states from after the step at which the run resumes, and the remains of interrupted writes.
+
+        The run reaches those steps again, and on a GPU not necessarily with the same bits.
+        """
+        if distributed.first():
+            with self.run.writing():
+                for kept in (self.run.path / kind for kind in (BEST, KEPT)):
+                    later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
+                    for folder in (*later, *checkpoint.leftovers(kept)):
+                        files.remove(folder, self.run.path)
+
+
+def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each measurement over the seeds."""
+    return {name: fmean(own[name] for own in found) for name in found[0]}
+
+
+def _global_generators() -> list[torch.Tensor]:
+    """Return the states of PyTorch's global generators (CPU, and GPU if in use): random activations draw from them."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])]
+
+
+def _set_global_generators(states: list[Any]) -> None:
+    torch.set_rng_state(states[0])
+    for gpu in states[1:]:
+        torch.cuda.set_rng_state(gpu)

@@ -1,0 +1,1 @@
+"""The machine that trains: processors, memory, GPUs, denormal numbers, and processes started by torchrun."""

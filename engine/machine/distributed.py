@@ -1,0 +1,86 @@
+"""Training in several processes, started by `torchrun`: gradients are averaged, and the first process writes.
+
+All processes have the same weights, draw the same random numbers and run the same hooks. They differ only in their
+micro-batches.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ...registry.errors import RunError, one_line
+from ..storage.run_directory import RunDirectory
+from .torchrun import ADDRESS, PORT, first, local_rank, require_whole, world
+from .torchrun import rank as rank
+
+
+def joined() -> bool:
+    """Return whether this process has joined the others."""
+    return dist.is_initialized()
+
+
+def together() -> None:
+    """Wait until all processes have reached this point."""
+    if joined():
+        dist.barrier()
+
+
+def mean(value: Tensor) -> Tensor:
+    """Return the mean of a number over all processes."""
+    if joined():
+        dist.all_reduce(value)
+        value /= world()
+    return value
+
+
+@contextmanager
+def processes(device: str) -> Iterator[None]:
+    """Join the other processes started by `torchrun`, if any, with NCCL on GPUs and gloo on CPUs.
+
+    Raises:
+        UsageError: A variable of torchrun is missing, or this process has no GPU of its own.
+        RunError: They cannot be joined.
+    """
+    if world() == 1 or joined():
+        yield
+        return
+    require_whole()
+    if device == "cuda":
+        torch.cuda.set_device(local_rank(torch.cuda.device_count()))
+    try:
+        dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    except (ValueError, RuntimeError, OSError) as error:
+        where = f"{ADDRESS}={os.environ[ADDRESS]}, {PORT}={os.environ[PORT]}"
+        raise RunError(f"the processes that train together cannot be joined at {where}: {one_line(error)}") from error
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+class Onlooker(RunDirectory):
+    """The run directory in processes other than the first, which read it but write nothing."""
+
+    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
+        return
+
+    def _write(self, log: str, fields: dict[str, Any]) -> None:
+        return
+
+    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
+        return
+
+    def flush(self, *names: str) -> None:
+        return
+
+
+def open_run(path: Path) -> RunDirectory:
+    """Return the run directory for this process. Only the first process writes to it."""
+    run = RunDirectory.open(path)
+    return run if first() else Onlooker(path, run.config)

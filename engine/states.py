@@ -1,0 +1,63 @@
+"""Load the checkpoints of trained runs, to examine their networks or to act with them."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..networks import Learner
+from ..registry import quoted
+from ..registry.errors import RunError
+from .loop import BEST, KEPT, Loop, State, Warn
+from .machine.denormals import flushing_denormals
+from .runs import build, drive, settings_of
+from .storage import checkpoint, files, schema
+from .storage.run_directory import RunDirectory
+from .work import Work
+
+
+def steps_of(path: Path) -> dict[int, Path]:
+    """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
+
+    Raises RunError if there is no checkpoint, or the run contains a link.
+    """
+    files.require_unlinked(path)
+    run = RunDirectory.open(path)
+    places = (run.checkpoints, path / KEPT, path / BEST)
+    folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}
+    if not folders:
+        raise RunError(
+            f"{path} has no checkpoint yet: `supple resume {quoted(path)}` continues the run to its first one"
+        )
+    return dict(sorted(folders.items()))
+
+
+def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tuple[int, Work]]:
+    """Yield the step and the work of a run for each of these checkpoints, with networks in evaluation mode.
+
+    The same work is loaded with one state after another, in the order of `folders`, and its environments are closed
+    after the last. Nothing is written.
+
+    Raises:
+        UsageError: The loaded plug-ins are not those that the run was started with.
+        RunError: The run or a checkpoint cannot be read.
+    """
+    run = RunDirectory.open(path)
+    kind, settings = settings_of(run.config, path / "config.json", more_plugins=True)
+    with flushing_denormals(settings.torch_threads):
+        work = build(kind, settings, warn)
+        try:
+            loop = Loop(run, work, drive(work, settings.hook, run.config["start_step"]), 0, run.end, warn)
+            for step, folder in folders.items():
+                tree = checkpoint.load(folder, run.identity)
+                with checkpoint.taken_up(folder.parent):
+                    loop.take_up(schema.fitted(tree, State, "state"))
+                for learner in work.learners.values():
+                    learner.module.eval()
+                yield step, work
+        finally:
+            work.close()
+
+
+def learners_at(path: Path, warn: Warn) -> Iterator[tuple[int, Mapping[str, Learner]]]:
+    """Yield the step of every checkpoint of a run and its learners there, with their recent inputs."""
+    for step, work in states(path, steps_of(path), warn):
+        yield step, work.learners

@@ -1,0 +1,151 @@
+"""Append-only data, such as a replay memory, in part files of checkpoints. Each row is written only once.
+
+A part file holds a contiguous range of rows. The next checkpoint hard-links the parts whose rows are still needed, and
+writes only the rows that no part holds. The folder of every checkpoint is therefore complete.
+"""
+
+import re
+import stat
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+
+from ...registry.errors import CheckpointError
+from ..machine.resources import cpus
+from . import files
+
+PART_NAME = re.compile(r"rows-[0-9]+-[0-9]+-[0-9]+\.safetensors")
+PART_BYTES = 2**25  # writing needs about four times this memory; larger blocks are slow to allocate
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Append-only rows, numbered from 0, of which first ≤ row < end are still in use.
+
+    The caller must not change a row that a checkpoint holds; this is not checked. Rows from `load` are read from the
+    checkpoint's files, which are mapped into memory: copy them while the folder exists.
+    """
+
+    first: int
+    end: int
+    read: Callable[[int, int], dict[str, torch.Tensor]]  # (start, stop) → name → tensor of shape (stop − start, …)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file with rows start ≤ row < stop: its name in the checkpoint's folder, its size in bytes, its SHA-256 sum."""
+
+    file: str
+    start: int
+    stop: int
+    size: int
+    sha256: str
+
+
+def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
+    """Write the rows from `start` to the end into new part files `<name>-<start>.safetensors`."""
+    parts: list[Part] = []
+    written: Future[None] | None = None
+    with ThreadPoolExecutor(1) as disk:  # writes a part while the next one is read and hashed
+        while start < rows.end:
+            row_bytes = sum(tensor.nbytes for tensor in rows.read(start, start + 1).values())
+            stop = min(start + max(1, PART_BYTES // max(1, row_bytes)), rows.end)
+            data, file = _serialized(rows, start, stop), f"{name}-{start}.safetensors"
+            if written:
+                written.result()  # so that at most two parts are in memory
+            written = disk.submit(files.write, folder / file, data)
+            parts.append(Part(file, start, stop, len(data), files.sha256(data)))
+            start = stop
+        if written:
+            written.result()
+    return parts
+
+
+def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
+    """Link the parts of an older checkpoint, in `source`, whose rows are in use. If there is a gap, link none."""
+    parts = [part for part in old if part.stop > rows.first]
+    if not parts or parts[0].start > rows.first or parts[-1].stop > rows.end:
+        return []
+    if any(a.stop != b.start for a, b in pairwise(parts)) or not all(_present(source, part) for part in parts):
+        return []
+    for part in parts:
+        files.link(source / part.file, folder / part.file)
+    return parts
+
+
+def check(path: str, first: int, end: int, parts: list[Part]) -> None:
+    """Raise ValueError if the parts at `path` in a tree have other names than parts do, or do not hold all rows."""
+    if bad := [part.file for part in parts if not PART_NAME.fullmatch(part.file)]:
+        raise ValueError(f"{path}: {bad[0]!r} is not the name of a part")
+    places = [part.start for part in parts] + [part.stop for part in parts[-1:]]
+    whole = all(a.stop == b.start for a, b in pairwise(parts)) and all(a < b for a, b in pairwise(places))
+    held = bool(parts) and 0 <= places[0] <= first <= end <= places[-1]
+    if not whole or not (held or (0 <= first == end and not parts)):
+        raise ValueError(f"{path}: its parts do not hold rows {first} … {end} without gaps")
+
+
+def require(folder: Path, parts: Iterable[Part]) -> None:
+    """Raise CheckpointError for the first part file that is missing or has the wrong size."""
+    for part in parts:
+        if not _present(folder, part):
+            what = f"damaged (not a plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
+            raise CheckpointError(f"{folder / part.file}: {what}")
+
+
+def verify(folder: Path, parts: list[Part]) -> None:
+    """Check the SHA-256 sums of all parts, on all cores. Raises CheckpointError for the first damaged one."""
+    require(folder, parts)
+    with ThreadPoolExecutor(cpus()) as pool:
+        for _ in pool.map(lambda part: files.verify(folder / part.file, part.sha256), parts):
+            pass
+
+
+def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
+    """Return the rows `first` … `end`, which the part files of a checkpoint contain. They are read only when used."""
+
+    def read(start: int, stop: int) -> dict[str, torch.Tensor]:
+        if not first <= start < stop <= end:
+            raise ValueError(f"rows {start} … {stop} of {folder}: it holds only {first} … {end}")
+        pieces = [
+            _slice(folder / part.file, max(start - part.start, 0), min(stop, part.stop) - part.start)
+            for part in parts
+            if part.start < stop and start < part.stop
+        ]
+        if len(pieces) == 1:
+            return pieces[0]
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    return Rows(first, end, read)
+
+
+def _serialized(rows: Rows, start: int, stop: int) -> bytes:
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in rows.read(start, stop).items()}
+    for name, tensor in tensors.items():
+        if tensor.shape[:1] != (stop - start,):
+            raise ValueError(
+                f"reading rows {start} … {stop} returned '{name}' of shape {tuple(tensor.shape)}, "
+                f"whose first length should be {stop - start}"
+            )
+    return to_bytes(tensors)
+
+
+def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            return {name: tensors.get_slice(name)[start:stop] for name in tensors.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{file}: can no longer be read ({error})") from error
+
+
+def _present(folder: Path, part: Part) -> bool:
+    try:
+        found = (folder / part.file).lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == part.size

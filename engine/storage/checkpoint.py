@@ -1,0 +1,335 @@
+"""Exact checkpoints without pickle: a tree of plain values and tensors as JSON and safetensors.
+
+A checkpoint is a folder `checkpoints/<step>/` with `state.safetensors` (all tensors), `rows-….safetensors` (parts of
+append-only data, see rows.py) and `state.json` (everything else, the structure of the tree, and SHA-256 sums of all
+files). It is written under a temporary name, flushed to the disk and renamed. A folder named by a step is therefore
+complete, unless it was damaged later, which the sums reveal.
+
+No folder needs another one: parts that several checkpoints share are hard links, which need no space and remain when
+the original folder is removed. However, shared data exists only once, so damage to a part affects all checkpoints that
+share it, including those of the arms of a fork.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
+
+from ...registry import PluginFault
+from ...registry.errors import CheckpointError, RunError
+from . import append_only, files, schema
+from .append_only import Part, Rows
+
+FORMAT = "supple checkpoint 3"
+STEP = re.compile(r"[0-9]{12}|[1-9][0-9]{12,}")  # the name of a checkpoint's folder
+MANIFEST, WEIGHTS = "state.json", "state.safetensors"
+TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
+DEEPEST = schema.LEVELS - 8  # nested lists and dicts: state.json has a few more around them
+
+
+class RowsEntry(TypedDict):
+    """The rows of a leaf as listed in state.json: their numbers, and the files that hold them."""
+
+    first: int
+    end: int
+    parts: list[Part]
+
+
+class Manifest(TypedDict):
+    """The body of state.json."""
+
+    step: int
+    identity: str
+    tree: dict[str, Any]
+    tensors_sha256: str
+    rows: dict[str, RowsEntry]
+
+
+def folder_of(checkpoints: Path, step: int) -> Path:
+    """Return the folder for the checkpoint of a step. Names sort by step."""
+    return checkpoints / f"{step:012d}"
+
+
+def folders_of(checkpoints: Path) -> list[Path]:
+    """Return the folders of all checkpoints, the oldest first. Other entries are ignored: `2019` is a user's."""
+    try:
+        with os.scandir(checkpoints) as entries:
+            found = [entry.name for entry in entries if STEP.fullmatch(entry.name) and _is_folder_or_link(entry)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [checkpoints / name for name in sorted(found, key=int)]
+
+
+def _is_folder_or_link(entry: "os.DirEntry[str]") -> bool:
+    """Return whether an entry is a folder, or a link, which is refused and not ignored."""
+    return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+
+
+def leftovers(checkpoints: Path) -> list[Path]:
+    """Return the remains of interrupted writes."""
+    return files.leftovers(checkpoints, "[0-9]+")
+
+
+def newest_step(checkpoints: Path) -> int:
+    """Return the step of the newest checkpoint, or 0 if there is none."""
+    return max((int(folder.name) for folder in folders_of(checkpoints)), default=0)
+
+
+def save(
+    checkpoints: Path,
+    step: int,
+    tree: dict[str, Any],
+    identity: str,
+    since: Path | None = None,
+    writing: files.Writing = nullcontext,
+) -> Path:
+    """Write a checkpoint atomically, and return its folder.
+
+    Args:
+        checkpoints: The folder for all checkpoints of the run.
+        step: The step of the run.
+        tree: Nested dicts and lists of tensors, NumPy arrays, `Rows`, numbers, strings, booleans and None.
+        identity: The mark of this run. `load` refuses checkpoints with another mark.
+        since: The folder where this run was last saved, or from which it was loaded. The parts of its rows are linked,
+            and only newer rows are written. If it is None or the parts do not fit, all rows are written. The newest
+            folder is not necessarily the right one: after a damaged checkpoint, a run continues from an earlier one.
+        writing: Returns a block in which this process may write to the folder of the run: see `claim.Claim.writing`.
+
+    Raises:
+        TypeError: The tree holds something else.
+        OSError: For example because the disk is full. Nothing is left behind.
+    """
+    files.require_own(checkpoints, checkpoints.parent)
+    require_savable(tree)
+    tensors: dict[str, torch.Tensor] = {}
+    growing: dict[str, Rows] = {}
+    body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
+    data = to_bytes(tensors)
+    body["tensors_sha256"] = files.sha256(data)
+    target = folder_of(checkpoints, step)
+    old = _earlier_parts(since, identity) if since and since != target else {}
+    with files.appearing(target, writing) as folder:
+        (folder / WEIGHTS).write_bytes(data)
+        body["rows"] = {}
+        for i, (path, leaf) in enumerate(growing.items()):
+            parts = append_only.take_over(since, old[path], folder, leaf) if since and path in old else []
+            parts += append_only.write(folder, f"rows-{step}-{i}", leaf, parts[-1].stop if parts else leaf.first)
+            body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": parts}
+        _write_manifest(folder, body)
+    return target
+
+
+def require_savable(value: Any, path: str = "", levels: int = DEEPEST) -> None:
+    """Raise TypeError for a tree that a checkpoint cannot hold. The message names the first entry that is wrong."""
+    if isinstance(value, dict):
+        if bad := [key for key in value if not isinstance(key, str) or key in (TENSOR, ARRAY, ROWS)]:
+            raise TypeError(f"checkpoint keys must be strings of one's own, got {bad[0]!r} in '{path}'")
+    elif isinstance(value, torch.Tensor | np.ndarray):
+        sparse = isinstance(value, torch.Tensor) and value.layout != torch.strided
+        if sparse or (isinstance(value, np.ndarray) and value.dtype.hasobject):
+            raise TypeError(f"a checkpoint cannot hold {'sparse tensors' if sparse else 'objects'} (at '{path}')")
+    elif value is not None and not isinstance(value, Rows | list | tuple | bool | int | float | str):
+        raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
+    if not levels:
+        raise TypeError(f"a checkpoint cannot hold more than {DEEPEST} nested lists and dicts (at '{path}')")
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in inside:
+        require_savable(item, f"{path}/{key}", levels - 1)
+
+
+def load(folder: Path, identity: str) -> dict[str, Any]:
+    """Return the tree of a checkpoint. Its `Rows` stay in the files, and can be read as long as the folder exists.
+
+    Raises:
+        CheckpointError: A file is missing, damaged or from another run; the message names it.
+    """
+    body, weights = _manifest(folder, identity), folder / WEIGHTS
+    data = files.read(weights)
+    if files.sha256(data) != body["tensors_sha256"]:
+        raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
+    append_only.verify(folder, [part for entry in body["rows"].values() for part in entry["parts"]])
+    growing = {
+        path: append_only.stored(folder, entry["first"], entry["end"], entry["parts"])
+        for path, entry in body["rows"].items()
+    }
+    try:
+        tree: dict[str, Any] = _join(body["tree"], from_bytes(data), growing)
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{weights}: does not agree with {MANIFEST} ({error})") from error
+    return tree
+
+
+@contextmanager
+def taken_up(checkpoints: Path) -> Iterator[None]:
+    """Raise CheckpointError for any exception while a state from these checkpoints is restored in this block.
+
+    The sums and the run of the state are right at this point, so it was written by hand or by other code. Then its
+    values can have any type or shape, and each part of a run raises other exceptions for them.
+    """
+    try:
+        yield
+    except (RunError, OSError, PluginFault):
+        raise
+    except Exception as error:
+        raise CheckpointError(f"{checkpoints}: not a state of this run ({type(error).__name__}: {error})") from error
+
+
+def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
+    """Make a checkpoint of another run from the one in `source`, share its files, and return the new folder.
+
+    Only a new state.json is written. The sums of the parts of rows are not compared until the new checkpoint is loaded.
+
+    Args:
+        source: The folder of the checkpoint.
+        identity: Its mark.
+        checkpoints: The folder for all checkpoints of the other run.
+        new_identity: The mark of the other run.
+        changes: Plain values that replace entries of the tree.
+
+    Raises:
+        CheckpointError: A file in `source` is missing, damaged or from another run; the message names it.
+    """
+    body = _manifest(source, identity)
+    parts = [part for entry in body["rows"].values() for part in entry["parts"]]
+    files.verify(source / WEIGHTS, body["tensors_sha256"])
+    append_only.require(source, parts)
+    with files.appearing(folder_of(checkpoints, body["step"])) as folder:
+        for file in (WEIGHTS, *(part.file for part in parts)):
+            files.link(source / file, folder / file)
+        _write_manifest(folder, {**body, "identity": new_identity, "tree": {**body["tree"], **changes}})
+    return folder_of(checkpoints, body["step"])
+
+
+def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
+    """Return the tree of the newest intact checkpoint, or None if there is no checkpoint at all.
+
+    Damaged checkpoints are skipped with a warning. Raises CheckpointError if all are damaged.
+    """
+    problems: list[str] = []
+    for folder in reversed(folders_of(checkpoints)):
+        try:
+            tree = load(folder, identity)
+        except CheckpointError as error:
+            problems.append(str(error))
+            continue
+        for problem in problems:
+            warn(f"{problem}; going back to the checkpoint before it")
+        return tree
+    if problems:
+        raise CheckpointError(f"no intact checkpoint: {'; '.join(problems)}")
+    return None
+
+
+def lengths_of_logs(folder: Path) -> dict[str, int]:
+    """Return the lengths of the logs that a checkpoint recorded, or {} if it is damaged. Its tensors are not read."""
+    try:
+        head_line, _, body_line = files.read(folder / MANIFEST).partition(b"\n")
+        if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
+            return {}
+        found: dict[str, int] = schema.fitted(_object(body_line)["tree"]["logs"], dict[str, int], "logs")
+        return found
+    except (CheckpointError, LookupError, TypeError, ValueError):
+        return {}
+
+
+def prune(checkpoints: Path, keep: int, step: int) -> None:
+    """Remove all checkpoints up to `step` except the newest `keep`, and the remains of interrupted writes."""
+    folders = [folder for folder in folders_of(checkpoints) if int(folder.name) <= step]
+    for folder in [*folders[:-keep], *leftovers(checkpoints)]:
+        with suppress(OSError):  # the next call tries again
+            files.remove(folder, checkpoints.parent)
+
+
+def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
+    text = json.dumps(body, default=asdict)  # for `Part`s
+    head = {"format": FORMAT, "body_sha256": files.sha256(text.encode())}
+    (folder / MANIFEST).write_bytes(f"{json.dumps(head)}\n{text}\n".encode())
+
+
+def _manifest(folder: Path, identity: str) -> Manifest:
+    """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
+    file = folder / MANIFEST
+    try:
+        files.require_own(folder, folder.parents[1])
+    except files.NotPlain as error:
+        raise CheckpointError(str(error)) from error
+    head_line, _, body_line = files.read(file).partition(b"\n")
+    if (found := _object(head_line).get("format")) != FORMAT:
+        if str(found).startswith("supple checkpoint"):
+            raise CheckpointError(
+                f"{file}: written by another version of supple as '{found}', but this one reads '{FORMAT}': resume the "
+                f"run with the version that wrote it"
+            )
+        raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
+    if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
+        raise CheckpointError(f"{file}: damaged (its checksum does not match)")
+    try:
+        body: Manifest = schema.fitted(_object(body_line), Manifest, "")
+        for path, entry in body["rows"].items():
+            append_only.check(path, entry["first"], entry["end"], entry["parts"])
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not the contents that supple writes ({error})") from error
+    if body["identity"] != identity:
+        raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
+    if folder.name != folder_of(folder.parent, body["step"]).name:
+        raise CheckpointError(f"{file}: from step {body['step']}, which is not the step in its folder's name")
+    return body
+
+
+def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
+    """Return the parts of an earlier checkpoint of this run, or {} if there is no such checkpoint."""
+    try:
+        return {path: entry["parts"] for path, entry in _manifest(folder, identity)["rows"].items()}
+    except CheckpointError:
+        return {}
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Return a JSON object, or {} if the line is not one."""
+    try:
+        value = schema.parse(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
+    """Return a tree as JSON values. Tensors and arrays move to `tensors`, rows to `growing`; markers replace them."""
+    if isinstance(value, torch.Tensor):
+        tensors[path] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {TENSOR: path}
+    if isinstance(value, np.ndarray):
+        tensors[path] = torch.from_numpy(np.array(value, order="C"))
+        return {ARRAY: path}
+    if isinstance(value, Rows):
+        growing[path] = value
+        return {ROWS: path}
+    if isinstance(value, dict):
+        return {key: _split(item, f"{path}/{key}", tensors, growing) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_split(item, f"{path}/{i}", tensors, growing) for i, item in enumerate(value)]
+    return value
+
+
+def _join(value: Any, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
+    if isinstance(value, dict):
+        if TENSOR in value:
+            return tensors[value[TENSOR]].clone()  # in new, aligned memory: results may depend on the alignment
+        if ARRAY in value:
+            return tensors[value[ARRAY]].numpy().copy()
+        if ROWS in value:
+            return growing[value[ROWS]]
+        return {key: _join(item, tensors, growing) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_join(item, tensors, growing) for item in value]
+    return value

@@ -1,0 +1,98 @@
+"""The logs of a run: files to which only the process that trains the run appends.
+
+Lines are kept in memory until they are flushed, so that nothing is written at a moment that the run does not choose.
+"""
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from ...registry.errors import RunError
+from . import files
+
+FULL = 8192  # bytes in memory with which a log is flushed early
+
+
+class Log:
+    """A log that is open for appending. Use `begin` to open one."""
+
+    def __init__(self, file: Path, length: int) -> None:
+        self.file, self.length = file, length  # in bytes, on the disk
+        self.waiting = bytearray()
+        self._stream: BinaryIO = files.opened(file, "ab")
+
+    def add(self, data: bytes) -> bool:
+        """Append bytes in memory, and return whether so many wait there that they should be flushed."""
+        self.waiting += data
+        return len(self.waiting) >= FULL
+
+    def flush(self) -> None:
+        """Write to the file. Raises RunError if it does not have the length that this process has written."""
+        data, self.waiting = self.waiting, bytearray()  # if they cannot be written, they are not tried again
+        if data:
+            self.check()
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._stream.fileno(), left) :]
+            self.length += len(data)
+
+    def check(self) -> None:
+        """Raise RunError if the file does not have the length that this process has written."""
+        require_length(self.file, self.length, "this process wrote")
+
+    def sync(self) -> None:
+        """Flush the file to the disk."""
+        os.fsync(self._stream.fileno())
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def begin(file: Path, length: int) -> Log:
+    """Open a log as a new file with the first `length` bytes of the old one.
+
+    A process that had it open before can no longer write to it: it has another file, without a name.
+
+    Raises:
+        RunError: The log is shorter, or is not there.
+        NotPlain: It is a symbolic link.
+    """
+    try:
+        old = files.opened(file, "rb" if length else "ab")  # makes it, if this is a new run
+    except FileNotFoundError:
+        raise RunError(f"{file}: this log was removed or renamed") from None
+    with old:
+        if not 0 <= length <= (size := old.seek(0, os.SEEK_END)):
+            what = f"it has {size} bytes, but the checkpoint recorded {length}: the log was truncated"
+            raise RunError(f"{file}: {what}")
+    new = files.created(temporary := file.with_name(f"{file.name}.tmp"))
+    try:
+        with new, files.opened(file, "rb") as old:
+            left = length
+            while left:
+                new.write(part := old.read(min(left, 1 << 20)))
+                left -= len(part)
+        if length:
+            files.sync(temporary)
+    except BaseException:  # such as a full disk
+        temporary.unlink()
+        raise
+    try:
+        temporary.replace(file)
+    except PermissionError:  # Windows, and another program such as TensorBoard has it open
+        temporary.unlink()
+        with files.opened(file, "r+b") as old:
+            old.truncate(length)
+    return Log(file, length)
+
+
+def require_length(file: Path, length: int, who: str) -> None:
+    """Raise RunError if a log does not have this length in bytes, as `who` says ("this process wrote")."""
+    try:
+        size = file.stat().st_size
+    except FileNotFoundError:
+        raise RunError(f"{file}: this log was removed or renamed") from None
+    if size != length:
+        added = f"another program has written to this log, whose first {length} bytes are the run's"
+        what = added if size > length else "this log was truncated or replaced"
+        raise RunError(f"{file}: it has {size} bytes, but {who} {length}: {what}")

@@ -1,0 +1,233 @@
+"""The run directory: config.json, logs (including TensorBoard's file) and checkpoints.
+
+Logs are only appended to. A checkpoint records their lengths, and resuming truncates them to these lengths. A run that
+was killed therefore writes the same bytes as one that was not.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NotRequired, TypedDict
+
+from ...registry.errors import RunError
+from . import claim, files, logs, schema, tensorboard
+from .signed_json import read_json, start_folder
+from .versions import versions
+
+LOGS = {
+    "metrics": "metrics.jsonl",
+    "episodes": "episodes.jsonl",
+    "tasks": "tasks.jsonl",
+    "events": "events.jsonl",
+    "tensorboard": tensorboard.FILE,
+}
+CHECKPOINTS = "checkpoints"
+STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # the entries of config.json that a state needs
+
+
+class Config(TypedDict):
+    """The contents of config.json."""
+
+    algorithm: str
+    seed: int
+    total_steps: int
+    start_step: int
+    stop_step: int | None
+    hooks: list[str]
+    arm: str | None
+    command: str
+    data: dict[str, str]
+    settings: dict[str, Any]
+    tasks: list[dict[str, Any]]
+    versions: dict[str, str]
+    later_versions: NotRequired[list[dict[str, str]]]  # under which it was continued, if others
+    variant: NotRequired[dict[str, Any]]
+    planned_steps: NotRequired[int]  # of an extended run: the steps that fractions in hooks refer to
+    identity: NotRequired[str]  # of an extended run: the mark of its checkpoints, which it keeps
+    plugins: NotRequired[dict[str, str]]
+
+
+class RunDirectory:
+    """A run on the disk. Use `create` or `open` to make one, and `close` it or use it in a with statement."""
+
+    def __init__(self, path: Path, config: dict[str, Any]) -> None:
+        self.path, self.config = path, config
+        self.checkpoints = path / CHECKPOINTS
+        self.claim: claim.Claim | None = None  # of the process that trains the run
+        self._logs: dict[str, logs.Log] = {}
+        self._open = ExitStack()
+        self._started = time.monotonic()
+        self._returns: list[float] = []  # returns of episodes that are not in TensorBoard's log yet
+
+    @staticmethod
+    def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
+        """Make a new run directory. Raises UsageError if `path` has contents other than those named in `beside`."""
+        start_folder(path, "config.json", {**config, "versions": versions()}, *beside)
+        return RunDirectory.open(path)
+
+    @staticmethod
+    def open(path: Path) -> "RunDirectory":
+        """Open an existing run directory.
+
+        Raises:
+            UsageError: There is none.
+            RunError: Its config.json was changed or is damaged.
+        """
+        config = read_json(file := path / "config.json", f"{path} is not a run directory")
+        try:
+            return RunDirectory(path, schema.fitted(config, Config, ""))
+        except ValueError as error:
+            raise RunError(f"{file}: {error}") from error
+
+    @property
+    def identity(self) -> str:
+        """The mark of the checkpoints of this run."""
+        return self.config.get("identity") or identity_of(self.config)
+
+    @property
+    def end(self) -> int:
+        """The step (or update) at which the run will end."""
+        stop = self.config["stop_step"]
+        return int(self.config["total_steps"] if stop is None else stop)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Return a block in which this process may write to the folder: see `claim.Claim.writing`."""
+        return self.claim.writing() if self.claim else nullcontext()
+
+    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
+        """Open logs for appending, truncated to the lengths that a checkpoint recorded.
+
+        Args:
+            lengths: Lengths in bytes, by log; {} for a new run.
+            seconds: Seconds of training at the checkpoint, from which `time` in the logs continues.
+            names: Names of the logs.
+
+        Raises:
+            RunError: A log is shorter than recorded.
+            NotPlain: A log is a symbolic link.
+        """
+        self._started = time.monotonic() - seconds
+        with self.writing():
+            files.require_own(folder := (self.path / tensorboard.FILE).parent, self.path)
+            files.make_folder(folder)
+            for name in names:
+                self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
+                self._open.callback(log.close)
+                self._open.callback(self.flush, name)
+        if not lengths.get("tensorboard"):
+            self._append("tensorboard", tensorboard.header())
+
+    def seconds(self) -> float:
+        """Return the seconds of training so far, without interruptions."""
+        return time.monotonic() - self._started
+
+    def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
+        """Append numbers to metrics.jsonl and TensorBoard, and the mean return of recent episodes to TensorBoard.
+
+        `labels`, such as seed=3, say which of several series a line belongs to. In TensorBoard they are in the names.
+        """
+        self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **labels, **values})
+        self._scalars(step, values, labels)
+        self._tell_returns(step)
+
+    def episode(self, **fields: Any) -> None:
+        """Append one finished episode to episodes.jsonl."""
+        self._write("episodes", fields)
+        self._returns.append(fields["return"])
+
+    def task(self, **fields: Any) -> None:
+        """Append the results of one task to tasks.jsonl, and its numbers to TensorBoard."""
+        self._write("tasks", fields)
+        step, labels = fields["step"], {"seed": fields["seed"]}
+        numbers = {name: v for name, v in fields.items() if isinstance(v, float)}
+        self._scalars(step, {f"task/{name}": value for name, value in numbers.items()}, labels)
+
+    def event(self, **fields: Any) -> None:
+        """Append one event to events.jsonl, where it can be read immediately, and a text about it to TensorBoard."""
+        self._write("events", fields)
+        if "events" in self._logs:
+            self.flush("events")
+        if "tensorboard" in self._logs:
+            self._append("tensorboard", tensorboard.text(fields["step"], "event", _words(fields)))
+
+    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
+        series = "".join(f"{label}-{number}/" for label, number in labels.items())
+        named = {series + name: value for name, value in values.items()}
+        self._append("tensorboard", tensorboard.scalars(step, named))
+
+    def _tell_returns(self, step: int) -> None:
+        if self._returns:
+            self._scalars(step, {"train/return": fmean(self._returns)}, {})
+            self._returns.clear()
+
+    def _write(self, log: str, fields: dict[str, Any]) -> None:
+        self._append(log, json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
+
+    def _append(self, log: str, data: bytes) -> None:
+        if self._logs[log].add(data):
+            self.flush(log)
+
+    def flush(self, *names: str) -> None:
+        """Write waiting log lines to the files, so that other processes can read them, of all logs or of these.
+
+        Raises RunError if the run or a log is no longer this process's alone.
+        """
+        wanted = [log for name, log in self._logs.items() if log.waiting and name in (names or self._logs)]
+        if wanted:
+            with self.writing():
+                for log in wanted:
+                    log.flush()
+
+    def log_lengths(self, step: int) -> dict[str, int]:
+        """Flush all logs to the disk, and return their lengths in bytes for the checkpoint of a step."""
+        self._tell_returns(step)  # because checkpoints do not contain these
+        self.flush()
+        for log in self._logs.values():
+            log.check()
+            log.sync()
+        return {name: log.length for name, log in self._logs.items()}
+
+    def close(self) -> None:
+        """Flush and close all logs, even if one of them cannot be written."""
+        self._open.close()
+
+    def __enter__(self) -> "RunDirectory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def require_ended(run: Path, lengths: Mapping[str, int]) -> None:
+    """Raise RunError if a log of a run that has ended does not have the length that its last checkpoint recorded.
+
+    Logs that were removed are left out.
+    """
+    for name, length in lengths.items():
+        if (file := run / LOGS[name]).exists():
+            logs.require_length(file, length, "the run ended with")
+
+
+def identity_of(config: Mapping[str, Any]) -> str:
+    """Return a SHA-256 sum over the entries of config.json on which the state of a run depends."""
+    return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    """Return a text for an event, such as `intervention: hook fire@task, learner actor`."""
+    more = {name: value for name, value in event.items() if name not in ("event", "step")}
+    return f"{event['event']}: " + ", ".join(f"{name} {v}" for name, v in more.items() if isinstance(v, int | str))
+
+
+def _strict(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON does not have, by None."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,86 @@
+"""Scalars and texts in TensorBoard's event format, as records of a log.
+
+PyTorch's SummaryWriter writes from its own thread, to a new file at every start. Here, records are written like those
+of the other logs: a full disk is noticed in one place, and resuming a run truncates the file with the other logs, so
+that a curve never shows the same steps twice.
+"""
+
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ...registry import shown
+
+FILE = "tensorboard/events.out.tfevents"  # TensorBoard looks for "tfevents" in a name
+HEAD = struct.Struct("<QI")  # of a record: its length and a checksum of that; a checksum of its data ends the record
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record: index from 0, step, time in seconds since 1970, and numbers by name or the text of an event."""
+
+    number: int
+    step: int
+    time: float
+    values: Mapping[str, float | str]
+
+
+def header() -> bytes:
+    """Return the first record of an event file."""
+    return _record(file_version="brain.Event:2")
+
+
+def scalars(step: int, values: Mapping[str, float]) -> bytes:
+    """Return one record with named numbers at a step."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    named = [Summary.Value(tag=shown(name), simple_value=value) for name, value in values.items()]
+    return _record(step=step, summary=Summary(value=named))
+
+
+def text(step: int, name: str, value: str) -> bytes:
+    """Return one record with a named text at a step."""
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+    kind = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+    tensor = TensorProto(dtype=DT_STRING, string_val=[shown(value).encode()])
+    return _record(step=step, summary=Summary(value=[Summary.Value(tag=name, metadata=kind, tensor=tensor)]))
+
+
+def rows(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Row]:
+    """Yield the records, except for the header, from the position of a stream to the byte `end`.
+
+    `end` must be the end of a record. The first record yielded gets the index `number`.
+    """
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    while stream.tell() < end:
+        length, _ = HEAD.unpack(stream.read(HEAD.size))
+        event = Event.FromString(stream.read(length))
+        stream.read(4)
+        if event.HasField("summary"):
+            values = {
+                value.tag: value.tensor.string_val[0].decode()
+                if value.HasField("tensor")
+                else float(str(np.float32(value.simple_value)))  # the shortest number that reads the same
+                for value in event.summary.value
+            }
+            yield Row(number, event.step, event.wall_time, values)
+            number += 1
+
+
+def _record(**fields: Any) -> bytes:
+    # imported here because only training needs TensorBoard's modules, which are slow to import
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    buffer = BytesIO()
+    RecordWriter(buffer).write(Event(wall_time=time.time(), **fields).SerializeToString())
+    return buffer.getvalue()

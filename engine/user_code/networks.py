@@ -1,0 +1,257 @@
+"""Networks that a function in a user's own file describes, for example to `supple doctor`."""
+
+import copy
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from ...interventions import Learner, learner_for
+from ...metrics.trainability import tensors_among
+from ...networks.forward import methods, runner, runs
+from ...networks.learner import check_values
+from ...networks.parameters import saved_buffers
+from ...networks.passes import unchanged
+from ...networks.redraw import borrowed_generators, redraw
+from ...networks.state_dicts import fitted_state, listed, not_redrawn
+from ...registry.errors import UsageError
+from .one_line import in_one_line, type_of
+
+FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
+DRAWN = (
+    "The network at initialisation was drawn by each layer's own reset_parameters. If it is initialised otherwise, "
+    "return a function that makes it anew as the third value."
+)
+
+
+def named(text: str, what: str) -> Any:
+    """Return what FILE.py:NAME names, after running the file. Modules beside it can be imported.
+
+    what: Beginning of error messages. Raises UsageError, in one line, whatever the file raises."""
+    path, _, name = text.rpartition(":")
+    file = Path(path)
+    if file.suffix != ".py" or not name.isidentifier():
+        raise UsageError(f"{what} must be FILE.py:NAME")
+    if not file.is_file():
+        raise UsageError(f"{what}: no such file: {file}")
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    code = module_from_spec(spec)
+    before = sys.modules.get(file.stem)
+    sys.modules[file.stem] = code  # as for an imported module; dataclasses look there
+    try:
+        with beside(file), in_one_line(what):
+            spec.loader.exec_module(code)
+            return getattr(code, name)
+    finally:
+        sys.modules.pop(file.stem)
+        if before is not None:
+            sys.modules[file.stem] = before
+
+
+@contextmanager
+def beside(file: Path) -> Iterator[None]:
+    """Let the modules in a file's folder be imported."""
+    sys.path.insert(0, str(file.parent))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(file.parent))
+
+
+def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str]]:
+    """Return the learner of the network that FILE.py:FUNCTION returns, and remarks about it at initialisation.
+
+    The function returns (module, inputs), and as a third value either the state dict at initialisation or a function
+    that makes the network anew. Inputs are a tensor, or a tuple of the arguments of one forward pass. With two values,
+    the layers' own `reset_parameters` make the network at initialisation. Parameters of the trained network never take
+    the place of those at initialisation.
+
+    Args:
+        text: FILE.py:FUNCTION.
+        forward: The method that runs the network on the inputs.
+
+    Raises:
+        UsageError: The file, the function or the network cannot be used, or a parameter cannot be redrawn; in one
+            line.
+    """
+    function = named(text, text)
+    with beside(Path(text.rpartition(":")[0])), in_one_line(text):
+        if not callable(function):
+            raise UsageError(f"{text} must be a function, but is a value {type_of(function)}")
+        with in_one_line(text):  # here ends what it may do to the process
+            found = function()
+        if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
+            raise UsageError(f"{text} must return {FORMS}, but returned {_returned(found)}")
+        module, given, *third = found
+        inputs = given if isinstance(given, tuple) else (given,)
+        check_values(module, type(module).__name__)
+        if forward == "forward" and not runs(module):
+            choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
+            raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
+        run = runner(module, forward)
+        _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
+        learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
+        remarks = _initialised(learner, third[0] if third else None, text)
+    return learner, remarks
+
+
+def _returned(found: Any) -> str:
+    if isinstance(found, tuple) and 2 <= len(found) <= 3:
+        return f"a value {type_of(found[0])} first"
+    return f"{len(found)} values" if isinstance(found, tuple) else f"a value {type_of(found)}"
+
+
+def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
+    """Run a network forward and backward once. Raises UsageError if that fails, or nothing in it can be trained."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if not trained:
+        raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
+    with in_one_line(f"{what} cannot be examined"):
+        for given in tree_leaves(inputs):
+            if isinstance(given, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(given))):
+                raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
+    with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
+        outputs = run(*inputs)
+        if not (found := tensors_among(outputs)):
+            raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
+        if not any(each.requires_grad for each in found):
+            raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
+        torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
+
+
+def _flaw(tensor: Tensor) -> str:
+    """Return what is wrong with inputs, or ""."""
+    if tensor.is_meta:
+        return "are on the meta device and have no values"
+    if not tensor.numel():
+        return f"of shape {(*tensor.shape,)} are empty"
+    return "" if tensor.isfinite().all() else "contain NaN or infinity"
+
+
+def _loss(outputs: Any) -> Tensor:
+    return torch.stack([each.square().mean() for each in tensors_among(outputs)]).sum()
+
+
+def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
+    """Give a learner its values at initialisation, and its way to draw them if a function makes them.
+
+    Returns remarks."""
+    module = learner.module
+    if third is None:
+        values, remarks = _by_layers(learner, text)
+    elif isinstance(third, Mapping):
+        what, remarks = "the state dict at initialisation", []
+        values = fitted_state(third, module, what)
+        if shared := [name for name in _parts_of(module, third) if name in learner.trained()]:
+            raise UsageError(
+                f"{text}: '{shared[0]}' in {what} is that of the trained network itself: keep a copy of step 0, "
+                f"copy.deepcopy(module.state_dict())"
+            )
+        if flawed := [name for name, value in values.items() if not value.isfinite().all()]:
+            raise UsageError(f"{text}: '{flawed[0]}' in {what} has NaN or infinity")
+    elif isinstance(third, nn.Module) or not callable(third):
+        raise UsageError(f"{text} must return {FORMS}, but its third value is {type_of(third)}")
+    else:
+        what = f"{text}: the function that makes the network anew"
+        values, second = (_made(module, third, seed, what) for seed in (0, 1))
+        equal = not_redrawn(values, second)
+        remarks = settle_equal(learner, values, equal, what)
+
+        def redraw_anew() -> dict[str, Tensor]:
+            seed = int(torch.randint(2**62, (), generator=learner.generator))
+            return {name: value for name, value in _made(module, third, seed, what).items() if name not in equal}
+
+        learner.redraw = redraw_anew
+    learner.initial |= {name: value for name, value in values.items() if name in learner.initial}
+    return remarks
+
+
+def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str]]:
+    """Return what layers draw themselves, and remarks on what stays. Frozen parameters stay."""
+    module, trained = learner.module, learner.trained().keys()
+    drawn = {name: value for name, value in redraw(module, learner.generator).items() if name in trained}
+    if kept := sorted(trained - drawn.keys()):
+        raise UsageError(
+            f"{text}: {listed(kept)} cannot be redrawn, because no layer draws it by reset_parameters: return a "
+            f"third value, the state dict at initialisation or a function that makes the network anew"
+        )
+    statistics = reset_statistics(module)
+    stays = [name for name in saved_buffers(module) if name not in statistics]
+    return {**drawn, **statistics}, [DRAWN, *([f"Buffers as they are now: {listed(stays)}."] if stays else [])]
+
+
+def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
+    """Return the running statistics with which normalisation layers begin, by name. The module does not change."""
+    found: dict[str, Tensor] = {}
+    for path, part in module.named_modules():
+        if callable(getattr(part, "reset_running_stats", None)):
+            new = copy.deepcopy(part)
+            new.reset_running_stats()
+            found |= {f"{path}.{name}" if path else name: value for name, value in new.named_buffers(recurse=False)}
+    return found
+
+
+def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], who: str) -> list[str]:
+    """Return a remark on values at initialisation that are equal in two draws, though not constant.
+
+    Those that the trained network has now are exchanged in `values` for draws of their layers, because they may be
+    trained. Raises UsageError if no layer draws one. who: what drew them, in error messages."""
+    module, trained = learner.module, learner.trained()
+    drawn = reset_statistics(module) | (redraw(module, torch.Generator().manual_seed(0)) if equal else {})
+    now = trained | {name: buffer for name, buffer in saved_buffers(module).items() if name in drawn}
+    kept = [n for n in equal if n in now and torch.equal(values[n].to(now[n]), now[n].detach())]
+    if lost := [name for name in kept if name not in drawn]:
+        raise UsageError(f"{who} does not draw {listed(lost)}: it returns the values of the trained network")
+    values |= {name: drawn[name].to(now[name]) for name in kept}
+    instead = f" At initialisation, {listed(kept)} are drawn by their layers instead." if kept else ""
+    return [f"Equal under two seeds, so not redrawn: {listed(equal, len(equal))}.{instead}"] if equal else []
+
+
+def settle_drawn(learner: Learner, who: str) -> list[str]:
+    """Return the remark of `settle_equal` for a learner whose `initial` was drawn, in comparison with one more draw.
+
+    Generators do not move."""
+    state = learner.generator.get_state()
+    again = learner.redraw()
+    learner.generator.set_state(state)
+    first = {name: value for name, value in learner.initial.items() if name in again}
+    return settle_equal(learner, learner.initial, not_redrawn(first, again), who)
+
+
+def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
+    """Return the state of a new network of `make`, drawn from a seed, under the names of the trained module."""
+    kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
+    with in_one_line(what), borrowed_generators(seed):
+        new = make()
+    if not isinstance(new, nn.Module):
+        raise UsageError(f"{what} must return a module, but returned a value {type_of(new)}")
+    if _parts_of(module, _tensors(new)):
+        with torch.no_grad():
+            for name, tensor in _tensors(module).items():
+                tensor.copy_(kept[name])
+        raise UsageError(f"{what} returned the trained network itself, or parts of it: it must make a new one")
+    return fitted_state(new.state_dict(), module, "the network that the function makes anew")
+
+
+def _parts_of(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
+    """Return the names of a network's tensors whose memory is that of one of these tensors."""
+    theirs = {_place(tensor) for tensor in tensors.values()} - {0}
+    return [name for name, tensor in _tensors(module).items() if _place(tensor) in theirs]
+
+
+def _place(tensor: Tensor) -> int:
+    """Return the address of a tensor's memory; 0 for one without any of its own kind, such as a sparse one."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in module.state_dict().items() if isinstance(tensor, Tensor)}

@@ -1,0 +1,289 @@
+"""Plug-ins: files and packages of a user, named on the command line, that register entries when they are imported.
+
+The folder of a run records the names and SHA-256 sums of the plug-ins that the run was started with, but supple never
+imports anything because a folder names it. To resume the run, the user names the same plug-ins again.
+"""
+
+import importlib
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, get_type_hints
+
+from ...registry import brief, is_interruption, looked_up, put_back, quoted, why
+from ...registry.errors import UsageError
+from ..storage import files, schema
+
+# What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
+# when a plug-in is loaded, because some are in rooms that import this one.
+TABLES = {
+    "intervention": ("supple.interventions:interventions", "supple.interventions:Intervention"),
+    "metric": ("supple.metrics:metrics", "supple.metrics:Metric"),
+    "activation": ("supple.interventions:activation_registry", "collections.abc:Callable"),
+    "shift": ("supple.envs:shifts", "supple.envs:Shift"),
+    "environment": ("gymnasium:registry", "gymnasium.envs.registration:EnvSpec"),
+    "kind of run": ("supple.engine.kinds:kinds", "supple.engine.kinds:Kind"),
+    "preset": ("supple.engine.kinds:presets", "supple.engine.kinds:Preset"),
+}
+DIGITS = 12  # of a SHA-256 sum, in messages
+PATIENCE = 5.0  # seconds in which threads of plug-ins may end
+LONGEST = 100  # letters of the name of an entry
+OWN = __name__.partition(".")[0]
+MOST = 4  # names of a plug-in that a message lists
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One plug-in of this process.
+
+    Attributes:
+        name: Name of the file or package, as runs record it.
+        source: Path of the file or name of the package, from which another process can load it.
+        sha256: Sum of the file, or of all Python files of the package.
+        registered: The names that it registered, by key of `TABLES`.
+    """
+
+    name: str
+    source: str
+    sha256: str
+    registered: Mapping[str, tuple[str, ...]]
+
+
+_loaded: dict[str, Plugin] = {}
+
+
+def load(text: str, option: str = "--plugin") -> Plugin:
+    """Import a plug-in, a file such as `my_method.py` or a package, and return its description.
+
+    A file is read once, so that its sum is that of the code which runs.
+
+    Args:
+        text: The path of the file, or the name of the package.
+        option: Beginning of error messages.
+
+    Raises:
+        UsageError: It cannot be found or imported, registers nothing or a name that is taken, or is given twice.
+    """
+    try:
+        plugin = _file(Path(text).expanduser()) if text.endswith(".py") else _package(text)
+    except UsageError as error:
+        raise UsageError(f"{option} {brief(text)}: {error}") from error.__cause__
+    _loaded[plugin.name] = plugin
+    return plugin
+
+
+def load_all(sources: Mapping[str, str]) -> None:
+    """Load the plug-ins that `sources` returned in the parent process. Raises UsageError if one has changed."""
+    for source, sha256 in sources.items():
+        if load(source).sha256 != sha256:
+            raise UsageError(f"--plugin {source} was changed while a run used it")
+
+
+def loaded() -> list[Plugin]:
+    """Return the plug-ins of this process in the order of loading."""
+    return list(_loaded.values())
+
+
+def sources() -> dict[str, str]:
+    """Return the plug-ins that a new process has to load: path or package → SHA-256 sum."""
+    return {plugin.source: plugin.sha256 for plugin in loaded()}
+
+
+def words(plugin: Plugin) -> str:
+    """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
+    found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
+    return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
+
+
+def named() -> str:
+    """Return the plug-ins of this process with what they registered, such as "bad.py (shift bad)", or ""."""
+    return ", ".join(f"{plugin.name} ({words(plugin)})" for plugin in loaded())
+
+
+def end_threads(code: int) -> None:
+    """Let this process, which has done its work, end with this status although threads of plug-ins go on.
+
+    Python waits for threads that are no daemons. They get a few seconds to end.
+    """
+
+    def leave() -> None:
+        names = ", ".join(thread.name for thread in others if thread.is_alive())
+        os.write(2, f"supple: threads that plug-ins left running were ended: {names!r}\n".encode())
+        os._exit(code)
+
+    others = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    if _loaded and others:
+        timer = threading.Timer(PATIENCE, leave)
+        timer.daemon = True
+        timer.start()
+
+
+def options() -> str:
+    """Return the options that name this process's plug-ins, such as " --plugin my_method.py", for messages."""
+    return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
+
+
+def entry() -> dict[str, dict[str, str]]:
+    """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}, or {} without plug-ins."""
+    return {"plugins": {plugin.name: plugin.sha256 for plugin in loaded()}} if _loaded else {}
+
+
+def table(word: str) -> Mapping[str, object]:
+    """Return the registered entries by name, for a key of `TABLES`."""
+    found = resolve_name(TABLES[word][0])
+    entries: Mapping[str, object] = getattr(found, "entries", found)
+    return entries
+
+
+def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None:
+    """Raise UsageError unless this process's plug-ins are those that were recorded in `path`, by name and sum.
+
+    more: Allow plug-ins that were not recorded."""
+    if missing := [name for name in recorded if name not in _loaded]:
+        named = " ".join(f"--plugin {name}" for name in missing)
+        raise UsageError(
+            f"{path} was started with a plug-in that must be named again: add {named} (supple imports nothing only "
+            f"because a folder names it)"
+        )
+    for plugin in loaded():
+        if plugin.name not in recorded:
+            if more:
+                continue
+            raise UsageError(f"{path} was started without --plugin {plugin.name}: leave it out")
+        if plugin.sha256 != (before := recorded[plugin.name]):
+            raise UsageError(
+                f"--plugin {plugin.source} is not the {plugin.name} that {path} was started with: its SHA-256 sum is "
+                f"{plugin.sha256[:DIGITS]}…, but was {before[:DIGITS]}…; restore that version, or start a new run"
+            )
+
+
+def _file(path: Path) -> Plugin:
+    name = path.stem
+    if not name.isidentifier():
+        raise UsageError(f"{name!r} cannot be imported by Python: name the file with letters, digits and _")
+    if path.name in _loaded:
+        raise UsageError("a plug-in with this name is given twice")
+    path = path.absolute()
+    try:
+        code = files.contents(path.resolve())
+    except FileNotFoundError as error:
+        raise UsageError("there is no such file") from error
+    except OSError as error:
+        raise UsageError(str(error.strerror)) from error
+    module, spec = sys.modules.get(name), None if name in sys.modules else find_spec(name)
+    other = getattr(module, "__file__", None) or "?" if module else spec and spec.origin
+    if other and Path(other).resolve() != path.resolve():
+        raise UsageError(f"a module {name!r} already exists: rename the file")
+
+    def run() -> None:
+        if name not in sys.modules:
+            spec = spec_from_file_location(name, path)
+            assert spec  # for a name that ends in .py
+            sys.modules[name] = module = module_from_spec(spec)
+            exec(compile(code, path, "exec"), module.__dict__)
+
+    return Plugin(path.name, str(path), files.sha256(code), _registered(run, name, str(path)))
+
+
+def _package(name: str) -> Plugin:
+    top = name.partition(".")[0]
+    if name in _loaded:
+        raise UsageError("it is given twice")
+    if top in (OWN, *sys.stdlib_module_names):
+        raise UsageError(f"{top} is no plug-in")
+    module, found = sys.modules.get(top), None
+    if all(map(str.isidentifier, name.split("."))):
+        found = module.__spec__ if module else find_spec(top)
+    if found is None:
+        raise UsageError("there is no package with this name here (for a file, add the ending: my_method.py)")
+    return Plugin(name, name, _sum(found), _registered(lambda: importlib.import_module(name), name, ""))
+
+
+def _sum(spec: ModuleSpec) -> str:
+    """Return the sum over the Python files of a package and their names in it, or that of a single-file module."""
+    if not spec.submodule_search_locations:
+        return files.sha256(files.contents(Path(spec.origin or "").resolve()))
+    roots = [Path(root) for root in spec.submodule_search_locations]
+    found = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
+    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found)
+    return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
+
+
+def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
+    """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
+    before, known = _tables(), name in sys.modules
+    process = looked_up()
+    try:
+        with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
+            run()
+    except BaseException as error:
+        if not known:
+            sys.modules.pop(name, None)
+        if is_interruption(error):
+            raise
+        put_back(process)
+        raise UsageError(f"it cannot be imported: {why(error, file)}") from error
+    if changed := put_back(process):
+        warnings.warn(f"plug-in {name}: its import changed {changed}, which has been put back", stacklevel=2)
+    try:
+        after = _tables()
+    except Exception as error:  # it put something else into the place of a table
+        raise UsageError(f"its import left supple unusable: {why(error)}") from error
+    for word, entries in after.items():
+        if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:
+            raise UsageError(f"it replaces the {word} {taken[0]!r}: choose another name")
+    new = {word: tuple(entries.keys() - before[word].keys()) for word, entries in after.items()}
+    for word, names in new.items():
+        for each in names:
+            _check(word, each, after[word][each])
+    if not known and not any(new.values()):
+        raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}")
+    for warning in said:
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+    return {word: tuple(sorted(names)) for word, names in new.items()}
+
+
+def _tables() -> dict[str, dict[str, object]]:
+    """Return all registered entries, by key of `TABLES`."""
+    return {word: dict(table(word)) for word in TABLES}
+
+
+def _check(word: str, name: str, entry: object) -> None:
+    """Raise UsageError for an entry whose name cannot be typed, or which has the wrong type for its table."""
+    typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name != "none"
+    if word != "environment" and not typable:
+        raise UsageError(f"the name of the {word} {brief(repr(name))} cannot be typed: use letters, digits and _")
+    if len(name) > LONGEST:
+        raise UsageError(f"the name of the {word} {brief(name)} is too long: {len(name):,} letters, at most {LONGEST}")
+    wanted = resolve_name(TABLES[word][1])
+    if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
+        raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}")
+    if word in ("kind of run", "preset"):
+        _check_row(word, name, entry)
+
+
+def _check_row(word: str, name: str, row: Any) -> None:
+    """Raise UsageError for a kind of run or a preset with a value of the wrong type."""
+    from .. import fields, kinds  # which import this module
+
+    what = f"the {word} {name!r}"
+    try:
+        for part, wanted in get_type_hints(type(row)).items():
+            schema.fitted(fields.as_json(getattr(row, part)), wanted, part)
+        if isinstance(row, kinds.Preset):
+            kind = kinds.find_kind(row.kind)
+            for setting, value in row.settings.items():
+                fields.value_of(kind, setting, value)
+            for setting, values in row.vary.items():
+                for value in values:
+                    fields.value_of(kind, setting, value)
+    except ValueError as error:
+        raise UsageError(f"{what}: {error}") from error

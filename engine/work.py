@@ -1,0 +1,196 @@
+"""The interface between the training loop (loop.py) and the things that it trains: a `Work` and its `Task`s."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..interventions import Learner
+from ..metrics import View, measure, trainability
+from .hooks.driver import HookDriver
+from .machine.resources import require_memory
+from .settings import RunSettings
+from .storage.run_directory import RunDirectory
+
+Numbers = dict[str, Any]  # name → number; for a stack of seeds, name → one number per seed
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a run, trained from step `start` to step `end`, in the kind's unit of steps."""
+
+    index: int
+    start: int
+    end: int
+    name: str
+
+    @property
+    def steps(self) -> int:
+        return self.end - self.start
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The additional fields of the event in events.jsonl with which the task begins."""
+        return {name: value for name, value in asdict(self).items() if name not in ("index", "start", "end")}
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """The labels of the task's lines in metrics.jsonl."""
+        return {"task": self.index}
+
+
+def crossed(previous: int, step: int, period: int) -> bool:
+    """Return whether a multiple of `period` lies in (previous, step]. With period 0 this is never so."""
+    return period > 0 and step // period > previous // period
+
+
+class Work(ABC):
+    """The networks of a run, the training on each task, and the evaluation.
+
+    Between two calls of `advance`, networks can be measured, changed by interventions and saved. All random numbers are
+    derived from the run's seed and the position in the stream, or come from generators that are part of `state`. A
+    resumed run is therefore the same bit for bit.
+
+    Attributes:
+        settings: The settings, without values such as "auto".
+        tasks: The tasks in order, without gaps, from step 0.
+        seeds: The seeds of a stacked run, which logs one line per seed; otherwise empty.
+        sources: Descriptions of the data and the model by name. They must be the same when the run is resumed.
+        hooks: Texts of hooks that the kind of run adds before those of the user.
+        logs: Names of the logs that it writes.
+        check_every: Steps between checks for divergence, at which progress is reported.
+    """
+
+    settings: RunSettings
+    tasks: tuple[Any, ...]
+    seeds: tuple[int, ...] = ()
+    sources: dict[str, str] = {}  # noqa: RUF012  (never changed in place)
+    hooks: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ("metrics", "tasks", "events", "tensorboard")
+    statistics: tuple[str, ...] = ()  # those of `numbers` that can be used in a hook's condition
+    check_every: int = 20
+    saves_where_tasks_end: bool = False  # regardless of --checkpoint-every
+    best_by: str = ""  # the number of `evaluate` by which the best state is chosen
+    more_is_better: bool = False
+    no_best: str = ""  # the reason why this run cannot choose a best state, if there is one
+
+    @property
+    @abstractmethod
+    def learners(self) -> dict[str, Learner]:
+        """The learners on which hooks and metrics act, by name."""
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def enter(self, task: Any) -> None:  # noqa: B027  (most have the same shape throughout)
+        """Give networks and optimizers the shape that they have in this task, for example by adding adapters.
+
+        The loop calls this at the start of each task. Before it loads a checkpoint, it calls this again, in order, for
+        all tasks that had begun.
+        """
+
+    def look_at(self, task: Any, step: int) -> None:  # noqa: B027
+        """Give the learners data of this task: the last batch before `step`, or the task's first if there was none."""
+
+    def begin_segment(self, number: int, step: int) -> None:  # noqa: B027
+        """Reset everything that checkpoints do not contain, such as the environments.
+
+        Seeds are derived from the number of checkpoints written so far. The loop calls this before the first step of a
+        task and after every checkpoint, whether or not the run was interrupted there.
+        """
+
+    @abstractmethod
+    def advance(self, task: Any, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
+        """Train from `step`, at most to `until`, and return the number of steps made.
+
+        It calls the hooks' `penalty`, `before_update` and `after_update`, and logs finished episodes in `run`.
+        """
+
+    @abstractmethod
+    def check(self, closely: bool = False) -> None:
+        """Raise Diverged if training has diverged or, with `closely`, is about to. Saved states are kept."""
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
+
+    def numbers(self) -> Numbers:
+        """Return statistics of training since the last call, to be logged with the measurements."""
+        return {}
+
+    def measure(self, costly: bool) -> list[dict[str, float]]:
+        """Return measurements of the learners, `learner/metric` → number, for the run or for each seed of a stack."""
+        return [
+            {
+                f"{name}/{metric}": value
+                for name, learner in self.learners.items()
+                for metric, value in measure(View(learner), True, costly=costly).items()
+            }
+        ]
+
+    def trainability(self) -> list[dict[str, float]]:
+        """Return the trainability of the learners, `learner/metric` → number, for the run or for each seed of a stack.
+
+        Learners that have not seen data yet are left out.
+        """
+        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        for name, learner in self.learners.items():
+            if (found := trainability(learner)) is None:
+                continue
+            for metric, values in found.numbers().items():
+                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
+                own = values.tolist() if self.seeds else [float(values.mean())]
+                for line, value in zip(lines, own, strict=True):
+                    line[f"{name}/{metric}"] = value
+        return lines
+
+    def evaluation_due(self, task: Any, previous: int, step: int) -> bool:
+        """Return whether to evaluate at `step`, after the steps in (previous, step].
+
+        At the beginning of a task, `previous` equals `step`.
+        """
+        return previous == step or step == task.end or crossed(previous, step, self.settings.eval_every)
+
+    @abstractmethod
+    def evaluate(self, task: Any) -> Numbers:
+        """Return the current performance of the networks, by names such as val_loss.
+
+        The networks are in evaluation mode. The state of generators must not change.
+        """
+
+    def merit(self, task: Any, numbers: Numbers) -> float | None:
+        """Return how good the state with these numbers of `evaluate` is (higher is better).
+
+        None means that no best state is chosen.
+        """
+        value = numbers.get(self.best_by)
+        return value if value is None or self.more_is_better else -value
+
+    def finish(self, task: Any, numbers: Numbers) -> Numbers:
+        """Return the results of a task, which become the fields of its line in tasks.jsonl.
+
+        `numbers` is the result of `evaluate` at the end of the task, or empty if it was not evaluated there.
+        """
+        return numbers
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Steps after which the state is kept permanently."""
+        return self.settings.keep_at
+
+    # -- states and resources ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return the complete state of training, as a tree that `engine.storage.checkpoint` can save."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Load a state from `state`. The same tasks have been entered."""
+
+    def check_memory(self, runs: int) -> None:
+        """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
+        require_memory(self.learners.values(), runs)
+
+    def export(self, folder: Path) -> None:  # noqa: B027  (not every kind exports a model)
+        """Write the trained model to a folder, in a format that other programs can read."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release resources such as environments."""

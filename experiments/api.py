@@ -1,0 +1,193 @@
+"""Functions that train whole runs and comparisons, for scripts and notebooks."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..engine import runs
+from ..engine.fields import Fields, preset_of, settings_with, value_of
+from ..engine.kinds import Kind, Preset, find_kind
+from ..engine.loop import Warn
+from ..engine.settings import RunSettings
+from ..engine.user_code.blame import blaming
+from ..registry import tell
+from ..registry.errors import RunError, UsageError
+from .comparisons import comparison as comparisons
+from .queue import workers
+from .queue.jobs import Job, jobs_of, other_versions, work_off
+from .results import Results, load
+from .sweeps import sweep
+
+Asked = tuple[Kind, Preset | None, RunSettings]
+Step = Callable[[int], None]
+
+
+def train(
+    kind: str,
+    settings: Fields | RunSettings | None = None,
+    hooks: Sequence[str] = (),
+    *,
+    out: str | Path,
+    preset: str | None = None,
+    progress: Step = lambda step: None,
+    warn: Warn = tell,
+) -> Results:
+    """Train one run in this process, and return its results.
+
+        results = train("ppo", {"env": "CartPole-v1", "steps": 50_000}, hooks=["fire@0.5"], out="runs/a")
+        results.episodes["return"].tail(100).mean()
+
+    Args:
+        kind: The kind of run (see `supple list kinds`).
+        settings: Values of settings by name, or the kind's settings dataclass. Names are those of the command-line
+            options with underscores.
+        hooks: Texts of hooks.
+        out: The run directory, which must be new or empty.
+        preset: Name of a preset or, for `vision`, of a benchmark. `settings` override its values.
+        progress: Called with the current step.
+        warn: Called with lines for the user.
+
+    Raises:
+        UsageError: The run cannot work; nothing was written.
+        RunError: Training cannot continue. It is PluginFailed if a plug-in is to blame. `resume` continues the run from
+            its last checkpoint.
+    """
+    row, _, made = _asked(kind, preset, settings)
+    if hooks:
+        made = replace(made, hook=tuple(hooks))
+    path = Path(out)
+    with blaming(), _threads_kept():
+        runs.create(path, row.name, made, f"supple.experiments.train({kind!r}, …)", warn)
+        runs.train(path, progress, warn)
+    return load(path)
+
+
+def compare(
+    kind: str,
+    settings: Fields | RunSettings | None = None,
+    arms: Sequence[str] = (),
+    *,
+    out: str | Path,
+    preset: str | None = None,
+    seeds: Sequence[int] | None = None,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    reference: str | None = None,
+    fork_at: float | None = None,
+    fork_at_task: int | None = None,
+    jobs: int = 1,
+    warn: Warn = tell,
+) -> Results:
+    """Train every arm with every seed, from a common trunk per seed if arms are forked, and return the results.
+
+        results = compare("ppo", preset="gym-control-small", seeds=range(3), out="runs/b")
+        results.metrics.groupby("arm")["agent/weight_norm"].last()
+
+    Args:
+        kind: As in `train`.
+        settings: As in `train`.
+        arms: Each is a hook, several hooks joined by " + ", or "none". By default, those of the preset or the kind.
+        out: The folder of the comparison, which must be new or empty.
+        preset: As in `train`.
+        seeds: By default, those of the preset, or 0. Kinds that train a stack of seeds have them as a setting too.
+        vary: Values of settings to vary, by name. Every arm is trained with every combination of them.
+        reference: "fresh" for an agent that begins each task with new weights, memory and optimizer, or "none". By
+            default, that of the preset.
+        fork_at: The fork point as a fraction of the steps; 0 for no trunk. By default, that of the preset, or where the
+            hook that acts earliest can act first.
+        fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
+        jobs: Number of simultaneous runs. With more than 1, they are trained in processes that import the calling
+            script, which then needs `if __name__ == "__main__":`.
+        warn: As in `train`.
+
+    Raises:
+        UsageError: The comparison cannot work; nothing was written.
+        RunError: Runs failed. All others have been trained to their end.
+    """
+    row, given, made = _asked(kind, preset, settings)
+    if jobs < 1:
+        raise UsageError(f"jobs must be 1 or more, got {jobs}")
+    stacked = hasattr(made, "seeds")
+    if stacked and seeds is not None:
+        made = replace(made, **dict[str, Any](seeds=tuple(seeds)))
+    if seeds is None:
+        seeds = given.seeds if given else (0,)
+    varied = {name: tuple(value_of(row, name, value) for value in values) for name, values in (vary or {}).items()}
+    arms = tuple(arms) or (given.arms if given else None) or row.arms
+    path = Path(out)
+    with blaming(), _threads_kept():
+        plan = comparisons.plan(
+            row,
+            given,
+            made,
+            made.members if stacked else tuple(seeds),
+            comparisons.points_of(arms, varied or comparisons.vary_of(given, made)),
+            reference=reference or (given.reference if given else None),
+            fork_at=fork_at,
+            fork_at_task=fork_at_task,
+            command=f"supple.experiments.compare({kind!r}, …)",
+            warn=warn,
+        )
+        plan = comparisons.create(path, plan, jobs, warn)
+        _finish(jobs_of(path, plan), jobs, warn)
+    return load(path)
+
+
+def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = tell) -> Results:
+    """Continue a run, a comparison or a sweep from its newest checkpoints to its end, and return its results.
+
+    In a comparison or a sweep, runs that have failed are not tried again. Arguments and exceptions are as in `train`
+    and `compare`.
+    """
+    path = Path(path)
+    with blaming(), _threads_kept():
+        if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
+            every = sweep.open_queue(path, jobs, warn)
+            _tell(other_versions(path, every), warn)
+            _finish(every, jobs, warn)
+        else:
+            _tell(runs.other_versions(path), warn)
+            runs.train(path, progress, warn)
+    return load(path)
+
+
+def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None) -> Asked:
+    """Return the kind, the preset (or None) and the settings. Raises UsageError."""
+    kind = find_kind(name)
+    if not isinstance(settings, RunSettings):
+        given = preset_of(kind, preset)
+        return kind, given, settings_with(kind, given, settings or {})
+    if not isinstance(settings, made := kind.settings_class()):
+        raise UsageError(f"settings of {kind.name} must be {made.__name__}, not {type(settings).__name__}")
+    if preset:
+        raise UsageError("with a preset, settings must be a dictionary of the values that differ from it")
+    return kind, None, settings_with(kind, None, {field.name: getattr(settings, field.name) for field in fields(made)})
+
+
+def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:
+    """Train all runs that have not ended. Raises RunError at the end if runs failed."""
+    if processes > 1:
+        workers.run_jobs(jobs, processes, lambda job, step, end: None, warn)
+    else:
+        work_off(list(jobs), lambda job, held: job.attempt(held, lambda step, end: None, warn))
+    if failed := [job for job in jobs if job.failed]:
+        reason = (failed[0].outcome or {}).get("reason")
+        raise RunError(f"{len(failed)} of {len(jobs)} runs failed, the first in {failed[0].folder}: {reason}")
+
+
+def _tell(line: str, warn: Warn) -> None:
+    if line:
+        warn(line)
+
+
+@contextmanager
+def _threads_kept() -> Iterator[None]:
+    """Restore PyTorch's number of threads afterwards, since a run sets its own."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,111 @@
+"""The fork point of a comparison for which none is given: where the hook that acts earliest can act first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...engine.forks import FRESH, NONE, fork_step_of
+from ...engine.kinds import Kind
+from ...engine.work import Task
+from ...interventions import AtStart, Every, Hook, When, parse_hook
+from ...interventions.schedule import AtFraction, AtStep, AtTask
+
+CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # methods called in every update
+
+
+@dataclass(frozen=True)
+class Place:
+    """A fork point, and the line that tells the user where it is and why; "" if the kind of run has it there.
+
+    `step` is 0 if there is no trunk, because arms differ from the beginning. `hooks_decide`: It is not the kind's own.
+    """
+
+    step: int
+    line: str = ""
+    hooks_decide: bool = False
+
+
+@dataclass(frozen=True)
+class First:
+    """The step at which a hook can act first; None if it acts where the arm begins.
+
+    `recurs`: It goes on acting, so that an arm that begins later loses a part of it only.
+    """
+
+    text: str
+    step: int | None
+    recurs: bool = False
+    where: str = ""
+
+
+def default_fork(kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride: int, own_settings: bool) -> Place:
+    """Return where the arms with these hooks are forked by default.
+
+    Hooks with a schedule decide: the fork is at the last step that is possible before the first of them acts, so that
+    no arm loses anything and arms share as much as they can. A condition can hold at the first measurement, and an
+    intervention that acts in every update acts in the first one, so these have no trunk. Hooks without a schedule are
+    applied at the fork. With them, the fork is where the kind of run has it, or at the first hook before that acts at
+    one step or at task switches; what recurs or acts in every update then begins at the fork.
+
+    Args:
+        kind: The kind of run.
+        hooks: The texts of the hooks of all arms, or `fresh`. Texts that cannot be parsed are ignored here.
+        tasks: The tasks of the run.
+        stride: Steps between two places at which it can be forked.
+        own_settings: Whether an arm has settings of its own, which differ from step 0.
+    """
+    texts = [text for text in hooks if text != NONE]
+    every = [found for text in texts if (found := _first(text, tasks)) is not None]
+    placed = next((found for found in every if found.step is None), None)
+    timed = [(found.step, found) for found in every if found.step is not None]
+    if own_settings:
+        timed.append((0, First("a setting of one arm", 0)))
+    usual = 0
+    if (placed or not timed) and (kind.fork_at or kind.fork_at_task is not None):
+        usual = fork_step_of(tuple(tasks), stride, kind.fork_at, kind.fork_at_task)
+    if placed and usual:
+        timed = [(step, found) for step, found in timed if 0 < step < usual and not found.recurs]
+    elif placed:
+        timed.append((0, placed))
+    if not timed:
+        return Place(usual)
+    step, first = min(timed, key=lambda each: each[0])
+    step = _possible(step, tasks, stride)
+    if not step:
+        return Place(0, f"there is no trunk, because {first.text} can act from the start on")
+    why = f"{first.text} can act first" + (f", and {placed.text} is applied there" if placed else "")
+    return Place(step, f"arms are forked at step {step:,}{first.where}, where {why}", True)
+
+
+def _possible(step: int, tasks: Sequence[Task], stride: int) -> int:
+    """Return the last step up to `step` at which a run can be forked, with at least one stride to come."""
+    if step in (task.start for task in tasks):
+        return step
+    return min(step, tasks[-1].end - 1) // stride * stride
+
+
+def _first(text: str, tasks: Sequence[Task]) -> First | None:
+    """Return where a hook can act first, or None if it never acts or cannot be parsed."""
+    if text == FRESH:
+        return First("a fresh agent", tasks[1].start, where=", the first task switch") if len(tasks) > 1 else None
+    try:
+        hook = parse_hook(text, default=AtStart())
+    except ValueError:  # reported when the arm is checked
+        return None
+    return None if hook is None else _of_hook(hook, text, tasks)
+
+
+def _of_hook(hook: Hook, text: str, tasks: Sequence[Task]) -> First | None:
+    when, total = hook.schedule, tasks[-1].end
+    if isinstance(when, AtStart):
+        return First(text, None)
+    if isinstance(when, When) or any(map(hook.intervention.has, CONTINUOUS)):
+        return First(text, 0, recurs=True)
+    if isinstance(when, AtTask):
+        number = when.number or 1
+        words = ", the first task switch" if number == 1 else f", task switch {number}"
+        return First(text, tasks[number].start, where=words) if number < len(tasks) else None
+    if isinstance(when, Every):
+        return First(text, when.resolve(total), recurs=True)
+    if isinstance(when, AtFraction):
+        return First(text, when.resolve(total))
+    return First(text, when.step) if isinstance(when, AtStep) else None

@@ -1,0 +1,1 @@
+"""Runs as a queue of folders, and the processes that train them."""

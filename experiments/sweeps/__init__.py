@@ -1,0 +1,1 @@
+"""Sweeps of studies: files, points, the search for hyperparameters, suites, and who trains the runs."""

@@ -1,0 +1,198 @@
+"""Sweep files: the studies of a sweep in TOML. Each table is one study.
+
+    [rates]                                            # a study, and the name of its folder
+    kind = "ppo"
+    preset = "gym-control-small"
+    arms = ["none", "fire@task", "l2_init(strength={strength})"]
+    seeds = "0-4"
+    settings = { steps_per_task = 20_000 }
+    grid = { activation = ["relu", "tanh"], strength = [1e-4, 1e-3] }
+    random = { count = 10, seed = 0, learning_rate = { low = 1e-4, high = 1e-2, log = true } }
+    points = [{ hidden = [64, 64] }, { hidden = [256, 256] }]
+
+    search = { points = 12, learning_rate = { low = 1e-4, high = 1e-2, log = true } }
+    small = { seeds = "0-1", settings = { steps_per_task = 5_000 } }
+    published = { source = "Table 2", measure = "mean return", rows = { none = 61.8 } }
+
+The entries of the table `defaults` hold for every study that does not override them. The table `about` describes the
+file.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from ...engine.fields import as_json, value_in_text
+from ...engine.kinds import find_kind
+from ...engine.settings import Seeds, seeds_of
+from ...engine.storage import schema
+from ...registry import did_you_mean
+from ...registry.errors import UsageError
+from .search import Method, Search
+from .space import Choice, Random, Range, Space
+from .study import Published, Study
+from .sweep import Sweep
+
+DEFAULTS, ABOUT = "defaults", "about"
+Scale = Literal["small", "paper"]
+STUDY: dict[str, Any] = {
+    "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": str | tuple[int, ...],
+    "reference": str, "fork_at": float, "fork_at_task": int, "grid": dict[str, list[Any]],
+    "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any], "small": dict[str, Any],
+    "published": Published,
+}  # fmt: skip
+TABLES = ("settings", "grid", "search")  # `small` overrides their entries one by one
+
+
+class About(TypedDict, total=False):
+    """The contents of the table `about`. `hours` are by scale, on the one machine that `machine` names."""
+
+    title: str
+    source: str
+    hours: dict[str, float]
+    machine: str
+
+
+def read_sweep(
+    path: Path, scale: Scale = "paper", method: Method | None = None, settings: Mapping[str, str] | None = None
+) -> Sweep:
+    """Return the sweep that a file describes.
+
+    Args:
+        path: The TOML file.
+        scale: "small" to use only studies with an entry `small`, as changed by it.
+        method: The method of the search, instead of the file's.
+        settings: Additional settings for every study, as texts, such as the folders of data and models.
+
+    Raises:
+        UsageError: The file is wrong; the message says where.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no sweep file {path}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} is not a TOML file: {error}") from error
+    except RecursionError:
+        raise UsageError(f"{path} is not a TOML file: nested too deeply") from None
+    try:
+        data = json.loads(json.dumps(data, default=_no_date))
+        for name, table in data.items():
+            if not isinstance(table, dict):
+                raise UsageError(f"{name} is outside a table: begin a study with a line such as [{path.stem}]")
+        about = schema.fitted(data.pop(ABOUT, {}), About, f"[{ABOUT}]")
+        defaults = _table(DEFAULTS, data.pop(DEFAULTS, {}))
+        if not data:
+            raise UsageError("there is no study: begin one with a line such as [rates]")
+        tables = {name: _merged(defaults, _table(name, table)) for name, table in data.items()}
+        if scale == "small":
+            # published numbers are for the full scale, and cannot be compared with a smaller one
+            whole = {name: {k: v for k, v in table.items() if k != "published"} for name, table in tables.items()}
+            tables = {name: _merged(table, table["small"]) for name, table in whole.items() if "small" in table}
+            if not tables:
+                raise UsageError("the small scale needs at least one study with an entry small = { … }")
+        if method and not any("search" in table for table in tables.values()):
+            raise UsageError(f"--search {method}: needs at least one study with an entry search = {{ … }}")
+        return Sweep([_study(name, table, method, settings or {}) for name, table in tables.items()], about)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _no_date(value: object) -> Any:
+    raise UsageError(f"{value} is a date or a time, but no entry has such a value")
+
+
+def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a study with their declared types.
+
+    Raises ValueError if the name is not allowed, or an entry is unknown or has the wrong type.
+    """
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -")
+    if unknown := next((key for key in table if key not in STUDY), None):
+        raise UsageError(f"[{name}] {unknown}: no such entry{did_you_mean(unknown, STUDY)} (known: {', '.join(STUDY)})")
+    own = schema.entries(table, STUDY, f"[{name}]")
+    if small := own.get("small"):
+        own["small"] = _table(name, {key: value for key, value in small.items() if key != "small"})
+    return own
+
+
+def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a table, overridden by those of another (in `TABLES`, entry by entry)."""
+    found = {**table, **over}
+    for key in TABLES:
+        if key in table and key in over:
+            found[key] = {**table[key], **over[key]}
+    if "small" in table and "small" in over:
+        found["small"] = _merged(table["small"], over["small"])
+    return found
+
+
+def _study(name: str, table: dict[str, Any], method: Method | None, settings: Mapping[str, str]) -> Study:
+    if "kind" not in table:
+        raise UsageError(f"[{name}] has no entry kind; `supple list kinds` shows the kinds of runs")
+    kind = find_kind(table["kind"])
+    given = {key: as_json(value_in_text(kind, key, value)) for key, value in settings.items()}
+    own = {key: value for key, value in _merged(table, {"settings": given}).items() if key != "small"}
+    seeds, random, search = (own.pop(key, None) for key in ("seeds", "random", "search"))
+    space = Space(own.pop("grid", {}), own.pop("points", ()), _random(name, random) if random else None)
+    if search is not None:
+        own["search"] = _search(name, search | ({"method": method} if method else {}))
+    return Study(name, seeds=_seeds(name, seeds), space=space, **own)
+
+
+def _seeds(name: str, seeds: str | Seeds | None) -> Seeds | None:
+    if not isinstance(seeds, str):
+        return seeds
+    try:
+        return seeds_of(seeds.replace(",", " ").split())
+    except ValueError as error:
+        raise UsageError(f"[{name}] seeds: {error}") from error
+
+
+def _random(name: str, table: dict[str, Any]) -> Random:
+    where = f"[{name}].random"
+    own, values = _drawn(table, {"count": int, "seed": int}, {"count"}, where)
+    own = {"seed": 0} | own
+    if own["count"] < 1 or own["seed"] < 0:
+        raise UsageError(f"{where}: count must be 1 or more and seed 0 or more, got {own['count']} and {own['seed']}")
+    return Random(own["count"], values, own["seed"])
+
+
+def _search(name: str, table: dict[str, Any]) -> Search:
+    types = {
+        "points": int,
+        "method": Method,
+        "share": float,
+        "seeds": str | tuple[int, ...],
+        "measure": str,
+        "seed": int,
+    }
+    own, values = _drawn(table, types, {"points"}, f"[{name}].search")
+    if seeds := _seeds(name, own.pop("seeds", None)):
+        own["seeds"] = seeds
+    return Search(values, **own)
+
+
+def _drawn(
+    table: Mapping[str, Any], types: Mapping[str, Any], required: set[str], where: str
+) -> tuple[dict[str, Any], dict[str, Range | Choice]]:
+    """Return the entries of a table named in `types`, and the ranges or choices in its other entries.
+
+    Raises ValueError if an entry has the wrong type, or there is no range or choice.
+    """
+    own = schema.entries({key: value for key, value in table.items() if key in types}, types, where, required)
+    values: dict[str, Range | Choice] = {}
+    for key, value in table.items():
+        if key not in types:
+            if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
+                raise UsageError(f"{where}.{key} must be {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
+            values[key] = schema.fitted(value, Choice if "choice" in value else Range, f"{where}.{key}")
+    if not values:
+        raise UsageError(f"{where} has nothing to draw: add e.g. learning_rate = {{ low = 1e-4, high = 1e-2 }}")
+    return own, values

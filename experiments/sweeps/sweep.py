@@ -1,0 +1,226 @@
+"""Sweeps: many comparisons in one folder, whose runs form one queue.
+
+A study is a table of a sweep file. Its points become ordinary comparisons, each in its own folder:
+
+    DIR/sweep.json                 the studies, without the parts that can be extended later
+    DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as from `supple compare`
+    DIR/STUDY/tuning/              if arms are tuned: the comparison of their points,
+    DIR/STUDY/tuned.json           the score of each point, and the chosen ones
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ...engine.loop import Warn
+from ...engine.machine.torchrun import require_alone
+from ...engine.storage import files, names, signed_json
+from ...registry import tell
+from ...registry.errors import RunError, UsageError
+from ..comparisons import comparison as comparisons
+from ..comparisons.comparison import Comparison
+from ..queue.jobs import Job, jobs_of
+from .scores import Scores
+from .study import Asked, Study
+from .tuning import TUNING
+
+FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep: a list of studies, and facts such as a title for its report.
+
+    sweep = Sweep([Study("lr", "ppo", settings={"env": "CartPole-v1"}, space=Space({"learning_rate": [1e-4, 1e-3]}))])
+    sweep.begin(Path("runs/lr"))
+    """
+
+    studies: Sequence[Study]
+    about: Mapping[str, Any] = field(default_factory=dict)  # see `sweep_file.About`
+
+    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = tell) -> list[Job]:
+        """Make the folder of a sweep, or extend an existing one, and return all its runs.
+
+        New points, arms, seeds and studies are added. Everything that is already there stays, even if the studies no
+        longer contain it. If arms are tuned, each call adds the next points and, at last, the runs with each arm at its
+        best point. Everything is checked before anything is written.
+
+        Args:
+            path: The folder.
+            jobs: Number of simultaneous runs, for which the memory is checked.
+            command: The command line as typed.
+            warn: Called with lines for the user.
+
+        Raises:
+            UsageError: A study cannot be trained, or differs from the one with which the folder was started.
+        """
+        files.require_unlinked(path)
+        scores = Scores(path)
+        before, found = self._plans(path, jobs, command, warn, scores)
+        bases = before | {study.name: study.base for study in self.studies}
+        published = {study.name: asdict(study.published) for study in self.studies if study.published}
+        wanted = {"studies": bases, "published": published, "about": dict(self.about)}
+        if not before:
+            self._start(path, wanted)
+        with files.in_turn(path):  # if two processes extend a sweep at the same time, the second adds to the first's
+            there = _bases(path)
+            for study in self.studies:
+                _check_base(study, there.get(study.name), path)
+            if wanted != signed_json.read_json(path / FILE, f"{path} is not a sweep"):
+                signed_json.write_json(path / FILE, {**wanted, "studies": there | bases})
+            for folder, change in found.items():
+                if change.plan != change.begun:
+                    now = _begun(path / folder)
+                    again = (
+                        change if now == change.begun else _changed(path / folder, change.asked, jobs, command, warn)
+                    )
+                    comparisons.rewrite(path / folder, again.plan)
+            for folder, change in found.items():
+                if change.asked.tuned:
+                    scores.write(folder, change.asked.tuned)
+        return open_sweep(path, jobs, warn)
+
+    def _start(self, path: Path, wanted: dict[str, Any]) -> None:
+        """Make the folder of a sweep, unless another process has made it since this one looked."""
+        try:
+            signed_json.start_folder(path, FILE, wanted)
+        except UsageError:
+            if not (path / FILE).is_file():
+                raise
+
+    def planned(self, path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
+        """Return all runs that `begin` would make, and write nothing.
+
+        The points of a search are not known beforehand. Other runs, of the same number and length, stand for them.
+        """
+        _, found = self._plans(path, jobs, "", warn, Scores(path, unknown=0.0))
+        return [job for folder, change in found.items() for job in jobs_of(path / folder, change.plan, folder)]
+
+    def _plans(
+        self, path: Path, jobs: int, command: str, warn: Warn, scores: Scores
+    ) -> tuple[dict[str, Any], "dict[str, Change]"]:
+        """Return the studies with which the folder was started, and the change of each of its folders."""
+        called = [study.name for study in self.studies]
+        if len(set(called)) < len(called) or not called:
+            raise UsageError("a sweep needs at least one study, and their names must differ")
+        before = _bases(path) if (path / FILE).exists() else {}
+        if not before:
+            signed_json.require_outside(path)
+        found = {}
+        for study in self.studies:
+            if study.name not in before:
+                names.require(study.name, f"[{study.name}]", (*called, *before))
+            _check_base(study, before.get(study.name), path)
+            try:
+                wanted = study.asked(scores)
+                _check_places(path, study.name, wanted)
+                for folder, asked in wanted.items():
+                    found[folder] = _changed(path / folder, asked, jobs, command, warn)
+            except ValueError as error:
+                raise UsageError(f"[{study.name}] {error}") from error
+        return before, found
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a sweep's folder: what the study asks for, the existing comparison or None, and the new one."""
+
+    asked: Asked
+    begun: Comparison | None
+    plan: Comparison
+
+
+def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> Change:
+    """Return the change of a folder. Raises UsageError if it cannot be trained, or not in this folder."""
+    begun = _begun(path)
+    if begun is not None and asked.within(begun):  # there is nothing new, and no network needs to be built
+        return Change(asked, begun, begun)
+    wanted = asked.plan(command, warn, begun)
+    found = comparisons.checked(wanted, jobs, warn) if begun is None else comparisons.widened(begun, wanted, jobs, warn)
+    if wanted.note:
+        warn(wanted.note)
+    return Change(asked, begun, found)
+
+
+def _begun(path: Path) -> Comparison | None:
+    return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
+
+
+def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
+    """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
+    files.require_unlinked(path)
+    every: list[Job] = []
+    for folder in folders_of(path):
+        plan = comparisons.read_comparison(folder)
+        own = jobs_of(folder, plan, str(folder.relative_to(path)))
+        if any(job.open for job in own):
+            comparisons.require_memory(folder, plan, jobs, warn)
+        every += own
+    return every
+
+
+def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
+    """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
+
+    Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
+    link in the folder.
+    """
+    require_alone("a queue of runs")
+    if (path / FILE).is_file():
+        return open_sweep(path, jobs, warn)
+    files.require_unlinked(path)
+    return jobs_of(path, comparisons.open_comparison(path, jobs, warn))
+
+
+def folders_of(path: Path) -> list[Path]:
+    """Return the folders of a sweep's comparisons, by study. Raises UsageError if there is no sweep."""
+    return [folder for name in _bases(path) for folder in sorted(_comparisons_in(path / name))]
+
+
+def _comparisons_in(study: Path) -> Iterator[Path]:
+    """Yield the folders of a study's comparisons.
+
+    The folders of their runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
+    """
+    for folder, inside, beside in os.walk(study):
+        if comparisons.FILE in beside:
+            inside[:] = {*inside} & {TUNING}
+            yield Path(folder)
+
+
+def _bases(path: Path) -> dict[str, Any]:
+    found = signed_json.read_json(path / FILE, f"{path} is not a sweep").get("studies")
+    if not isinstance(found, dict):
+        raise RunError(f"{path / FILE} was edited or was written by another version of supple")
+    return found
+
+
+def _check_places(path: Path, study: str, wanted: Iterable[str]) -> None:
+    """Raise UsageError if a wanted comparison lies in the folder of one that exists, or around it.
+
+    That is so if presets are added to the points of a study, or removed: one of the two would no longer be found.
+    """
+    there = [str(folder.relative_to(path)) for folder in _comparisons_in(path / study)]
+    for one, other in product(map(_without_tuning, wanted), map(_without_tuning, there)):
+        if one in other.parents or other in one.parents:
+            raise UsageError(f"{path / other} has runs already, and {path / one} cannot be beside it: rename the study")
+
+
+def _without_tuning(folder: str) -> Path:
+    path = Path(folder)
+    return path.parent if path.name == TUNING else path
+
+
+def _check_base(study: Study, before: Mapping[str, Any] | None, path: Path) -> None:
+    """Raise UsageError if a study differs from the one with which its runs were started."""
+    if before is None:
+        return
+    for name, value in study.base.items():
+        if before.get(name) != value:
+            raise UsageError(
+                f"[{study.name}] {name} is {value!r}, but the runs in {path / study.name} were started with "
+                f"{before.get(name)!r}: restore that value, or choose another --out"
+            )

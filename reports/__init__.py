@@ -1,0 +1,203 @@
+"""Reports: pages, figures, tables and scores of run directories or of a comparison of arms."""
+
+import gc
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..engine.kinds import find_kind
+from ..engine.storage import files, signed_json
+from ..experiments.history.collect import ComparisonData, RunData, kind_of, load
+from ..experiments.history.logs import read_jsonl
+from ..registry import shown
+from ..registry.errors import UsageError
+from .figures.style import Plot
+from .pages import exports, run_pages
+from .studies.content import Content
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+__all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
+
+# of a report, of one that is being written, and of one that is being replaced
+FOLDER, TEMPORARY, OLD = "report", "report.tmp", "report.old"
+SCORES = "scores.json"  # written first, and what tells a report from other folders with these names
+
+
+@dataclass(frozen=True)
+class ReportPaths:
+    """The files of a report, and its figures as they were drawn."""
+
+    folder: Path
+    plots: tuple[Plot, ...]
+
+    @property
+    def html(self) -> Path:
+        return self.folder / "index.html"
+
+    @property
+    def scores(self) -> Path:
+        return self.folder / SCORES
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """Two lines for the terminal: the paths of the page and of the scores."""
+        return f"report: {self.html}", f"scores: {self.scores}"
+
+    @property
+    def figures(self) -> tuple[Path, ...]:
+        return tuple(self.folder / f"{plot.name}.png" for plot in self.plots)
+
+
+def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
+    """Write `out/report/`: index.html, its figures (PNG and SVG), its tables (CSV and LaTeX) and scores.json.
+
+    scores.json is strict JSON, in which null stands for values that were not measured. Its keys are documented for each
+    kind: agents in `agents.report.scores.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
+    models and linear networks in `cells.to_json`.
+
+    Args:
+        directories: A run directory, a comparison directory of `supple compare`, or several runs of one kind other than
+            agents, to show side by side. Unfinished runs are reported as far as they came.
+        out: The folder for `report/`, by default the directory itself. It is made if it does not exist, and is required
+            for several directories. A new report replaces an old one only when it is complete, and never a folder
+            called `report` that is no report.
+
+    Raises:
+        ValueError: A directory is neither a run nor a comparison, a kind of run is unknown, a file is damaged, `out` is
+            missing or has another folder called `report`, or the runs cannot be shown side by side.
+        RunError: There is a link in a directory, or in the place of the report.
+    """
+    place = place_of(directories, out)
+    return write(compose(*directories), place)
+
+
+def place_of(directories: Sequence[Path], out: Path | None) -> Path:
+    """Return the folder for the report of these directories.
+
+    Raises:
+        ValueError: Several directories have no `out`, or it has a folder called `report` that is no report.
+        RunError: There is a link in the place of the report.
+    """
+    if out is None and len(directories) > 1:
+        raise ValueError("a report of several runs needs a folder: add --out DIR")
+    place = Path(out or directories[0])
+    if out is not None and not any(
+        (place / name).is_file() for name in ("config.json", "comparison.json", "sweep.json")
+    ):
+        signed_json.require_outside(place)
+    if place.is_dir():
+        with files.in_turn(place):  # another process may be replacing its report
+            _require_replaceable(place)
+    return place
+
+
+def _require_replaceable(place: Path) -> None:
+    """Raise UsageError if a folder that a new report would replace has other contents, such as a run of that name."""
+    for folder in (place / FOLDER, place / TEMPORARY, place / OLD):
+        files.require_own(folder, place)
+        with suppress(FileNotFoundError, NotADirectoryError):  # the latter if `place` is a file
+            if (folder / SCORES).is_file() or not any(folder.iterdir()):
+                continue
+        if folder.exists():
+            raise UsageError(
+                f"{folder} is not a report of supple, and is left alone: rename it, or choose another --out"
+            )
+
+
+def write(report: Content, place: Path) -> ReportPaths:
+    """Write a report to `place/report/`."""
+    place.mkdir(parents=True, exist_ok=True)
+    with _uncollected(), files.in_turn(place):  # two processes that finish one comparison both write its report
+        _require_replaceable(place)
+        plots = _write(report, place)
+    return ReportPaths(place / FOLDER, tuple(plots))
+
+
+def _write(report: Content, place: Path) -> list[Plot]:
+    """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
+    target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
+    for leftover in (temporary, old):  # of a process that was killed here
+        _discard(leftover, place)
+    temporary.mkdir()
+    try:
+        body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
+        exports.put_json(temporary / SCORES, body)
+        plots = [*report.plots(), *_over_measures(report)]
+        exports.write(temporary, [*report.tables, *report.more], plots)
+        if len({run.path for run in report.runs}) > 1:
+            run_pages.write(temporary, report.runs)
+        exports.put(temporary / "index.html", report.page(plots, place))
+        if target.exists():
+            target.rename(old)
+        temporary.rename(target)
+    except BaseException:
+        with suppress(OSError):
+            _discard(temporary, place)
+        raise
+    with suppress(OSError):  # the next report tries again
+        _discard(old, place)
+    return plots
+
+
+def _discard(folder: Path, place: Path) -> None:
+    """Remove a report if there is one, scores.json last: what is left by a kill in between is still known as one."""
+    for part in [part for part in folder.iterdir() if part.name != SCORES] if folder.exists() else ():
+        if part.is_dir():
+            files.remove(part, place)
+        else:
+            part.unlink()
+    files.remove(folder, place)
+
+
+def _over_measures(report: Content) -> list[Plot]:
+    """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
+    from .figures.profiles import profiles
+    from .figures.sensitivity import sensitivity
+    from .tables.arms import by_family
+
+    first = next(iter(by_family(report.measures).values()), [])
+    return [*sensitivity(first), *filter(None, [profiles(first)])] if first else []
+
+
+def summary_table(*directories: Path) -> "Group":
+    """Return the report's tables for the terminal."""
+    return summary(compose(*directories), str(directories[0]) if len(directories) == 1 else None)
+
+
+def summary(report: Content, title: str | None = None) -> "Group":
+    """Return a report's tables and sentences for the terminal. `title` replaces the title of the first table."""
+    from rich.console import Group
+    from rich.text import Text
+
+    first, *others = report.tables
+    tables = [replace(first, title=title) if title else first, *others]
+    return Group(*tables, *(Text(shown(line)) for line in report.lines))
+
+
+def compose(*directories: Path) -> Content:
+    """Return the contents of the report of these directories. Raises the errors of `build_report`."""
+    paths = [Path(directory) for directory in directories]
+    for path in paths:
+        files.require_unlinked(path)
+    with _uncollected():
+        return find_kind(kind_of(paths[0])).reports().compose(paths)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Turn off the garbage collector, which would search everything that was read for reference cycles many times.
+
+    For long logs, that takes as long as a fifth of the report.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()

@@ -1,0 +1,214 @@
+"""The findings of `supple doctor`: tables for the terminal, doctor.json, and a page."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..engine.storage import files
+from ..metrics import Condition, Diagnosis
+from ..metrics.diagnosis import State
+from ..registry import shown
+from .figures.style import Plot, in_legend, new_figure, tidy
+from .pages import exports
+from .pages.page import template
+from .tables.numbers import strict
+from .tables.tables import MISSING, Table, number
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+LIMITS = (
+    "A network is compared with itself at initialisation, on one batch of inputs. The doctor measures whether it fits "
+    "random targets, not whether it will learn the next task. The thresholds are rules of thumb from a few runs."
+)
+STATES: dict[State, str] = {
+    "lost": "plasticity loss", "diverged": "not known: the fit diverged", "silent": "deterministic policy",
+    "worn": "degraded layers, but no plasticity loss", "sound": "no sign of plasticity loss",
+}  # fmt: skip
+NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The diagnosis of a network at a step; None if there is only one state. `tried`: intervention → loss after it."""
+
+    step: int | None
+    diagnosis: Diagnosis
+    tried: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Findings:
+    """The diagnoses of a run or model, the oldest first, and remarks on its networks at initialisation."""
+
+    of: str
+    stages: list[Stage] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def last(self) -> list[Stage]:
+        """The newest stage of each network."""
+        return list({stage.diagnosis.learner: stage for stage in self.stages}.values())
+
+    @property
+    def verdict(self) -> list[str]:
+        """The findings as sentences."""
+        return [
+            sentence
+            for stage in self.last
+            for sentence in (*stage.diagnosis.verdict(), *self._history(stage), *_tried(stage))
+        ]
+
+    def _history(self, last: Stage) -> list[str]:
+        """Return a sentence about the states at all checkpoints, if there are several."""
+        own = [stage for stage in self.stages if stage.diagnosis.learner == last.diagnosis.learner]
+        if len(own) < 2:
+            return []
+        spans = [list(stages) for _, stages in groupby(own, lambda stage: stage.diagnosis.state)]
+        words = [f"{STATES[span[0].diagnosis.state]} {_steps(span)}" for span in spans]
+        return [f"Over the checkpoints of '{last.diagnosis.learner}': {'; '.join(words)}."]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Two tables per network: its fit and metrics, and its layers."""
+        return [table for stage in self.last for table in (_numbers(stage), _layers(stage.diagnosis))]
+
+    def printable(self) -> "Group":
+        """Return the tables and sentences for the terminal."""
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(*self.tables, *(Text(shown(line)) for line in (*self.verdict, *self.remarks)))
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything that was measured. Values that were not measured are None."""
+        stages = [
+            {"step": stage.step, "state": stage.diagnosis.state, **asdict(stage.diagnosis), "tried": stage.tried}
+            for stage in self.stages
+        ]
+        return {"of": self.of, "verdict": self.verdict, "remarks": self.remarks, "stages": stages}
+
+    def plots(self) -> list[Plot]:
+        """Return the figure of curves over the checkpoints, if there are several."""
+        steps = sorted({stage.step for stage in self.stages if stage.step is not None})
+        if len(steps) < 2:
+            return []
+        figure = new_figure(3.4)
+        left, right = figure.subplots(1, 2)
+        for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
+            own = [stage for stage in self.stages if stage.diagnosis.learner == name]
+            at = [stage.step for stage in own]
+            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=in_legend(name))
+            initial = [1 - stage.diagnosis.new_loss for stage in own]
+            left.plot(at, initial, "--", color="#7a7a7a", label=in_legend(f"{name}, at initialisation"))
+            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=in_legend(name))
+        tidy(left, "trainability")
+        tidy(right, "share of dormant units")
+        worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss
+        for axes, lowest in ((left, min(worst, 0)), (right, 0)):
+            axes.set_ylim(lowest - 0.02, 1.02)  # a shorter axis would exaggerate small differences
+            axes.set_xlabel("step")
+        left.legend(frameon=False)
+        caption = (
+            "Left: 1 − the error on random targets (1: perfect fit; 0: no fit). Right: the share of dormant units."
+        )
+        return [Plot("checkpoints", "Over the checkpoints", caption, figure)]
+
+
+def write(findings: Findings, folder: Path) -> None:
+    """Write index.html, doctor.json and the figure. The folder, new or empty, appears only when it is complete.
+
+    Raises OSError if it has contents by now.
+    """
+    plots = findings.plots()
+    page = template("layout.html").render(
+        what="doctor",
+        numbers="doctor.json",
+        title=f"Does {Path(findings.of).name} still learn?",
+        facts=[_fact(stage) for stage in findings.last],
+        limits=LIMITS,
+        opening=None,
+        verdict=findings.verdict,
+        notes=findings.remarks,
+        tables=findings.tables,
+        plots=plots,
+        path=Path(findings.of).name,
+        version=metadata.version("supple"),
+    )
+    folder = folder.resolve()  # it may be a link to an empty folder
+    if folder.exists():
+        folder.rmdir()
+    with files.appearing(folder) as temporary:
+        exports.write(temporary, findings.tables, plots)
+        body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
+        exports.put_json(temporary / "doctor.json", body)
+        exports.put(temporary / "index.html", page)
+
+
+def _fact(stage: Stage) -> tuple[str, str]:
+    return STATES[stage.diagnosis.state], _where(stage)
+
+
+def _steps(span: Sequence[Stage]) -> str:
+    first, last = span[0].step, span[-1].step
+    return f"at step {first:,}" if first == last else f"from step {first:,} to {last:,}"
+
+
+def _where(stage: Stage) -> str:
+    return stage.diagnosis.learner + ("" if stage.step is None else f", step {stage.step:,}")
+
+
+def _tried(stage: Stage) -> list[str]:
+    """Return one sentence about each intervention that was tried."""
+    diagnosis = stage.diagnosis
+    return [
+        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {diagnosis.loss:.2g} to "
+        f"{loss:.2g} of their variance (at initialisation {diagnosis.new_loss:.2g})."
+        for text, loss in stage.tried.items()
+    ]
+
+
+def _numbers(stage: Stage) -> Table:
+    diagnosis = stage.diagnosis
+    now, new = diagnosis.now, diagnosis.new
+    rows = [["error on random targets", number(diagnosis.loss), number(diagnosis.new_loss)]]
+    rows += [[name.replace("_", " "), _of(now, name), _of(new, name)] for name in NUMBERS if name in now.numbers]
+    if now.entropy is not None:
+        rows.append(["entropy of the policy (maximum: 1)", number(now.entropy), number(new.entropy)])
+    rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
+    return Table(_where(stage), ["metric", "now", "at initialisation"], rows)
+
+
+def _layers(diagnosis: Diagnosis) -> Table:
+    pairs = list(zip(diagnosis.now.units, diagnosis.new.units, strict=True))
+    rows = [
+        [
+            now.name, str(now.count), f"{_percent(now.dormant)} ({_percent(new.dormant)})",
+            f"{_percent(now.saturated)} ({_percent(new.saturated)})",
+            f"{number(now.effective_rank)} ({number(new.effective_rank)})",
+        ]
+        for now, new in pairs
+    ]  # fmt: skip
+    header = ["layer", "units", "dormant", "saturated", "effective rank"]  # these fit into 80 columns
+    words = (
+        "Dormant: share of units whose output is always 0. Saturated: share of outputs with |φ′| < 0.001. Effective "
+        "rank: that of the outputs. In parentheses: the values at initialisation."
+    )
+    return Table(f"{diagnosis.learner}: hidden units, now (at initialisation)", header, rows, words, turns=False)
+
+
+def _of(condition: Condition, name: str) -> str:
+    return number(condition.numbers.get(name))
+
+
+def _percent(share: float | None) -> str:
+    return MISSING if share is None else f"{share:.0%}"
+
+
+def _share_dormant(condition: Condition) -> float:
+    units: Sequence = condition.units
+    return sum(each.dormant * each.count for each in units) / max(1, sum(each.count for each in units))

@@ -1,0 +1,199 @@
+"""Figures of the metrics of networks: over time, and before and after interventions."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from ...experiments.history.collect import ComparisonData, Row, RunData
+from ..tables.numbers import mean
+from .style import (
+    FAINT,
+    INK,
+    MOST_SWITCHES,
+    Plot,
+    arm_styles,
+    draw_band,
+    legend,
+    mark_stream,
+    new_figure,
+    on_common_steps,
+    seeds_phrase,
+    step_unit,
+    tidy,
+)
+
+Array = NDArray[np.float64]
+
+TITLES = {
+    "trainability": "trainability (1: perfect fit)",
+    "entropy": "entropy of the policy (nats)",
+    "dormant_fraction": "dormant units (share)",
+    "saturated_fraction": "saturated units (share)",
+    "srank": "srank of the features",
+    "effective_rank": "effective rank of the features",
+    "dfi_unscaled": "DfI (unscaled)",
+    "dfi_per_dim": "DfI per dimension",
+    "dfi": "DfI (FIRE eq. 2)",
+    "weight_norm": "weight norm",
+    "gradient_norm": "gradient norm",
+    "lambda_max": "λ_max of the Hessian",
+    "lambda_balance": "λ of consecutive linear maps",
+    "lambda_residual": "deviation from λ-balance",
+    "gradient_effective_rank": "effective rank of the gradients",
+    "mean": "mean Q(s, a) of the batches",
+}
+COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm", "lambda_max")
+INJECTED = (
+    "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
+    "frozen heads, so values before and after cannot be compared. "
+)
+MOST_BANDS = 8  # with more arms, intervals would cover each other
+MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
+
+
+def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | None:
+    """Plot small multiples of every learner's metrics in a fixed order: all metrics, or those in `only`."""
+    found = _metric_names([run for runs in data.arms.values() for run in runs])
+    names = [name for name in found if not only or name.split("/", 1)[1] in only]
+    if not names:
+        return None
+    styles = arm_styles(data.labels)
+    divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
+    columns = 2 if len(names) == 4 else min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure = new_figure(0.45 + 2.05 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+    metrics = [name.split("/", 1)[1] for name in names]
+    banded = len(data.arms) <= MOST_BANDS
+    for name, axes in zip(names, grid, strict=False):
+        learner, metric = name.split("/", 1)
+        title = TITLES.get(metric, metric.replace("_", " "))
+        tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
+        mark_stream(axes, data.first, divisor, data.fork_step)
+        axes.set_xlim(0, data.total_steps / divisor)
+        axes.locator_params(nbins=5)  # the panels are small, and every tick takes time to draw
+        drawn = []
+        for style, series in _pieces(data, name, styles):
+            steps, values = on_common_steps(series)
+            lines = values if banded or not steps.size else values.mean(axis=0, keepdims=True)
+            draw_band(axes, steps / divisor, lines, style)
+            drawn.append(values.ravel())
+        shown = np.concatenate(drawn)
+        if shown.size and shown.min() > 0 and shown.max() > 200 * shown.min():
+            axes.set_yscale("log")
+    for axes in grid[len(names) :]:
+        axes.set_axis_off()
+    for axes in grid[max(0, len(names) - columns) : len(names)]:
+        axes.set_xlabel(steps_label, fontsize=9)
+        axes.tick_params(labelbottom=True)
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    hairlines = 1 < len(data.first.tasks) <= MOST_SWITCHES
+    switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
+    caption = (
+        f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
+        f"none of them alone proves a loss of plasticity. {_of_injection(data)}"
+        f"{seeds_phrase(data.seeds) if banded or data.seeds == 1 else f'Means over {data.seeds} seeds.'}"
+    )
+    return Plot("metrics", "Inside the network", caption, figure)
+
+
+def _pieces(data: ComparisonData, name: str, styles: dict[str, Row]) -> list[tuple[Row, list[tuple[Array, Array]]]]:
+    """Return (style, series per seed) for the trunks, and for each arm from the fork on."""
+    fork = data.fork_step or 0
+    pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
+    if fork:
+        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
+        before = [_between(run.series(name), -1, fork) for run in trunks.values()]
+        pieces.append(({"color": FAINT, "linestyle": "-"}, before))
+    for label, runs in data.arms.items():
+        pieces.append((styles[label], [_between(run.series(name), fork if fork else -1, np.inf) for run in runs]))
+    return pieces
+
+
+def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Array, Array]:
+    inside = (series[0] > low) & (series[0] <= high)
+    return series[0][inside], series[1][inside]
+
+
+def _metric_names(runs: Sequence[RunData]) -> list[str]:
+    """Return the logged names `learner/metric`, those with a title first, without metrics of single layers."""
+    logged = {name for run in runs for row in run.metrics for name in row if name.count("/") == 1}
+    learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
+    names = []
+    for learner in learners:
+        mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
+        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # losses and policies: only with a title
+        order = [m for m in TITLES if m in mine] + sorted(untitled)
+        names += [f"{learner}/{metric}" for metric in order]
+    return [name for name in names if any(run.series(name)[0].size for run in runs)]
+
+
+def before_and_after(data: ComparisonData) -> Plot | None:
+    """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
+    rows = _event_rows(data)
+    found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]
+    if not rows or not found:
+        return None
+    styles = arm_styles(data.labels)
+    figure = new_figure(1.1 + 0.3 * len(rows))
+    grid = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
+    for axes, metric in zip(grid, found, strict=True):
+        tidy(axes, TITLES[metric].split(" of ")[0].replace("units (share)", "units"), grid="both")
+        for row, (label, _, (before, after)) in enumerate(rows):
+            if metric in before and metric in after:
+                color = styles[label]["color"]
+                axes.plot([before[metric], after[metric]], [row, row], color=color, linewidth=1.6, alpha=0.6)
+                axes.scatter(before[metric], row, s=34, facecolor="white", edgecolor=color, linewidth=1.5, zorder=3)
+                axes.scatter(after[metric], row, s=34, color=color, zorder=3)
+        axes.margins(x=0.12)
+        axes.locator_params(axis="x", nbins=4)
+    grid[0].set_yticks(range(len(rows)), [text for _, text, _ in rows], fontsize=8.5)
+    grid[0].set_ylim(len(rows) - 0.4, -0.6)
+    handles = [
+        Line2D([], [], marker="o", color=INK, markerfacecolor="white", linestyle="", label="before"),
+        Line2D([], [], marker="o", color=INK, linestyle="", label="after"),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=10)
+    several = "mean over seeds" if data.seeds > 1 else "1 seed"
+    caption = (
+        f"Metrics of the same probe batch right before and right after each intervention ({several}). They show the "
+        "immediate effect on the network, not whether it then learned better. " + _of_injection(data)
+    ).strip()
+    return Plot("before_and_after", "Before and after each intervention", caption, figure)
+
+
+def _of_injection(data: ComparisonData) -> str:
+    """Return a sentence for captions if the architecture of a run changed, or ""."""
+    events = (event for runs in data.arms.values() for run in runs for event in run.of_kind("intervention"))
+    return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
+
+
+def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
+    """Return (arm, row label, (before, after)): one row per step, or one per arm if there are too many."""
+    divisor, _, suffix = step_unit(data.total_steps)
+    events = [
+        (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
+    ]
+    learners = {event.get("learner") for _, event in events}
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for label, event in events:
+        who = f" {event.get('learner')}" if len(learners) > 1 else ""
+        groups[label, f"{label}{who}, {event['step'] / divisor:.4g}{suffix}"].append(event)
+    if len(groups) > MOST_ROWS:
+        groups = defaultdict(list)
+        for label, event in events:
+            groups[label, f"{label}, {event.get('learner')}" if len(learners) > 1 else label].append(event)
+        groups = {(label, f"{text} (mean of {len(g)})"): g for (label, text), g in groups.items()}
+    return [(label, text, _mean_metrics(group)) for (label, text), group in groups.items()]
+
+
+def _mean_metrics(events: Sequence[Row]) -> tuple[Row, Row]:
+    sides = []
+    for side in ("before", "after"):
+        values = {m: [e.get(side, {}).get(m) for e in events] for m in COMPARED}
+        numbers = {m: np.array([v for v in vs if v is not None], dtype=float) for m, vs in values.items()}
+        sides.append({m: float(mean(v)) for m, v in numbers.items() if np.isfinite(v).any()})
+    return sides[0], sides[1]

@@ -1,0 +1,112 @@
+"""The common parts of the reports of language models and linear networks, which compare variants of settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .studies.cell_tables import PERCENT, heading
+from .studies.cells import Cell, evaluated_in, score, to_json
+from .studies.content import Beside, Content, Report
+from .studies.study import Study, read_study
+from .tables.differences import Measure, differences, tables, verdict
+from .tables.differences import to_json as differences_json
+from .tables.numbers import NAN, Spread, strict
+from .tables.tables import Table
+
+if TYPE_CHECKING:
+    from .figures.style import Plot
+
+
+@dataclass(frozen=True)
+class Said:
+    """The parts of a study's report that depend on the kind.
+
+    Attributes:
+        tables: Tables.
+        lines: Sentences that summarise the tables.
+        plots: Returns the kind's own figures.
+        more: Further keys of each cell in scores.json.
+        compared: The numbers by which arms are compared: measure → one spread per cell. None for the final values of
+            all evaluated numbers.
+    """
+
+    tables: list[Table]
+    lines: list[str] = field(default_factory=list)
+    plots: "Callable[[], Sequence[Plot | None]]" = tuple
+    more: Sequence[dict[str, Any]] = ()
+    compared: Mapping[str, Sequence[Spread]] | None = None
+
+
+def of_studies(
+    title: str, say: Callable[[Study, Sequence[Cell]], Said], named: str = "", apart: bool = False
+) -> Report:
+    """Return the report of a kind.
+
+    Args:
+        title: The title of its page.
+        say: Returns the parts that depend on the kind.
+        named: See `Beside`.
+        apart: Whether each variant has its own figures.
+    """
+
+    def compose(paths: Sequence[Path]) -> Content:
+        from .pages.study_page import render
+
+        study = read_study(paths)
+        cells = score(study)
+        said = say(study, cells)
+        compared = finals(cells, evaluated_in(cells)) if said.compared is None else said.compared
+        measures = _measures(study, cells, compared)
+        found = differences(measures)
+        every = [*said.tables, *tables(found)]
+        lines, told = [line for line in said.lines if line], verdict(found)
+        return Content(
+            every,
+            to_json(study, cells, said.more) | strict(differences_json(found)),
+            lambda: _plots(study, said, apart),
+            lambda plots, place: render(study, title, every, lines, measures, told, plots, place),
+            [*told, *lines, *study.notes],
+            measures,
+            runs=[run for runs in study.arms.values() for run in runs],
+        )
+
+    return Report(compose, beside=Beside(named))
+
+
+def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
+    """Return the final values of these numbers, by heading, with one spread per cell."""
+    nothing = [Spread(np.full(len(cell.runs), NAN)) for cell in cells]
+    return {
+        f"final {heading(name)}": [
+            cell.numbers[name].final if name in cell.numbers else no for cell, no in zip(cells, nothing, strict=True)
+        ]
+        for name in names
+    }
+
+
+def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
+    """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
+    alone = all(len(group.data.arms) == 1 for group in study.groups)
+    variants = [""] if alone else [group.words for group in study.groups]
+    found = []
+    for name, spreads in compared.items():
+        for variant in variants:
+            arms, points = {}, {}
+            for cell, spread in zip(cells, spreads, strict=True):
+                if alone or cell.group.words == variant:
+                    arm = study.name(cell.group, cell.arm) if alone else cell.arm
+                    arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
+                    points[arm] = (cell.arm, cell.group.variant)
+            found.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
+    return found
+
+
+def _plots(study: Study, said: Said, apart: bool) -> list["Plot"]:
+    """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
+    from .studies.evaluations import first_phase, of_views
+
+    plots = [*said.plots(), first_phase(study)]
+    return [*(plot for plot in plots if plot is not None), *of_views(study, apart)]

@@ -1,0 +1,202 @@
+"""The report of a sweep: the outcomes of its runs, and the arms, figures and runs of every study, on one page."""
+
+import base64
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..experiments.history.collect import failures
+from ..experiments.queue.jobs import FAILED, FINISHED
+from ..experiments.sweeps.study import Published
+from ..experiments.sweeps.tuning import TUNING
+from . import compose, processes, summary, write
+from .figures.style import Plot
+from .pages.exports import named
+from .pages.page import template
+from .pages.run_list import RunLine, outcomes, run_lines
+from .studies.content import Content
+from .tables.arms import arms_table, by_family, by_name, overall_table, pairs_table
+from .tables.published import tuning
+from .tables.tables import Table
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+LIMITS = "The limits of each study are in its own report. Scores of different studies cannot be compared."
+MOST_EMBEDDED = 3_000_000  # bytes of figures embedded in the page; it links to the files of further ones
+# the figures of a study that are on the page in addition to its first one, which each variant may have
+OF_OVERVIEW = ("sensitivity_", "performance_profiles")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of a study's own report. `file` is its SVG."""
+
+    name: str
+    title: str
+    caption: str
+    width: int
+    file: Path
+
+
+@dataclass(frozen=True)
+class Section:
+    """The part of the page about one study.
+
+    `told` has its verdict and notes, and `failed` one line per failed run. `first` are the tables that are visible when
+    the page opens, and `others` those of its other numbers.
+    """
+
+    name: str
+    told: list[str]
+    failed: list[str]
+    first: list[Table]
+    others: list[Table]
+    tuned: list[Table]
+    figures: list[Shown]
+    runs: list[RunLine]
+    scores: dict[str, Any]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [*self.first, *self.others, *self.tuned]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The result of writing a study's own report. `said` and `where` are for the terminal; `problem` if it failed."""
+
+    name: str
+    said: "Group | None" = None
+    where: tuple[str, ...] = ()
+    section: Section | None = None
+    problem: str = ""
+
+
+def reported(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> Iterator[Reported]:
+    """Write the reports of a sweep's studies, several at a time in separate processes, and yield the results in order.
+
+    Args:
+        folders: Study → its folder.
+        beside: Study → published numbers.
+
+    Raises:
+        ValueError: A file is damaged.
+    """
+    import rliable.metrics  # noqa: F401  (once, not in each process)
+    import scipy.stats  # noqa: F401
+
+    asked = [(name, folder, beside.get(name) or beside.get(name.split("/")[0])) for name, folder in folders.items()]
+    return processes.each(_report, asked)
+
+
+def _report(asked: tuple[str, Path, Published | None]) -> Reported:
+    name, folder, beside = asked
+    try:
+        content = compose(folder)
+    except ValueError as error:  # none of its runs has started
+        return Reported(name, problem=str(error))
+    paths = write(content, folder)
+    return Reported(
+        name, summary(content, str(folder)), paths.lines, section(name, folder, content, paths.plots, beside)
+    )
+
+
+def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Published | None) -> Section:
+    """Return the part of a sweep's page about a study whose own report has been written in `folder`.
+
+    `plots` are the figures of that report, and `beside` are published numbers. Raises ValueError for a damaged
+    tuned.json.
+    """
+    groups = by_name(content.measures)
+    at = next((measured for measured in groups if beside and measured.lower() == beside.measure.lower()), None)
+    at = at or next(iter(groups), "")
+    tables = [arms_table(own, content.shares, beside if each == at else None) for each, own in groups.items()]
+    families = by_family(content.measures)
+    over = [table for each, own in families.items() if (table := overall_table(each, own))]
+    pairs = [table for each, own in families.items() if (table := pairs_table(each, own))]
+    first, others = [*over[:1], *tables[:1], *pairs[:1]], [*over[1:], *tables[1:], *pairs[1:]]
+    if not groups:
+        first = content.tables[:1]
+    figures = [
+        Shown(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
+        for plot in plots
+        if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
+    ]
+
+    def called(tables: Sequence[Table]) -> list[Table]:
+        return [replace(table, title=f"{name}: {table.title}") for table in tables]
+
+    return Section(
+        name, content.lines, failures(folder), called(first), called(others), called(tuning(folder)), figures,
+        run_lines(folder, content.runs), content.scores,
+    )  # fmt: skip
+
+
+def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
+    """Return the contents of the report of a sweep.
+
+    Args:
+        path: The folder of the sweep.
+        sections: The parts of the page about studies that have started.
+        planned: Study → its total number of runs.
+        title: The title of the sweep; "" for the names of its studies.
+    """
+    studies = [name for name in planned if Path(name).name != TUNING]
+    ended = {name: Counter(outcomes(path / name)) for name in planned}
+    counts = Table(
+        "Runs",
+        ["study", "runs", "finished", "failed", "left"],
+        [
+            [
+                name,
+                f"{runs:,}",
+                *(f"{ended[name][word]:,}" for word in (FINISHED, FAILED)),
+                f"{_left(runs, ended[name]):,}",
+            ]
+            for name, runs in planned.items()
+        ],
+        turns=False,
+    )
+    tables = [table for each in sections for table in each.tables]
+    scores = {"studies": {each.name: each.scores for each in sections}}
+
+    def page(plots: list[Plot], _: Path) -> str:
+        names = {id(table): name for name, table in named([counts, *tables])}
+        return template("sweep.html").render(
+            what="sweep", numbers="scores.json", title=title or ", ".join(studies), path=path.resolve().name,
+            facts=[
+                (f"{len(studies):,}", "study" if len(studies) == 1 else "studies"),
+                (f"{sum(planned.values()):,}", "runs"),
+                (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
+            ],
+            limits=LIMITS, opening=None, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
+            file_of=lambda table: names[id(table)], images=_images(sections), version=metadata.version("supple"),
+        )  # fmt: skip
+
+    return Content([counts], scores, list, page, more=tables)
+
+
+def _images(sections: Sequence[Section]) -> dict[Path, str]:
+    """Return the address of each figure: embedded data while there is room in the page, otherwise its file."""
+    found, left = {}, MOST_EMBEDDED
+    for i in range(max((len(each.figures) for each in sections), default=0)):
+        for each in sections:  # the first figure of every study before the second of any
+            if i < len(each.figures):
+                figure = each.figures[i]
+                data = base64.b64encode(figure.file.read_bytes()).decode()
+                left -= len(data)
+                found[figure.file] = f"data:image/svg+xml;base64,{data}" if left >= 0 else beside_page(each, figure)
+    return found
+
+
+def beside_page(section: Section, figure: Shown) -> str:
+    """Return the address of a figure's file, relative to the sweep's page."""
+    return f"../{section.name}/report/{figure.name}.svg"
+
+
+def _left(runs: int, ended: Counter[str]) -> int:
+    return runs - ended[FINISHED] - ended[FAILED]

@@ -1,0 +1,109 @@
+"""The files of a report for use elsewhere: tables as CSV and LaTeX, figures as SVG and PNG."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...registry import shown
+from ..tables.tables import MISSING, Table
+
+if TYPE_CHECKING:
+    from ..figures.style import Plot
+
+FOLDER = "tables"
+NUMBER = r"[−+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[−+]?\d+)?"
+ESTIMATE = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
+PLAIN_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?"  # such as a value of a setting
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the wide forms are read as the others in Japanese, for example
+LONE = re.compile("[\ud800-\udfff]")
+LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
+    "−": r"$-$", "–": "--", "→": r"$\to$", "×": r"$\times$", "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$",
+    "·": r"$\cdot$",
+    "λ": r"$\lambda$", "γ": r"$\gamma$", "Δ": r"$\Delta$", "τ": r"$\tau$", "²": r"$^2$", "₁": r"$_1$", "₂": r"$_2$",
+    "ᵀ": r"$^\top$", "‖": r"$\|$", "½": r"$\frac{1}{2}$", "≈": r"$\approx$", "’": "'",
+}  # fmt: skip
+
+
+def write(folder: Path, tables: Sequence[Table], plots: "Sequence[Plot]") -> None:
+    """Write every figure as NAME.png and NAME.svg, and every table as tables/NAME.csv and tables/NAME.tex."""
+    (folder / FOLDER).mkdir()
+    for name, table in named(tables):
+        put(folder / FOLDER / f"{name}.csv", as_csv(table))
+        put(folder / FOLDER / f"{name}.tex", as_latex(table))
+    for plot in plots:
+        plot.save(folder)
+
+
+def put(file: Path, text: str) -> None:
+    """Write a text whose lines are shown: without control characters and marks of direction, as XML and UTF-8 need."""
+    file.write_text("\n".join(map(shown, text.split("\n"))), encoding="utf-8", newline="\n")
+
+
+def put_json(file: Path, body: str) -> None:
+    r"""Write JSON with the same names as elsewhere: what UTF-8 lacks stays in its escaped form, such as `\udcff`."""
+    file.write_text(LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n", encoding="utf-8", newline="\n")
+
+
+def named(tables: Sequence[Table]) -> list[tuple[str, Table]]:
+    """Return each table with a file name made from its title, numbered if it is not unique."""
+    found: dict[str, Table] = {}
+    for table in tables:
+        plain = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:80] or "table"
+        found[plain if plain not in found else f"{plain}-{len(found)}"] = table
+    return list(found.items())
+
+
+def as_csv(table: Table) -> str:
+    """Return a table as CSV.
+
+    Numbers have no thousands separators. A number with an interval becomes three columns: the number, and the low and
+    high end. Missing values are empty. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`.
+    """
+    columns: list[list[str]] = []
+    for header, *cells in zip(table.header, *table.rows, strict=True):
+        found = [ESTIMATE.fullmatch(cell) for cell in cells]
+        if not any(found):
+            columns.append([_text(header), *map(_plain, cells)])
+            continue
+        split = [match.groups() if match else (cell, "", "") for match, cell in zip(found, cells, strict=True)]
+        for i, end in enumerate(("", " low", " high")):
+            columns.append([_text(header + end), *(_plain(each[i]) for each in split)])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
+    return text.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """Return a table for LaTeX with the package booktabs. The title is its caption, and its words are a comment."""
+    lines = [f"% {shown(line)}" for line in table.words.split("\n")] if table.words else []
+    lines += [r"\begin{table}", r"\centering", rf"\caption{{{escaped(table.title)}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"\toprule", _row(table.header), r"\midrule"]
+    lines += [*map(_row, table.rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return a text with LaTeX's special characters escaped."""
+    return "".join(LATEX.get(letter, letter) for letter in " ".join(shown(text).split()))
+
+
+def _row(cells: Sequence[str]) -> str:
+    text = " & ".join(map(escaped, cells)) + r" \\"
+    return f"{{}}{text}" if text.startswith(("[", "*")) else text  # which would be an option of the line before
+
+
+def _plain(cell: str) -> str:
+    if cell == MISSING:
+        return ""
+    return cell.replace(",", "").replace("−", "-") if re.fullmatch(NUMBER, cell) else _text(cell)
+
+
+def _text(cell: str) -> str:
+    """Return a text that no spreadsheet takes for a formula: one that looks like it follows an apostrophe."""
+    cell = shown(cell)
+    return f"'{cell}" if cell.lstrip().startswith(FORMULA) and not re.fullmatch(PLAIN_NUMBER, cell) else cell

@@ -1,0 +1,136 @@
+"""The page of a report: one HTML file beside its figures, without network access."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from ...engine.forks import FRESH
+from ...experiments.history.collect import ComparisonData, RunData
+from ..figures.style import Plot
+from ..figures.video import Video
+from ..studies.side_by_side import differing
+from ..tables.tables import Table, contracts, event_rows
+from .exports import named
+from .opening import Opening
+from .run_list import run_lines
+
+MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
+
+
+def page(
+    data: ComparisonData,
+    plots: Sequence[Plot],
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    *,
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    limits: str,
+    opening: Opening,
+    verdict: Sequence[str] = (),
+    settings: Sequence[tuple[str, str]],
+    command: str,
+    place: Path,
+    videos: Sequence[Video] = (),
+) -> str:
+    """Return a page as text. Names and settings are escaped, since they come from files.
+
+    `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
+    has the sentences of `differences.verdict`, and `opening` those at the top.
+    `place` is the folder that contains the report.
+    """
+    resets, idle = contracts(data)
+    config = data.first.config
+    runs = [run for runs in data.arms.values() for run in runs]
+    return template("template.html").render(
+        what="report",
+        numbers="scores.json",
+        title=title,
+        facts=facts,
+        limits=limits,
+        opening=opening,
+        verdict=verdict,
+        notes=notes,
+        tables=tables,
+        plots=plots,
+        resets=resets,
+        terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
+        idle=idle,
+        videos=videos,
+        hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
+        events=(events := event_rows(data))[:MOST_EVENTS],
+        every_event=len(events),
+        runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
+        settings=settings,
+        versions=flat(config.get("versions", {})),
+        command=command,
+        path=data.path.resolve().name,
+        version=data.first.supple or "",
+    )
+
+
+def address(path: object) -> str:
+    """Return a relative path as the address in a link. The names of folders need not be UTF-8."""
+    return quote(str(path), errors="surrogateescape")
+
+
+@cache
+def template(name: str) -> Template:
+    """Return one of the templates in this folder. All of them extend layout.html."""
+    loader = PackageLoader(__package__, package_path="")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["named"] = named
+    environment.filters["urlencode"] = address
+    return environment.get_template(name)
+
+
+def limits(data: ComparisonData) -> str:
+    """Return one or two sentences about the limits of these runs."""
+    return " ".join(filter(None, (_of_seeds(data), _of_what_is_told(data))))
+
+
+def _of_what_is_told(data: ComparisonData) -> str:
+    told = [arm for arm in data.arms if "@task" in arm]
+    others = [arm for arm in data.arms if arm not in (*told, FRESH)]
+    if not told or not others:
+        return ""
+    verb = "is" if len(others) == 1 else "are"
+    return f"Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
+
+
+def _of_seeds(data: ComparisonData) -> str:
+    if len(data.arms) == 1 and data.seeds == 1:
+        return "One run: it shows what happened once, not what usually happens, and is not compared with anything."
+    if data.seeds == 1:
+        return "One seed per arm: there is no interval, and a difference between arms may be due to chance."
+    if data.seeds < 5:
+        return f"{data.seeds} seeds per arm: intervals are wide, and only large differences are significant."
+    return "Intervals are over seeds, for this stream and these settings. They say nothing about others."
+
+
+def range_text(numbers: set[int]) -> str:
+    """Return a range as text: `1,000`, or `1,000 to 2,000` if the numbers differ."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def flat(values: Any) -> list[tuple[str, str]]:
+    """Return settings as pairs of texts."""
+    if not isinstance(values, dict):
+        return []
+    return [(str(name), ", ".join(map(str, v)) if isinstance(v, list) else str(v)) for name, v in values.items()]
+
+
+def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
+    """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
+    different, every = differing([[run] for run in runs]), [dict(flat(run.config.get("settings", {}))) for run in runs]
+    return [
+        (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
+        for name, text in every[0].items()
+    ]

@@ -1,0 +1,97 @@
+"""The list of runs on the page of a report: their pages, folders, and the commands that repeat them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ...engine.forks import FRESH, NONE
+from ...engine.kinds import find_kind
+from ...engine.storage.names import LONGEST, shortened
+from ...experiments.comparisons.comparison import files_of_runs
+from ...experiments.history.collect import RunData, read_object
+from ...experiments.queue.jobs import OUTCOME
+from ...registry import quoted
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run in the list.
+
+    `page` is the name of its page. `folder` is relative to the folder that contains the report. `command` trains the
+    run alone, or together with its comparison if no command trains it alone.
+    """
+
+    page: str
+    arm: str
+    variant: str
+    seeds: str
+    steps: str
+    outcome: str
+    folder: str
+    command: str
+
+
+def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
+    """Return a line for each run directory. `place` is the folder that contains the report."""
+    names = names_of(runs)
+    lines = {}
+    for run in runs:
+        variant = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in run.config.get("variant", {}).items()
+        )
+        steps = f"{run.last_step:,} of {run.total_steps:,}"
+        ended = ", ".join(outcomes(run.path)) or "left"
+        arm = str(run.config.get("arm") or "")
+        folder = Path(os.path.relpath(run.path, place)).as_posix()
+        command = alone(run) or command_text(run.config.get("command"))
+        lines[run.path] = RunLine(names[run.path], arm, variant, run.whose_events, steps, ended, folder, command)
+    return list(lines.values())
+
+
+def outcomes(folder: Path) -> list[str]:
+    """Return the outcome of a run, or those of all runs of a comparison that have ended."""
+    files = [file] if (file := folder / OUTCOME).is_file() else files_of_runs(folder, OUTCOME)
+    return [str(read_object(file).get("outcome")) for file in files]
+
+
+def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
+    """Return the name of each run's page, by folder: its path inside the comparison, such as `seed-0.lr=0.1.fire`.
+
+    Names are numbered if they are not unique.
+    """
+    found: dict[str, Path] = {}
+    for path in dict.fromkeys(run.path for run in runs):
+        parts = path.parts[-3:]
+        first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
+        name = shortened(joined := ".".join(parts[first:]), joined, LONGEST - len(".html"))
+        found[name if name not in found else f"{name}.{len(found)}"] = path
+    return {path: name for name, path in found.items()}
+
+
+def alone(run: RunData) -> str:
+    """Return the command that trains such a run, or "" if no single command can.
+
+    There is none for a run with a trunk or plug-ins, the reference, or a benchmark, whose name is not recorded.
+    """
+    kind, config = find_kind(run.kind), run.config
+    if config.get("start_step") or config.get("arm") == FRESH or kind.benchmark or config.get("plugins"):
+        return ""
+    words = ["supple", "train", kind.name]
+    settings = config.get("settings", {})
+    for each in fields(kind.settings_class()):
+        default = each.default if each.default is not NO_DEFAULT else None
+        value = settings.get(each.name, default)
+        if each.name == "hook":
+            words += [word for hook in value or () if hook != NONE for word in ("--hook", hook)]
+        elif (tuple(value) if isinstance(value, list) else value) != default:
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{each.name.replace('_', '-')}", *map(str, values)]
+    return " ".join(map(quoted, [*words, "--out", "again"]))
+
+
+def command_text(command: Any) -> str:
+    """Return a command line as text. Older runs recorded it as a list."""
+    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

@@ -1,0 +1,63 @@
+"""The page of a study's report."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...experiments.history.collect import ComparisonData
+from ..figures.style import Plot
+from ..studies.study import Study
+from ..tables.differences import Measure
+from ..tables.tables import Table
+from .opening import opening
+from .page import flat, limits, page, range_text, settings_of
+from .run_list import command_text
+
+FEW = 4  # task names that fit into a title
+
+
+def render(
+    study: Study,
+    title: str,
+    tables: Sequence[Table],
+    lines: Sequence[str],
+    measures: Sequence[Measure],
+    verdict: Sequence[str],
+    plots: Sequence[Plot],
+    place: Path,
+) -> str:
+    """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
+    by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
+    runs = [run for each in study.arms.values() for run in each]
+    first, *others = tables
+    data = [(name, text) for name, text in flat(runs[0].config.get("data")) if text]
+    names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders
+    stream = " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks"
+    return page(
+        ComparisonData(study.path, study.arms),
+        plots,
+        [replace(first, words=" ".join([*lines, first.words])), *others],
+        study.notes,
+        title=f"{title}: {stream}",
+        facts=_facts(study),
+        limits=limits(ComparisonData(study.path, by_cell)),
+        opening=opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures),
+        verdict=verdict,
+        settings=[*data, *settings_of(runs)],
+        command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
+        place=place,
+    )
+
+
+def _facts(study: Study) -> list[tuple[str, str]]:
+    runs = [run for _, _, runs in study.cells for run in runs]
+    facts = [(range_text({run.total_steps for run in runs}), "updates per run")]
+    if (tasks := {len(run.tasks) for run in runs}) != {1}:
+        facts.append((range_text(tasks), "tasks per run"))
+    if len(study.groups) > 1:
+        facts.append((str(len(study.groups)), f"variants of {', '.join(study.varied).replace('_', ' ')}"))
+    facts.append((str(len(study.arms)), "arm" if len(study.arms) == 1 else "arms"))
+    seeds = {len(runs) for _, _, runs in study.cells}
+    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds per arm"))
+    return facts

@@ -1,0 +1,1 @@
+"""What reports of all kinds of runs share: contents, cells, and runs side by side."""

@@ -1,0 +1,218 @@
+"""The evaluations of a study's runs as numbers per arm: at the start, at the end, and the best."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine.forks import NONE
+from ...experiments.history.collect import RunData
+from ..tables.numbers import NAN, Spread, means_at_events, spread_json, strict
+from .study import Group, Study
+
+Array = NDArray[np.float64]
+PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """One evaluated number of the runs of a cell, per seed; NaN for unfinished runs.
+
+    Attributes:
+        base: Its value for the model before any change.
+        first: Its value at the beginning of the run, after interventions at that step.
+        final: Its value after the last update.
+        best: The smallest of all values for a loss, otherwise the largest.
+        minus_none: The final value minus that of the arm `none` with the same seed and variant.
+    """
+
+    base: Spread
+    first: Spread
+    final: Spread
+    best: Spread
+    minus_none: Spread
+
+    @property
+    def gain(self) -> Spread:
+        """The final value minus the base value."""
+        return Spread(self.final.values - self.base.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One arm in one variant. `at_events` has means over its interventions, before and after."""
+
+    group: Group
+    arm: str
+    runs: list[RunData]
+    numbers: dict[str, Number]
+    at_events: dict[str, float]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The final value of `none` minus that of the best other arm in a variant, for the seeds that both have."""
+
+    group: Group
+    arm: str
+    spread: Spread
+
+
+def score(study: Study) -> list[Cell]:
+    """Return the numbers of every arm in every variant, in the order of `Study.cells`."""
+    cells = []
+    for group, arm, runs in study.cells:
+        plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
+        numbers = {name: _number(name, runs, plain, arm) for name in evaluated(runs)}
+        events = [event for run in runs for event in run.of_kind("intervention")]
+        cells.append(Cell(group, arm, runs, numbers, means_at_events(events)))
+    return cells
+
+
+def evaluated(runs: Sequence[RunData]) -> list[str]:
+    """Return the names of evaluated numbers in the order of the logs: `val_loss`, and parts such as `val_loss/brown`.
+
+    Metrics of the network, such as `model/srank`, are not included.
+    """
+    logged = [name for run in runs for row in run.metrics for name in row if name not in PLACE]
+    whole = {name for name in logged if "/" not in name}
+    found = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
+    return [name for name in found if any(run.series(name)[0].size for run in runs)]
+
+
+def evaluated_in(cells: Sequence[Cell]) -> list[str]:
+    """Return the names of the numbers that any cell evaluated, without their parts and without training losses."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    return [name for name in names if "/" not in name and name != "train_loss"]
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return short names of the parts of numbers: `val_loss/brown` → `brown`, or file names if these are unique."""
+    parts = {name: name.partition("/")[2] for name in names if "/" in name}
+    files = {name: Path(part).name for name, part in parts.items()}
+    return files if len(set(files.values())) == len(files) else parts
+
+
+def finished(run: RunData) -> bool:
+    return run.last_step >= run.total_steps
+
+
+def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
+    """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
+    found = []
+    for group in study.groups:
+        others = {
+            cell.arm: cell.numbers[name].minus_none
+            for cell in cells
+            if cell.group is group and cell.arm != NONE and name in cell.numbers
+        }
+        known = {arm: spread for arm, spread in others.items() if spread.known.size}
+        if known:
+            best = min(known, key=lambda arm: known[arm].mean)
+            found.append(Gap(group, best, Spread(-known[best].values)))
+    return found
+
+
+def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return the contents of scores.json for a study. `more` has further keys for each cell.
+
+    Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`, `tasks`, `notes`, and `variants`, a
+    list with one entry per variant of the settings: `variant` (setting → value) and `arms`: label →
+        `seeds`, `updates` (as planned, from the beginning of the run), `start_step`, `finished`, `interventions`,
+        `at_interventions`; for every evaluated number its `base` (of the model before any change: from the arm `none`
+        if there is one), `first` (before the first update, after interventions at that step), `final`, `best`, `gain`
+        (final − base) and `minus_none` (final − that of `none`, paired by seed); and for continual learning `tasks`,
+        `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is forgetting),
+        `transfer`, `average`, `last`, and the last three of these `by_task`.
+        Each number has `mean`, `sd` (ddof 1), `interval` (Student's, 95 %) and `per_seed`, null for unfinished runs.
+    `differences`, `verdict`: see `differences.to_json`.
+    `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
+    """
+    extra = list(more) or [{} for _ in cells]
+    variants = [
+        {
+            "variant": dict(group.variant),
+            "arms": {
+                cell.arm: _cell_json(cell) | added
+                for cell, added in zip(cells, extra, strict=True)
+                if cell.group is group
+            },
+        }
+        for group in study.groups
+    ]
+    config = study.first.config
+    plain: dict[str, Any] = strict(
+        {
+            "supple": study.first.supple,
+            "algorithm": study.kind,
+            "data": config.get("data"),
+            "tasks": [task.name for task in study.first.tasks],
+            "notes": study.notes,
+            "variants": variants,
+            "gaps": [
+                {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
+                for gap in gaps(study, cells)
+            ],
+        }
+    )
+    return plain
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    return {
+        "seeds": cell.seeds,
+        "updates": [run.total_steps for run in cell.runs],
+        "start_step": [int(run.config.get("start_step", 0)) for run in cell.runs],
+        "finished": [finished(run) for run in cell.runs],
+        **{
+            name: {
+                "base": spread_json(number.base),
+                "first": spread_json(number.first),
+                "final": spread_json(number.final),
+                "best": spread_json(number.best),
+                "gain": spread_json(number.gain),
+                "minus_none": spread_json(number.minus_none),
+            }
+            for name, number in cell.numbers.items()
+        },
+        "interventions": sum(len(run.of_kind("intervention")) for run in cell.runs),
+        "at_interventions": cell.at_events,
+    }
+
+
+def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Number:
+    extreme = np.min if "loss" in name else np.max
+    final = [_final(run, name) for run in runs]
+    others = [_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs]
+    return Number(
+        base=_spread(_first(plain.get(run.seed, run), name) for run in runs),
+        first=_spread(_first(run, name) for run in runs),
+        final=_spread(final),
+        best=_spread(
+            float(extreme(run.series(name)[1])) if np.isfinite(f) else NAN for run, f in zip(runs, final, strict=True)
+        ),
+        minus_none=Spread(np.array(final) - np.array(others)),
+    )
+
+
+def _spread(values: Any) -> Spread:
+    return Spread(np.array(list(values), dtype=np.float64))
+
+
+def _first(run: RunData, name: str) -> float:
+    """Return the evaluation before the first update."""
+    steps, values = run.series(name)
+    return float(values[0]) if steps.size and steps[0] == 0 else NAN
+
+
+def _final(run: RunData, name: str) -> float:
+    """Return the evaluation after the last update; NaN for an unfinished run."""
+    steps, values = run.series(name)
+    return float(values[-1]) if steps.size and steps[-1] == run.total_steps else NAN

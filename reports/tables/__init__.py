@@ -1,0 +1,1 @@
+"""Tables of reports, and the numbers and differences in them."""

@@ -1,0 +1,255 @@
+"""Paired differences between arms with the same seeds: comparisons, tables, sentences, and scores.json."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ...engine.forks import FRESH, NONE
+from ...experiments.history.collect import ComparisonData
+from ...metrics import Paired, holm, paired
+from .tables import MISSING, BySeed, Table, estimate, number
+
+LEVEL = 0.05
+LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
+Point = tuple[str, Mapping[str, Any]]  # an arm, in one variant of the settings
+ABOUT = (
+    "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
+    "95 % Student-t interval of the mean. p: paired t test, with Holm's correction over the arms of a measure. "
+    "{signs}Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those seen "
+    "here. From few seeds, this is a rough number."
+)
+SIGNS = "p (signs): exact sign-flip test, not corrected. "
+SINGLE = "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance."
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One number of every arm, by seed.
+
+    Attributes:
+        name: Such as `final return, Hopper`.
+        arms: Arm → seed → number; NaN if it is missing. The first arm is the baseline if none is called `none`.
+        percent: Whether the numbers are shares, shown in %.
+        variant: The variant of the settings as text.
+        points: Arm → the arm as given by the user, and its variant.
+        family: The common name of a number of several environments, such as `final return`.
+        place: The environment of such a number.
+    """
+
+    name: str
+    arms: Mapping[str, Mapping[int, float]]
+    percent: bool = False
+    variant: str = ""
+    points: Mapping[str, Point] = field(default_factory=dict)
+    family: str = ""
+    place: str = ""
+
+    @property
+    def lower_is_better(self) -> bool:
+        return any(word in self.name.lower() for word in LOWER)
+
+    @property
+    def baselines(self) -> list[str]:
+        """The arms with which others are compared: `none` or the first arm, and the fresh agent."""
+        methods = [arm for arm in self.arms if arm != FRESH]
+        untouched = [arm for arm in methods if arm.split(" + ")[0] == NONE]  # a tuned `none` has its own settings
+        plain = NONE if NONE in methods else next(iter([*untouched, *methods]), FRESH)
+        return [arm for arm in dict.fromkeys((plain, FRESH)) if arm in self.arms]
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """The difference between one arm and a baseline in one measure, for the seeds that both have.
+
+    `p_holm` is the p-value of the t test, corrected over all arms that are compared with this baseline in this measure;
+    None with one seed.
+    """
+
+    measure: Measure
+    arm: str
+    baseline: str
+    by_seed: dict[int, float]
+    paired: Paired
+    p_holm: float | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        return self.p_holm is not None and self.p_holm < LEVEL
+
+    @property
+    def text(self) -> str:
+        """The mean and its interval as text, such as `112 [85, 139]`, in % if the measure is a share."""
+        scale, p = 100.0 if self.measure.percent else 1.0, self.paired
+        return estimate(scale * p.mean, None if p.low is None or p.high is None else (scale * p.low, scale * p.high))
+
+    @property
+    def needed(self) -> str:
+        """The number of seeds needed for a significant difference as text; a dash if unknown."""
+        if self.paired.p_t is None:
+            return MISSING
+        return "over 10,000" if self.paired.seeds_needed is None else f"{self.paired.seeds_needed:,}"
+
+
+def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
+    """Return which arms are compared with each other: variant as text → arm → label in the data.
+
+    Arms are compared within their variant. If every variant has only one arm, these are compared with each other.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for label, runs in data.arms.items():
+        config = runs[0].config
+        words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
+        found.setdefault(words, {})[str(config.get("arm") or label)] = label
+    alone = all(len(arms) == 1 for arms in found.values())
+    return {"": {label: label for label in data.arms}} if alone else found
+
+
+def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
+    """Return the point of each arm from the configuration of its runs. `labels` maps arms to labels in the data."""
+    configs = {arm: data.arms[label][0].config for arm, label in labels.items()}
+    return {arm: (str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
+
+
+def differences(measures: Sequence[Measure]) -> list[Difference]:
+    """Return all differences of arms to `none` (or to the first arm) and to the fresh agent, for shared seeds.
+
+    The fresh agent itself is not compared with the baseline, because it is not a method.
+    """
+    return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
+
+
+def between(measure: Measure) -> list[Difference]:
+    """Return the differences between all pairs of arms that are not baselines. p is corrected over these pairs."""
+    others = [arm for arm in measure.arms if arm not in measure.baselines]
+    return _compared(measure, [(arm, first) for first, arm in combinations(others, 2)])
+
+
+def _to(measure: Measure, baseline: str) -> list[Difference]:
+    return _compared(measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
+
+
+def _compared(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """Return the differences of these pairs (arm, baseline). p is corrected over all of them."""
+    found = []
+    for arm, baseline in pairs:
+        of_arm, base = measure.arms[arm], measure.arms[baseline]
+        if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - base.get(seed, np.nan))]:
+            values, zeros = np.array([(of_arm[seed], base[seed]) for seed in seeds]).T
+            by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
+            found.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(pairs))))
+    tests = {i: each.paired.p_t for i, each in enumerate(found) if each.paired.p_t is not None}
+    corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
+    return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]
+
+
+def tables(found: Sequence[Difference], about: str = "") -> list[Table]:
+    """Return one table per baseline: differences by seed, their means and tests. `about` explains the measures."""
+    baselines = dict.fromkeys(each.baseline for each in found)
+    return [_table(baseline, [each for each in found if each.baseline == baseline], about) for baseline in baselines]
+
+
+def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
+    columns = {
+        "arm": [each.arm for each in found],
+        "variant": [each.measure.variant for each in found],
+        "measure": [each.measure.name + (" (%)" if each.measure.percent else "") for each in found],
+        "difference": [_with_seeds(each) for each in found],
+        "p": [_p_text(each.p_holm).removeprefix("= ") for each in found],
+        "p (signs)": [_p_text(each.paired.p_sign_flip).removeprefix("= ") for each in found],
+        "seeds needed": [each.needed for each in found],
+        "by seed": [_by_seed(each) for each in found],
+    }
+    shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
+    words = (ABOUT if "p" in shown else SINGLE).format(
+        baseline=called(baseline), signs=SIGNS if "p (signs)" in shown else ""
+    )
+    rows = [list(row) for row in zip(*shown.values(), strict=True)]
+    return Table(f"Difference to {called(baseline)}", list(shown), rows, f"{about} {words}".strip())
+
+
+def verdict(found: Sequence[Difference]) -> list[str]:
+    """Return one sentence per arm and baseline, with significant differences and the measures without one.
+
+    Significant means a corrected p below .05. An interval that excludes 0 is not enough.
+    """
+    groups: dict[tuple[str, str, str], list[Difference]] = {}
+    for each in found:
+        groups.setdefault((each.baseline, each.measure.variant, each.arm), []).append(each)
+    return [_sentence(group) for group in groups.values()]
+
+
+def _sentence(group: Sequence[Difference]) -> str:
+    first, counts = group[0], sorted({each.paired.n for each in group})
+    seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
+    variant = f"{first.measure.variant}: " if first.measure.variant else ""
+    who = f"{variant}{first.arm} against {called(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
+    if counts[-1] == 1:
+        return f"{who}any difference may be due to chance."
+    apart = [
+        f"{each.measure.name} is {'higher' if each.paired.mean > 0 else 'lower'}: {each.text}"
+        f"{' percentage points' if each.measure.percent else ''} (p {_p_text(each.p_holm)} after Holm)"
+        for each in group
+        if each.told_apart
+    ]
+    rest = [each for each in group if not each.told_apart and each.paired.n > 1]
+    names = [
+        f"{each.measure.name} ({'about ' if each.paired.seeds_needed else ''}{each.needed} seeds needed)"
+        for each in rest
+    ]
+    untold = [f"no significant difference in {', '.join(names)}"] if names else []
+    return f"{who}{'; '.join([*apart, *untold])}."
+
+
+def to_json(found: Sequence[Difference]) -> dict[str, Any]:
+    """Return differences for scores.json.
+
+    Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
+    `per_seed` (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`,
+    `p_sign_flip` (null below six seeds) and `seeds_needed` (null above 10,000). With one seed, all numbers after `mean`
+    are null. `verdict`: sentences.
+    """
+    rows = [
+        {
+            "measure": each.measure.name,
+            "variant": each.measure.variant,
+            "arm": each.arm,
+            "baseline": each.baseline,
+            "seeds": list(each.by_seed),
+            "per_seed": list(each.by_seed.values()),
+            "mean": each.paired.mean,
+            "interval": None if each.paired.low is None else [each.paired.low, each.paired.high],
+            "p_t": each.paired.p_t,
+            "p_holm": each.p_holm,
+            "p_sign_flip": each.paired.p_sign_flip,
+            "seeds_needed": each.paired.seeds_needed,
+        }
+        for each in found
+    ]
+    return {"differences": rows, "verdict": verdict(found)}
+
+
+def _p_text(p: float | None) -> str:
+    """Return a p-value as text, such as `= .034` or `< .001`; a dash if there is none."""
+    if p is None:
+        return MISSING
+    return "< .001" if p < 0.001 else f"= {f'{p:.3f}'.removeprefix('0')}"
+
+
+def _by_seed(each: Difference) -> str:
+    if each.paired.n == 1:
+        return MISSING  # it would repeat the difference
+    scale = 100.0 if each.measure.percent else 1.0
+    return ", ".join(number(scale * value) for value in each.by_seed.values())
+
+
+def _with_seeds(each: Difference) -> str:
+    scale = 100.0 if each.measure.percent else 1.0
+    return BySeed.of(each.text, {seed: scale * value for seed, value in each.by_seed.items()})
+
+
+def called(baseline: str) -> str:
+    """Return the name of a baseline in sentences."""
+    return "the fresh agent" if baseline == FRESH else baseline

@@ -1,0 +1,84 @@
+"""Statistics over seeds and over interventions, and their conversion to strict JSON."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...experiments.history.collect import Row
+from ...metrics import t_interval
+
+Array = NDArray[np.float64]
+NAN = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A number per seed, of shape (seeds,); NaN if it was not measured."""
+
+    values: Array
+
+    @property
+    def known(self) -> Array:
+        return self.values[np.isfinite(self.values)]
+
+    @property
+    def mean(self) -> float:
+        return float(self.known.mean()) if self.known.size else NAN
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation over seeds (ddof 1); NaN with fewer than two seeds."""
+        return float(self.known.std(ddof=1)) if self.known.size > 1 else NAN
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95 % interval of the mean over seeds; None with fewer than two seeds."""
+        ends = t_interval(self.known)
+        return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def spread_json(spread: Spread) -> dict[str, Any]:
+    """Return a number for scores.json: mean over seeds, sd (ddof 1), interval (Student's, 95 %), values per seed."""
+    return {"mean": spread.mean, "sd": spread.sd, "interval": spread.interval, "per_seed": spread.values}
+
+
+def mean(values: Array, axis: int | None = None) -> Any:
+    """Return the mean of the finite values along an axis; NaN, without a warning, if there are none."""
+    count = np.isfinite(values).sum(axis=axis)
+    total = np.where(np.isfinite(values), values, 0.0).sum(axis=axis)
+    return np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
+
+
+def mean_of_known(values: Iterable[Any]) -> float:
+    """Return the mean of the finite numbers; NaN if there are none."""
+    known = [value for value in values if value is not None and np.isfinite(value)]
+    return float(np.mean(known)) if known else NAN
+
+
+def means_at_events(
+    events: Sequence[Row], around: Sequence[str] = ("dfi_unscaled", "lambda_max", "lambda_balance")
+) -> dict[str, float]:
+    """Return means over all interventions of the change of the weights, and of metrics before and after."""
+    change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}
+    sides = {
+        f"{name}_{side}": [event.get(side, {}).get(name) for event in events]
+        for name in around
+        for side in ("before", "after")
+    }
+    return {name: mean_of_known(values) for name, values in (change | sides).items()}
+
+
+def strict(value: Any) -> Any:
+    """Return a value for strict JSON: arrays and tuples as lists, NaN and infinity as None."""
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return strict(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [strict(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

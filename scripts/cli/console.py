@@ -1,0 +1,262 @@
+"""What all scripts share: the parser with one-line errors, the screen, and exit statuses."""
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from math import isfinite
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.text import Text
+
+from supple.engine.settings import LARGEST
+from supple.engine.user_code import plugins
+from supple.engine.user_code.blame import blaming
+from supple.registry import BrokenPackage, raised, shown, streams
+from supple.registry.errors import RunError, UsageError, in_words, is_out_of_memory
+from supple.registry.interruption import watching
+
+NUMBERS = tyro.constructors.ConstructorRegistry()
+
+
+@NUMBERS.primitive_rule
+def _integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[int] | None:
+    """Read integers in every option as in hooks: 1_000_000, 1e6, 2.5e6."""
+    if info.type is not int:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: integer(words[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def integer(text: str) -> int:
+    """Return the integer that a text denotes, with or without an exponent.
+
+    Raises:
+        ValueError: It is not an integer, or its magnitude is larger than 2^53.
+    """
+    value = float(text) if "e" in text.lower() else int(text[:MOST_DIGITS])
+    if not isfinite(value) or abs(value) > LARGEST:
+        raise ValueError("larger than 2^53")
+    if value != int(value):
+        raise ValueError(f"'{text}' is not an integer")
+    return int(value)
+
+
+# how signs in tables are spelt in encodings that may lack them
+SPELT = str.maketrans({
+    "−": "-", "–": "-", "·": "-", "…": "...", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "’": "'",
+    "✓": "v", "✗": "x", "∇": "grad", "²": "^2", "¹": "^1", "″": "''", "α": "alpha", "β": "beta", "γ": "gamma",
+    "δ": "delta", "Δ": "Delta", "ε": "eps", "λ": "lambda", "μ": "mu", "σ": "sigma", "τ": "tau", "φ": "phi", "Φ": "Phi",
+})  # fmt: skip
+
+
+class Screen(Console):
+    """Standard output. Texts are shown as they are: no markup, no emoji codes, and what cannot be seen as escapes."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **more: Any) -> Text:
+        """Return the text of a cell or a title."""
+        return super().render_str(self.spelt(text), **more)
+
+    def spelt(self, text: str) -> str:
+        """Return a text as it is shown. In an encoding that may lack signs, they are spelt, so that −5 becomes -5."""
+        return shown(text) if self.encoding.startswith("utf") else shown(text).translate(SPELT)
+
+
+screen = Screen()
+
+
+@dataclass
+class Purpose:
+    """The purpose of a command. With `files`, its work is done even if nobody could read what it printed."""
+
+    files: bool = False
+
+
+_purpose = Purpose()
+
+
+def makes_files() -> None:
+    """Let standard output fail without an effect on this command's exit status, since its results are files."""
+    _purpose.files = True
+
+
+def run(main: Callable[[Sequence[str]], None]) -> None:
+    """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage.
+
+    The exit status is 141 if the reader of the output has gone (`supple list | head`), and 1 if it failed otherwise,
+    unless the results are files (`makes_files`).
+    """
+    code, message = 0, ""
+    _purpose.files = False
+    streams.steady()
+    threading.excepthook, sys.unraisablehook = _thread_ended, _ignored
+    try:
+        with watching(), blaming(), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main(sys.argv[1:])
+    except UsageError as error:
+        code, message = 2, str(error)
+    except (RunError, BrokenPackage) as error:
+        code, message = 1, str(error)
+    except OSError as error:
+        code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not is_out_of_memory(error):
+            raise
+        code, message = 1, in_words(error)
+    if (failed := streams.lost()) and not code and not _purpose.files:
+        code = 141 if streams.broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
+        message = "" if streams.broken_pipe(failed) else f"standard output: {failed.strerror}"
+    if message:
+        warn(message)
+    plugins.end_threads(code)
+    raise SystemExit(code)  # not sys.exit, which a plug-in may have replaced
+
+
+def parse(
+    kind: Any,
+    settings: type | None,
+    args: Sequence[str],
+    prog: str,
+    description: str | None,
+    default: Any = None,
+    flags: bool = False,
+) -> Any:
+    """Read a dataclass from the command line: `kind`, or `kind[settings]` if `settings` is given.
+
+    Args:
+        flags: Whether a bool is a flag, as `--retry-failed`, or takes a value, as `--curvature True`.
+
+    Raises:
+        UsageError: tyro refuses the arguments. The message is one line.
+    """
+    wanted = kind if settings is None else kind[settings]
+    options: dict[str, Any] = {} if default is None else {"default": default}
+
+    def read(words: Sequence[str]) -> tuple[Any, str]:
+        """Return what the words say, and the reason if tyro refuses them."""
+        errors = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors):
+                found = tyro.cli(
+                    wanted,
+                    args=list(words),
+                    prog=prog,
+                    description=described(description),
+                    registry=NUMBERS,
+                    config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
+                    **options,
+                )
+        except SystemExit as stop:
+            if not stop.code:
+                raise
+            return None, plainly(errors.getvalue(), args)
+        return found, ""
+
+    found, refusal = read(args)
+    if missing := re.match(r"(--[\w-]+) is missing", refusal):  # tyro names a missing option before an unknown one
+        other = read([*args, missing[1], "."])[1]
+        refusal = other if other.startswith("unknown option") else refusal
+    if refusal:
+        raise UsageError(f"{refusal} (`{prog} --help` lists all)" if refusal.startswith("unknown option") else refusal)
+    return found
+
+
+def described(doc: str | None) -> str:
+    """Return a module's docstring with its commands indented, which ruff undoes if all other lines are indented."""
+    return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
+
+
+def explain(doc: str | None, prog: str, then: str = "") -> None:
+    """Print the description and the examples of a command without arguments, and what shows all options."""
+    say(*f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
+
+
+MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
+
+# A pattern of tyro's message, whose first group is the option, and the line that replaces it.
+REFUSALS = (
+    (r"Error parsing (--[\w-]+).*larger than 2\^53", "{0}: '{given:.40}' is larger than 2^53"),
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*\[INT", "{0}: '{given}' is not a list of integers"),
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*INT", "{0}: '{given}' is not an integer"),
+    (r"Error parsing (--[\w-]+).* \1 [^ ]*FLOAT", "{0}: '{given}' is not a number"),
+    (r"invalid choice .* for argument '(--[\w-]+)'. Expected one of \((.*)\)", "{0}: '{given}' is not one of {1}"),
+    (r"invalid choice '(.*?)' for argument '\w+'. Expected one of \((.*)\)", "'{0}' is not one of {1}"),
+    (r"Missing value for argument '(--[\w-]+)'", "{0} needs a value"),
+    (r"Missing value for argument '([\w-]+)'", "{0} is missing"),
+    (r"Required options Missing from .*?: (--\S+) [A-Z]+ (.*?) \(required\)", "{0} is missing: {1}"),
+    (r"Required options Missing from .*?: ([A-Z|]+) (.*?) \(required\)", "{0} is missing: {1}"),
+    (r"Unrecognized options: ([^\s,]+).*Perhaps you meant: (--[\w-]+)", "unknown option {0}, did you mean {1}?"),
+    (r"Unrecognized options: ([^\s,]+)", "unknown option {0}"),
+    (r"Error parsing (--[\w-]+): (.*?) Argument helptext", "{0}: {1}"),
+)
+
+
+def plainly(box: str, args: Sequence[str]) -> str:
+    """Return one line for the message that tyro prints in a box of several lines."""
+    lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
+    text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
+    for pattern, words in REFUSALS:
+        if found := re.search(pattern, text):
+            return words.format(*found.groups(), given=_given(args, found[1]))
+    return text
+
+
+def _given(args: Sequence[str], option: str) -> str:
+    """Return the last value that the command line gives to an option, as it was typed."""
+    places = [i for i, word in enumerate(args) if word.split("=")[0].replace("_", "-") == option]
+    if not places:
+        return ""
+    first = args[places[-1]].partition("=")[2]
+    rest = takewhile(lambda word: not word.startswith("--"), args[places[-1] + 1 :])
+    return " ".join([first, *rest]).strip()
+
+
+def typed(prog: str, args: Sequence[str]) -> str:
+    """Return the command line as it was typed, for config.json."""
+    return shlex.join([*prog.split(), *args])
+
+
+def say(*lines: str) -> None:
+    """Print lines, however long."""
+    for line in lines:
+        screen.print(Text(shown(line)), soft_wrap=True)
+
+
+def warn(line: str) -> None:
+    """Print one line to stderr."""
+    print(f"supple: {shown(line.strip())}", file=sys.stderr)
+
+
+def _thread_ended(what: threading.ExceptHookArgs) -> None:
+    """Say in one line that a thread of other people's code ended by an exception. The main thread goes on."""
+    if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):  # which ends a thread as it should
+        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {raised(what.exc_value)}")
+
+
+def _ignored(what: Any) -> None:
+    """Say in one line that an exception could not be raised, as in `__del__` or in a function of `atexit`."""
+    with contextlib.suppress(Exception):  # Python may be about to end
+        name = getattr(what.object, "__qualname__", type(what.object).__name__)
+        warn(f"an exception in {name} was ignored: {raised(what.exc_value)}")
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Print a warning without the line of code that issued it."""
+    warn(" ".join(str(message).split()))

@@ -1,0 +1,107 @@
+"""Denormal numbers are zero on every thread while networks train, and what they were afterwards.
+
+Threads inherit the processor's flag when they begin, so each test of two is a process of its own.
+"""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from supple.engine.machine.denormals import flushes, flushing_denormals
+from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.queue.jobs import jobs_of
+from supple.experiments.queue.workers import run_jobs
+from supple.tracks.linear.settings import LinearSettings
+
+if not torch.set_flush_denormal(False):
+    pytest.skip("this processor cannot flush denormal numbers", allow_module_level=True)
+
+BEGUN = "torch.set_num_threads(2); torch.ones(2**18).mul_(2)"  # the threads of PyTorch
+
+
+def said(code: str, *arguments: object) -> list[str]:
+    """The lines that a fresh process prints."""
+    code = f"import sys, torch\n{textwrap.dedent(code)}"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [*done.stdout.splitlines(), *done.stderr.splitlines()]
+
+
+def test_a_second_thread_flushes_where_the_flag_came_first() -> None:
+    code = """
+        from supple.engine.machine.denormals import flushes, flushing_denormals
+        told = []
+        with flushing_denormals(2, told.append):
+            torch.set_num_threads(2)
+            print(flushes(), told)
+    """
+    assert said(code) == ["True []"]
+
+
+def test_threads_that_were_there_before_are_named_in_one_line() -> None:
+    code = f"""
+        from supple.engine.machine.denormals import flushes, flushing_denormals
+        {BEGUN}
+        told = []
+        with flushing_denormals(2, told.append):
+            print(flushes(), len(told), "threads were started before this run" in told[0], told[0].count(chr(10)))
+        with flushing_denormals(1, told.append):
+            print(len(told))
+    """
+    assert said(code) == ["False 1 True 0", "1"]
+
+
+def test_training_where_threads_were_there_before_says_so_in_one_line(tmp_path: Path) -> None:
+    code = f"""
+        from supple.scripts.main import dispatch
+        {BEGUN}
+        words = "train linear --tasks random --updates-per-task 4 --threads 2 --out"
+        dispatch([*words.split(), sys.argv[1]])
+    """
+    assert sum("do not flush denormal numbers" in line for line in said(code, tmp_path / "run")) == 1
+
+
+def test_the_flag_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for before in (False, True):
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+        torch.set_flush_denormal(before)
+        try:
+            with flushing_denormals():
+                assert flushes()
+            assert flushes() == before
+            with pytest.raises(KeyError), flushing_denormals():
+                raise KeyError
+            assert flushes() == before
+        finally:
+            torch.set_flush_denormal(False)
+
+
+def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
+    code = """
+        from multiprocessing import Pipe
+        from supple.experiments import workers
+        from supple.engine.machine.denormals import flushes
+        ours, theirs = Pipe()
+        ours.send([])
+        workers._work(theirs, {}, 1)
+        torch.set_num_threads(2)
+        print(flushes())
+    """
+    assert said(code) == ["True"]
+
+
+def test_arms_of_a_comparison_train_on_threads_that_flush(tmp_path: Path) -> None:
+    """Each runs in a worker whose threads begin after the flag: there is nothing to warn of."""
+    settings = LinearSettings(tasks="random", updates_per_task=4, threads=2)
+    comparison, told = Comparison("linear", settings, ("none",), (0,), 0, "test"), list[str]()
+    try:
+        create(tmp_path / "out", comparison, jobs=1)
+    finally:
+        torch.set_num_threads(1)
+    run_jobs(jobs_of(tmp_path / "out", comparison), 1, lambda *_: None, told.append)
+    assert (tmp_path / "out/seed-0/none/checkpoints/000000000004").is_dir()
+    assert told == []

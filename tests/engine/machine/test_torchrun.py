@@ -1,0 +1,158 @@
+"""The variables of torchrun: what each process is told, and what is refused."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supple.engine.kinds import find_kind
+from supple.engine.machine import torchrun
+from supple.engine.machine.distributed import processes
+from supple.registry.errors import RunError, UsageError
+from supple.scripts import compare, train
+from supple.scripts.cli import console
+
+VARIABLES = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+PAIR = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+LINEAR = ["linear", "--tasks", "semantic", "--updates-per-task", "4", "--out"]
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def put(monkeypatch: pytest.MonkeyPatch, given: Mapping[str, str]) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("given", "world", "rank"),
+    [
+        ({}, 1, 0),
+        ({"RANK": "3"}, 1, 0),  # of a scheduler
+        ({"RANK": "", "WORLD_SIZE": ""}, 1, 0),
+        ({"WORLD_SIZE": "1"}, 1, 0),
+        ({"WORLD_SIZE": "1", "RANK": "0"}, 1, 0),
+        (PAIR, 2, 1),
+    ],
+)
+def test_only_a_world_of_several_has_ranks(
+    given: Mapping[str, str], world: int, rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(monkeypatch, given)
+    assert (torchrun.world(), torchrun.rank()) == (world, rank)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"RANK": "x"}, "RANK=x: it must be the index of a process, 0 or more"),
+        ({"RANK": "-1"}, "RANK=-1: "),
+        ({"RANK": "1.0"}, "RANK=1.0: "),
+        ({"RANK": "²"}, "RANK=²: "),
+        ({"RANK": "9" * 5000}, "RANK=999"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0: it must be the number of processes, 1 or more"),
+        ({"WORLD_SIZE": "-1"}, "WORLD_SIZE=-1: "),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two: "),
+        ({"WORLD_SIZE": "1", "RANK": "1"}, "RANK=1: it must be the index of a process, below WORLD_SIZE=1"),
+        ({**PAIR, "RANK": "2"}, "RANK=2: it must be the index of a process, below WORLD_SIZE=2"),
+    ],
+)
+def test_variables_that_torchrun_would_not_set_are_named(
+    given: Mapping[str, str], names: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put(monkeypatch, given)
+    for script in (train, compare):
+        with pytest.raises(UsageError) as refused:
+            script.main([*LINEAR, str(tmp_path / "run")])
+        assert str(refused.value).startswith(names)
+        assert str(refused.value).endswith("to train in one process, unset WORLD_SIZE and RANK")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"WORLD_SIZE": "2"}, "RANK is not set: it must be the index of a process"),
+        ({**PAIR, "MASTER_ADDR": ""}, "MASTER_ADDR is not set: it must be the machine of the first process"),
+        ({**PAIR, "MASTER_PORT": ""}, "MASTER_PORT is not set: it must be a port, 1 to 65535"),
+        ({**PAIR, "MASTER_PORT": "abc"}, "MASTER_PORT=abc: "),
+        ({**PAIR, "MASTER_PORT": "0"}, "MASTER_PORT=0: "),
+        ({**PAIR, "MASTER_PORT": "65536"}, "MASTER_PORT=65536: "),
+    ],
+)
+def test_processes_that_could_not_find_each_other_are_refused_before_anything_is_written(
+    given: Mapping[str, str], names: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put(monkeypatch, given)
+    shared = replace(find_kind("linear"), shared=True)
+    monkeypatch.setattr("supple.engine.runs.find_kind", lambda name: shared)
+    with pytest.raises(UsageError) as refused:
+        train.main([*LINEAR, str(tmp_path / "run")])
+    assert str(refused.value).startswith(names)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rank_without_a_world_silences_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    train.main([*LINEAR, str(tmp_path / "run")])
+    out, err = capsys.readouterr()
+    assert f"done: {tmp_path / 'run'}" in out.replace("\n", "")
+    assert err == "supple: RANK=1 without WORLD_SIZE is not from torchrun: this process trains alone, as without it\n"
+    assert (tmp_path / "run" / "metrics.jsonl").stat().st_size > 0
+
+
+def test_a_comparison_is_not_started_once_for_each_process_of_torchrun(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put(monkeypatch, PAIR)
+    with pytest.raises(UsageError, match=r"^a comparison runs in processes of its own: start it without torchrun"):
+        compare.main([*LINEAR, str(tmp_path / "out")])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus", "words"),
+    [
+        ({}, 2, "LOCAL_RANK is not set: it must be the index of a GPU"),
+        ({"LOCAL_RANK": "x"}, 2, "LOCAL_RANK=x: "),
+        ({"LOCAL_RANK": "2"}, 2, "LOCAL_RANK=2, but PyTorch finds 2 GPUs here"),
+    ],
+)
+def test_a_process_without_a_gpu_of_its_own_is_refused(
+    given: Mapping[str, str], gpus: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(monkeypatch, {**PAIR, **given})
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    with pytest.raises(UsageError) as refused, processes("cuda"):
+        pass
+    assert str(refused.value).startswith(words)
+
+
+def test_processes_that_cannot_be_joined_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(backend: str) -> None:
+        raise RuntimeError("The client socket has timed out\nafter 1800000ms")
+
+    put(monkeypatch, PAIR)
+    monkeypatch.setattr("torch.distributed.init_process_group", unreachable)
+    wanted = r"^the processes that train together cannot be joined at MASTER_ADDR=localhost, MASTER_PORT=29500: Runtime"
+    with pytest.raises(RunError, match=wanted) as failed, processes("cpu"):
+        pass
+    assert "\n" not in str(failed.value)
+
+
+def test_a_malformed_rank_is_one_line_and_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "x")
+    monkeypatch.setattr("sys.argv", ["supple", *LINEAR, str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as stop:
+        console.run(train.main)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1

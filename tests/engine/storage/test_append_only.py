@@ -1,0 +1,371 @@
+"""Data that only grows is written once: later checkpoints, and the arms of a fork, share it by links."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.engine.storage import checkpoint, files
+from supple.engine.storage.checkpoint import Rows
+from supple.registry.errors import CheckpointError
+
+ROW_BYTES = 3 * 4 + 4 + 2
+
+
+@pytest.fixture(autouse=True)
+def ten_rows_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supple.engine.storage.append_only.PART_BYTES", 10 * ROW_BYTES)
+
+
+def rows(first: int, end: int, salt: int = 0, reads: list[tuple[int, int]] | None = None) -> Rows:
+    """Rows whose values follow from their numbers; what is read is noted in `reads`."""
+
+    def read(start: int, stop: int) -> dict[str, torch.Tensor]:
+        assert first <= start < stop <= end, "asked for rows that are not alive"
+        if reads is not None:
+            reads.append((start, stop))
+        number = torch.arange(start, stop) + salt
+        frames = (number[:, None, None] * 7 + torch.arange(12).view(3, 4)).to(torch.uint8)
+        return {"frames": frames, "reward": number / 3, "action": number.to(torch.int16)}
+
+    return Rows(first, end, read)
+
+
+def save(folder: Path, step: int, leaf: Rows, since: Path | None = None) -> Path:
+    return checkpoint.save(folder, step, {"step": step, "memory": {"envs": [leaf]}, "w": torch.ones(2)}, "us", since)
+
+
+def leaf_of(folder: Path, identity: str = "us") -> Rows:
+    loaded = checkpoint.load(folder, identity)["memory"]["envs"][0]
+    assert isinstance(loaded, Rows)
+    return loaded
+
+
+def assert_holds(folder: Path, first: int, end: int, salt: int = 0, identity: str = "us") -> None:
+    leaf = leaf_of(folder, identity)
+    assert (leaf.first, leaf.end) == (first, end)
+    if first < end:
+        expected, found = rows(first, end, salt).read(first, end), leaf.read(first, end)
+        assert found.keys() == expected.keys()
+        for name, tensor in expected.items():
+            assert found[name].dtype == tensor.dtype
+            assert torch.equal(found[name], tensor)
+
+
+def parts(folder: Path) -> dict[str, int]:
+    """Part file → inode."""
+    return {path.name: path.stat().st_ino for path in folder.glob("rows-*")}
+
+
+def test_a_second_save_writes_the_new_rows_alone(tmp_path: Path) -> None:
+    old = save(tmp_path, 1, rows(0, 25))
+    reads: list[tuple[int, int]] = []
+    new = save(tmp_path, 2, rows(3, 38, reads=reads), old)
+    assert min(start for start, _ in reads) == 25
+    assert parts(new).items() >= parts(old).items()
+    written = [new / name for name in parts(new).keys() - parts(old).keys()]
+    assert sum(file.stat().st_size for file in written) < 13 * ROW_BYTES + len(written) * 400  # 400: a header
+    assert_holds(old, 0, 25)
+    assert_holds(new, 3, 38)
+
+
+def test_what_a_save_writes_does_not_depend_on_how_much_there_is(tmp_path: Path) -> None:
+    sizes = []
+    for end in (100, 1000):
+        old = save(tmp_path, end, rows(0, end))
+        before = parts(old)
+        new = save(tmp_path, end + 1, rows(0, end + 40), old)
+        sizes.append(sum((new / name).stat().st_size for name in parts(new).keys() - before.keys()))
+    assert abs(sizes[0] - sizes[1]) < 40  # headers name offsets, whose digits may differ in number
+
+
+def test_parts_whose_rows_all_died_are_dropped(tmp_path: Path) -> None:
+    old = save(tmp_path, 1, rows(0, 40))
+    new = save(tmp_path, 2, rows(20, 45), old)
+    assert len(parts(new).keys() & parts(old).keys()) == 2
+    assert_holds(new, 20, 45)
+    newer = save(tmp_path, 3, rows(45, 50), new)
+    assert not parts(newer).keys() & parts(new).keys()
+    assert_holds(newer, 45, 50)
+
+
+def test_rows_can_be_empty_and_a_tree_can_hold_several(tmp_path: Path) -> None:
+    tree = {"a": rows(0, 12), "list": [{"b": rows(5, 5)}, rows(7, 30, salt=9)]}
+    folder = checkpoint.save(tmp_path, 1, tree, "us")
+    tree["list"][1] = rows(8, 33, salt=9)  # type: ignore[index]
+    loaded = checkpoint.load(checkpoint.save(tmp_path, 2, tree, "us", since=folder), "us")
+    assert (loaded["list"][0]["b"].first, loaded["list"][0]["b"].end) == (5, 5)
+    assert torch.equal(loaded["a"].read(0, 12)["reward"], rows(0, 12).read(0, 12)["reward"])
+    assert torch.equal(loaded["list"][1].read(8, 33)["reward"], rows(8, 33, 9).read(8, 33)["reward"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lives=st.lists(st.tuples(st.integers(0, 35), st.integers(0, 30)), min_size=1, max_size=6),
+    keep=st.integers(1, 3),
+    data=st.data(),
+)
+def test_rows_come_back_after_any_history(
+    tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[int, int]], keep: int, data: st.DataObject
+) -> None:
+    folder, last, first, end = tmp_path_factory.mktemp("life"), None, 0, 0
+    held: dict[Path, tuple[int, int]] = {}
+    for step, (born, died) in enumerate(lives):
+        end += born
+        first = min(first + died, end)
+        last = save(folder, step, rows(first, end), last)
+        held[last] = (first, end)
+        checkpoint.prune(folder, keep, step)
+    for path in folder.iterdir():
+        first, end = held[path]
+        assert_holds(path, first, end)
+        if first < end:
+            start = data.draw(st.integers(first, end - 1))
+            stop = data.draw(st.integers(start + 1, end))
+            found = leaf_of(path).read(start, stop)["reward"]
+            assert torch.equal(found, rows(first, end).read(start, stop)["reward"])
+
+
+def test_reading_rows_that_are_not_there_is_refused(tmp_path: Path) -> None:
+    leaf = leaf_of(save(tmp_path, 1, rows(4, 25)))
+    for start, stop in ((3, 5), (20, 26), (9, 9)):
+        with pytest.raises(ValueError, match=r"it holds only 4 … 25"):
+            leaf.read(start, stop)
+
+
+def test_writing_to_what_was_read_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
+    folder = save(tmp_path, 1, rows(0, 25))
+    leaf_of(folder).read(0, 5)["frames"].zero_()
+    assert_holds(folder, 0, 25)
+
+
+def test_rows_of_the_wrong_number_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"rows 0 … 6 returned 'x' of shape \(3, 2\).* 6"):
+        save(tmp_path, 1, Rows(0, 6, lambda start, stop: {"x": torch.zeros(3, 2)}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "why"),
+    [(2, 30, "begins before the oldest part"), (5, 19, "ends before the newest part ends")],
+)
+def test_all_is_written_anew_where_the_older_parts_do_not_fit(tmp_path: Path, first: int, end: int, why: str) -> None:
+    old = save(tmp_path, 1, rows(5, 20, salt=1))
+    new = save(tmp_path, 2, rows(first, end), old)
+    assert not set(parts(new).values()) & set(parts(old).values()), why
+    assert_holds(new, first, end)
+
+
+@pytest.mark.parametrize("break_", [Path.unlink, lambda file: os.truncate(file, 9)])
+def test_all_is_written_anew_where_an_older_part_is_gone_or_cut(tmp_path: Path, break_: Callable[[Path], None]) -> None:
+    old = save(tmp_path, 1, rows(0, 30))
+    break_(old / sorted(parts(old))[1])
+    assert_holds(save(tmp_path, 2, rows(0, 35), old), 0, 35)
+
+
+def test_nothing_is_taken_from_a_foreign_or_damaged_or_missing_checkpoint(tmp_path: Path) -> None:
+    foreign = checkpoint.save(tmp_path / "other", 1, {"memory": {"envs": [rows(0, 20, salt=1)]}}, "them")
+    damaged = save(tmp_path / "damaged", 1, rows(0, 20, salt=1))
+    (damaged / checkpoint.MANIFEST).write_text("{}")
+    for step, since in enumerate((foreign, damaged, tmp_path / "nowhere", None), start=2):
+        assert_holds(save(tmp_path, step, rows(0, 30), since), 0, 30)
+
+
+def test_a_newer_checkpoint_that_was_passed_over_is_not_built_upon(tmp_path: Path) -> None:
+    """Its rows are of a life that the run did not live again in the same way."""
+    trunk = save(tmp_path, 1, rows(0, 10))
+    passed_over = save(tmp_path, 2, rows(0, 25, salt=1), trunk)
+    assert_holds(save(tmp_path, 3, rows(0, 40), trunk), 0, 40)
+    assert passed_over.exists()
+
+
+def test_saving_a_step_again_replaces_its_rows(tmp_path: Path) -> None:
+    first = save(tmp_path, 1, rows(0, 20, salt=1))
+    assert save(tmp_path, 1, rows(0, 25), first) == first
+    assert_holds(first, 0, 25)
+
+
+def test_pruning_the_older_folder_keeps_the_newer_whole(tmp_path: Path) -> None:
+    last = None
+    for step in range(1, 6):
+        last = save(tmp_path, step, rows(0, 12 * step), last)
+        checkpoint.prune(tmp_path, keep=1, step=step)
+        assert [path.name for path in tmp_path.iterdir()] == [last.name]
+        assert_holds(last, 0, 12 * step)
+
+
+def test_a_copy_is_made_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    old = save(tmp_path, 1, rows(0, 25))
+    monkeypatch.setattr(os, "link", refuse)
+    new = save(tmp_path, 2, rows(0, 38), old)
+    assert parts(new).keys() > parts(old).keys()
+    assert not set(parts(new).values()) & set(parts(old).values())
+    assert_holds(new, 0, 38)
+    arm = checkpoint.adopt(new, "us", tmp_path / "arm", "arm")
+    shutil.rmtree(new)
+    assert_holds(arm, 0, 38, identity="arm")
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_damaged_part_is_found_by_its_name(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = save(tmp_path_factory.mktemp("flip"), 1, rows(0, 33))
+    file = folder / data.draw(st.sampled_from(sorted(parts(folder))))
+    content = bytearray(file.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    match data.draw(st.sampled_from(("flip", "cut", "unlink"))):
+        case "flip":
+            content[place] ^= 1 << data.draw(st.integers(0, 7))
+            file.write_bytes(content)
+        case "cut":
+            file.write_bytes(content[:place])
+        case "unlink":
+            file.unlink()
+    with pytest.raises(CheckpointError) as refusal:
+        checkpoint.load(folder, "us")
+    assert str(refusal.value).startswith(f"{file}: ")
+    assert "\n" not in str(refusal.value)
+
+
+def test_damage_to_a_new_part_leaves_the_checkpoint_before_it_usable(tmp_path: Path) -> None:
+    old = save(tmp_path, 1, rows(0, 25))
+    new = save(tmp_path, 2, rows(0, 38), old)
+    (new / "rows-2-0-25.safetensors").write_bytes(b"")
+    warnings: list[str] = []
+    loaded = checkpoint.newest(tmp_path, "us", warnings.append)
+    assert loaded is not None
+    assert loaded["step"] == 1
+    assert "rows-2-0-25.safetensors: damaged" in warnings[0]
+
+
+def kill() -> None:
+    os._exit(9)
+
+
+def fill_the_disk() -> None:
+    raise OSError(28, "No space left on device")
+
+
+class Stop:
+    """Stops this process, for which it cannot be taken back, at one of the operations that change a folder."""
+
+    def __init__(self, operation: int, folder: Path, how: Callable[[], None]) -> None:
+        self.left, self.folder, self.how = operation, str(folder), how
+        self.sync = files.sync
+        sys.addaudithook(self.watch)
+        files.sync = self.watched_sync  # the one operation that has no audit event
+
+    def watch(self, event: str, arguments: tuple[Any, ...]) -> None:
+        reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        changes = event in ("open", "os.mkdir", "os.link", "os.rename", "os.rmdir", "os.remove", "fsync") and not reads
+        if changes and any(str(argument).startswith(self.folder) for argument in arguments):
+            self.left -= 1
+            if self.left == -1:
+                self.how()
+
+    def watched_sync(self, path: Path) -> None:
+        self.watch("fsync", (path,))
+        self.sync(path)
+
+
+def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callable[[], object]) -> bool:
+    """Do the work in a process that stops at an operation; False if it was done before it got there."""
+    child = os.fork()
+    if child == 0:
+        try:
+            stop = Stop(operation, folder, how)
+            work()
+            os._exit(0 if stop.left >= 0 else 9)  # 9: a copy was made instead of the link that failed
+        except OSError:
+            os._exit(1 if [*folder.glob("*/tmp-*")] else 9)
+        except BaseException:
+            os._exit(2)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 9), f"operation {operation}: {code}"
+    return code == 9
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
+@pytest.mark.parametrize("how", [kill, fill_the_disk])
+def test_a_save_that_stops_at_any_file_operation_leaves_whole_checkpoints(
+    tmp_path: Path, how: Callable[[], None]
+) -> None:
+    old = save(tmp_path / "run", 1, rows(0, 25))
+    new = checkpoint.folder_of(old.parent, 2)
+    operation = 0
+    while stopped(operation, tmp_path, how, lambda: save(old.parent, 2, rows(12, 38), old)):
+        assert_holds(old, 0, 25)
+        if new.exists():
+            assert_holds(new, 12, 38)
+            shutil.rmtree(new)
+        checkpoint.prune(old.parent, keep=2, step=2)
+        assert [*old.parent.iterdir()] == [old]
+        operation += 1
+    assert operation > 10, "the operations were not seen"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
+@pytest.mark.parametrize("how", [kill, fill_the_disk])
+def test_a_fork_that_stops_at_any_file_operation_appears_whole_or_not_at_all(
+    tmp_path: Path, how: Callable[[], None]
+) -> None:
+    trunk = save(tmp_path / "trunk", 1, rows(0, 25))
+    operation = 0
+    while stopped(operation, tmp_path, how, lambda: checkpoint.adopt(trunk, "us", tmp_path / "arm", "arm")):
+        assert_holds(trunk, 0, 25)
+        for arm in (tmp_path / "arm").glob("0*"):
+            assert_holds(arm, 0, 25, identity="arm")
+        shutil.rmtree(tmp_path / "arm", ignore_errors=True)
+        operation += 1
+    assert operation > 10, "the operations were not seen"
+
+
+def test_a_fork_shares_the_files_and_neither_side_disturbs_the_other(tmp_path: Path) -> None:
+    trunk = save(tmp_path / "trunk", 5, rows(0, 25))
+    one, two = (checkpoint.adopt(trunk, "us", tmp_path / name, name, step=-1) for name in ("one", "two"))
+    assert parts(one) == parts(two) == parts(trunk)
+    assert (one / checkpoint.WEIGHTS).samefile(trunk / checkpoint.WEIGHTS)
+    assert checkpoint.load(one, "one")["step"] == -1
+    assert checkpoint.load(trunk, "us")["step"] == 5
+
+    leaves = {"one": rows(10, 38, salt=0), "two": rows(0, 31, salt=0)}
+    for name, since in (("one", one), ("two", two)):
+        tree = {"memory": {"envs": [leaves[name]]}}
+        new = checkpoint.save(tmp_path / name, 6, tree, name, since)
+        assert set(parts(new).values()) & set(parts(trunk).values())
+        checkpoint.prune(tmp_path / name, keep=1, step=6)
+        assert not since.exists()
+        assert_holds(new, leaves[name].first, leaves[name].end, identity=name)
+    assert_holds(trunk, 0, 25)
+    shutil.rmtree(trunk)
+    for name in leaves:
+        leaf = leaves[name]
+        assert_holds(checkpoint.folder_of(tmp_path / name, 6), leaf.first, leaf.end, identity=name)
+
+
+def test_a_fork_reads_no_rows_and_names_what_is_missing(tmp_path: Path) -> None:
+    trunk = save(tmp_path / "trunk", 5, rows(0, 25))
+    part = trunk / "rows-5-0-10.safetensors"
+    content = bytearray(part.read_bytes())
+    content[-1] ^= 1
+    part.write_bytes(content)
+    arm = checkpoint.adopt(trunk, "us", tmp_path / "arm", "arm")
+    with pytest.raises(CheckpointError, match=r"rows-5-0-10\.safetensors: damaged"):
+        checkpoint.load(arm, "arm")
+    for damage, message in ((lambda: part.write_bytes(b""), "damaged"), (part.unlink, "missing")):
+        damage()
+        with pytest.raises(CheckpointError, match=rf"rows-5-0-10\.safetensors: {message}"):
+            checkpoint.adopt(trunk, "us", tmp_path / "other", "other")
+    assert not (tmp_path / "other").exists()

@@ -1,0 +1,111 @@
+"""Locks on folders, and folders that appear whole, on systems that cannot do all of it."""
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from supple.engine.storage import files
+from supple.engine.storage.signed_json import start_folder
+
+
+def counted(folder: Path, turns: int = 20) -> None:
+    """Add to the number in a file, as only one at a time can."""
+    for _ in range(turns):
+        with files.in_turn(folder):
+            number = int((folder / "number").read_text())
+            threading.Event().wait(0.0002)
+            (folder / "number").write_text(str(number + 1))
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_one_at_a_time_works_in_a_folder_and_nothing_stays_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, windows: bool
+) -> None:
+    """Windows opens no folders, and removes no file that is open."""
+    real = os.open
+
+    def opened(name: str | Path, flags: int, *rest: int, **more: int) -> int:
+        if os.path.isdir(name):
+            raise PermissionError(errno.EACCES, "Permission denied", str(name))
+        return real(name, flags, *rest, **more)
+
+    if windows:
+        monkeypatch.setattr(os, "open", opened)
+    (tmp_path / "number").write_text("0")
+    crowd = [threading.Thread(target=counted, args=(tmp_path,)) for _ in range(4)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    assert (tmp_path / "number").read_text() == "80"
+    assert [path.name for path in tmp_path.iterdir()] == ["number"]
+
+
+def test_the_lock_of_a_process_that_was_killed_does_not_make_a_folder_another_runs(tmp_path: Path) -> None:
+    (tmp_path / files.LOCK).touch()
+    start_folder(tmp_path, "config.json", {"a": 1})
+    assert (tmp_path / "config.json").is_file()
+
+
+def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files, "lock_descriptor", none)
+    with files.in_turn(tmp_path), files.in_turn(tmp_path):
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_appears_only_if_its_process_may_still_write(tmp_path: Path) -> None:
+    allowed = [True, False]
+
+    @contextmanager
+    def writing() -> Iterator[None]:
+        if not allowed.pop(0):
+            raise PermissionError("taken over")
+        yield
+
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/theirs").touch()
+    with pytest.raises(PermissionError, match="taken over"), files.appearing(tmp_path / "model", writing) as folder:
+        (folder / "mine").touch()
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["model", "model/theirs"]
+
+
+def test_two_that_write_one_folder_at_once_do_not_share_a_temporary_one(tmp_path: Path) -> None:
+    names = []
+    for _ in range(2):
+        with files.appearing(tmp_path / "model") as folder:
+            names.append(folder.name)
+    assert len(set(names)) == 2
+
+
+def test_a_file_that_is_replaced_changes_nothing_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    for name in ("a.json", "a.json.tmp"):
+        os.link(tmp_path / "mine", tmp_path / name)
+    files.replace(tmp_path / "a.json", b"new")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "a.json").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_in_the_way_of_a_file_is_left_there(tmp_path: Path, kind: str) -> None:
+    way = tmp_path / "a.json.tmp"
+    {"pipe": os.mkfifo, "link": lambda path: path.symlink_to("b"), "folder": Path.mkdir}[kind](way)
+    before = way.lstat()
+    with pytest.raises(files.NotPlain, match=r"a\.json\.tmp: "):
+        files.replace(tmp_path / "a.json", b"new")
+    assert way.lstat() == before
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "seed-0").touch()
+    for folder in (tmp_path / "seed-0", tmp_path / "seed-0/none"):
+        with pytest.raises(files.NotPlain, match=r"seed-0: not a folder$"):
+            files.make_folder(folder)

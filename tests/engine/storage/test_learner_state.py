@@ -1,0 +1,86 @@
+"""What a checkpoint says of a learner."""
+
+import copy
+import re
+from functools import reduce
+
+import pytest
+import torch
+from torch import nn
+
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.interventions import Learner, learner_for, make
+
+
+def world() -> Learner:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(8, 32, 8), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
+    net[0].weight.data = net[0].weight.contiguous(memory_format=torch.channels_last)  # as DQN's
+    return learner_for(net)
+
+
+def test_initial_values_lie_in_memory_as_before() -> None:
+    """Norms of them are sums in the order of the memory: in another order, nap's last bits were others."""
+    ours, theirs = world(), world()
+    state = learner_state(ours)
+    state["initial"] = {name: value.contiguous() for name, value in ours.initial.items()}  # as a file has them
+    load_learner_state(theirs, copy.deepcopy(state))
+    assert {name: value.stride() for name, value in theirs.initial.items()} == {
+        name: value.stride() for name, value in ours.initial.items()
+    }
+    for learner in (ours, theirs):
+        make("nap").apply(learner)
+    for name, value in ours.module.named_parameters():
+        assert torch.equal(theirs.module.get_parameter(name), value)
+
+
+def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
+    """RMSprop counts its steps as Adam does, and has none of its averages of gradients."""
+    ours, theirs = world(), world()
+    for learner in (ours, theirs):
+        learner.optimizer = torch.optim.RMSprop(learner.module.parameters())
+    assert ours.optimizer is not None
+    assert theirs.optimizer is not None
+    ours.module(torch.ones(1, 8, 8, 8)).sum().backward()
+    ours.optimizer.step()
+    load_learner_state(theirs, copy.deepcopy(learner_state(ours)))
+    for one, other in zip(ours.module.parameters(), theirs.module.parameters(), strict=True):
+        slots = ours.optimizer.state[one]
+        assert set(slots) == {"step", "square_avg"} == set(theirs.optimizer.state[other])
+        assert all(torch.equal(theirs.optimizer.state[other][name], value) for name, value in slots.items())
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong", "says"),
+    [
+        ("optimizer/0/exp_avg", torch.zeros(3), "exp_avg should be float32 of shape (32, 8, 8, 8), but is float32 of"),
+        ("optimizer/0/exp_avg", torch.zeros(32, 8, 8, 8, dtype=torch.double), "but is float64 of shape (32, 8, 8, 8)"),
+        ("optimizer/1/step", torch.zeros(0), "step should be float32 of shape (), but is float32 of shape (0,)"),
+        ("optimizer/1/step", torch.tensor(1), "step should be float32 of shape (), but is int64 of shape ()"),
+        ("optimizer/3/exp_avg_sq", None, "should hold exp_avg, exp_avg_sq, step, but holds step, exp_avg"),
+        ("initial/3.bias", torch.zeros(()), "initial of 'model'.3.bias should be float32 of shape (2,)"),
+        ("initial/3.bias", None, "initial of 'model' lacks 3.bias"),
+        ("marked/3.bias", torch.zeros(2, dtype=torch.int64), "marked of 'model'.3.bias should be float32"),
+    ],
+)
+def test_a_tensor_of_another_shape_or_type_is_refused_by_name(path: str, wrong: torch.Tensor | None, says: str) -> None:
+    """PyTorch's fused Adam trusts the shapes of its slots: with others it reads beyond their ends."""
+    ours = trained()
+    state = copy.deepcopy(learner_state(ours))
+    *way, last = path.split("/")
+    place = reduce(lambda tree, name: tree[name], way, state)
+    if wrong is None:
+        del place[last]
+    else:
+        place[last] = wrong
+    with pytest.raises(ValueError, match=re.escape(says)):
+        load_learner_state(trained(), state)
+
+
+def trained() -> Learner:
+    learner = world()
+    learner.optimizer = torch.optim.Adam(learner.module.parameters())
+    learner.module(torch.ones(1, 8, 8, 8)).sum().backward()
+    learner.optimizer.step()
+    learner.mark()
+    return learner

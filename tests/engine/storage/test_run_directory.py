@@ -1,0 +1,201 @@
+"""The run directory: created whole or not at all, and logs that can be cut back to a checkpoint."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+from supple.engine.runs import create, train
+from supple.engine.storage.checkpoint import newest_step
+from supple.engine.storage.files import NotPlain
+from supple.engine.storage.run_directory import LOGS, RunDirectory
+from supple.engine.storage.signed_json import write_json
+from supple.registry.errors import RunError, UsageError
+from supple.tracks.linear.settings import LinearSettings
+from supple.tracks.linear.work import LinearWork
+
+CONFIG: dict[str, Any] = {
+    "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
+    "command": "", "data": {}, "settings": {"seed": 0, "hidden": (8, 8)}, "tasks": [],
+}  # fmt: skip
+AGENT_LOGS = ("metrics", "episodes", "events", "tensorboard")
+
+
+def contents(run: RunDirectory) -> dict[str, bytes]:
+    return {file: (run.path / file).read_bytes() for file in LOGS.values() if (run.path / file).exists()}
+
+
+def log_some(run: RunDirectory, step: int) -> None:
+    run.metrics(step, {"loss": step / 3})
+    run.episode(step=step, **{"return": 1.5})
+    run.event(event="task", step=step)
+
+
+def test_a_folder_that_holds_anything_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(UsageError, match="already holds another run or other files"):
+            RunDirectory.create(path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "a/b", CONFIG)
+    run = RunDirectory.open(tmp_path / "a/b")
+    assert run.config["settings"] == {"seed": 0, "hidden": [8, 8]}
+    assert {"python", "torch", "numpy", "supple"} <= run.config["versions"].keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        (None, UsageError, "is not a run directory: it has no config.json"),
+        ("{}", UsageError, "is not a run directory: its config.json was not written by this version of supple"),
+        ('{"model_type": "llama"}', UsageError, "not written by this version of supple"),
+        ("[1]", RunError, "config.json: damaged"),
+        ('{"algorithm": "pp', RunError, "config.json: damaged"),
+    ],
+)
+def test_what_is_no_run_directory_is_refused(tmp_path: Path, text: str | None, error: Any, words: str) -> None:
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    with pytest.raises(error, match=words):
+        RunDirectory.open(tmp_path)
+
+
+def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "config.json.tmp").write_text('{"algo')
+    RunDirectory.create(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"seed": "0"}, r'config\.json: seed should be an integer, but is "0"'),
+        ({"stop_step": True}, "stop_step should be an integer or null, but is true"),
+        ({"hooks": "fire@0.5"}, "hooks should be a list, each item a text"),
+        ({"tasks": [[]]}, r"tasks\[0\] should be an object"),
+        ({"settings": None}, "settings should be an object, but is null"),
+    ],
+)
+def test_an_entry_of_another_type_is_named_though_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
+    write_json(tmp_path / "config.json", {**CONFIG, "versions": {}, **edit})
+    with pytest.raises(RunError, match=words):
+        RunDirectory.open(tmp_path)
+
+
+def test_identity_is_that_of_the_stored_config_and_depends_on_what_training_depends_on(tmp_path: Path) -> None:
+    created = RunDirectory.create(tmp_path, CONFIG)
+    assert RunDirectory(tmp_path, CONFIG).identity == created.identity == RunDirectory.open(tmp_path).identity
+    assert RunDirectory(tmp_path, CONFIG | {"command": "other words"}).identity == created.identity
+    for other in ({"stop_step": 8}, {"start_step": 8}, {"algorithm": "x"}, {"settings": {"seed": 1, "hidden": (8, 8)}}):
+        assert RunDirectory(tmp_path, CONFIG | other).identity != created.identity
+
+
+def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.start_logs({}, 0.0, AGENT_LOGS)
+        log_some(run, 1)
+        lengths = run.log_lengths(1)
+        log_some(run, 2)
+    whole = contents(run)
+    (tmp_path / LOGS["episodes"]).write_bytes(whole[LOGS["episodes"]] + b'{"step": 3, "ret')
+    with RunDirectory.open(tmp_path) as run:
+        run.start_logs(lengths, 12.0, AGENT_LOGS)
+        assert run.log_lengths(1) == lengths
+        assert 12.0 <= run.seconds() < 13.0
+        log_some(run, 2)
+    for name in ("episodes", "events"):
+        assert contents(run)[LOGS[name]] == whole[LOGS[name]]
+    lines = [json.loads(line) for line in (tmp_path / LOGS["metrics"]).read_text().splitlines()]
+    assert [(line["step"], line["loss"]) for line in lines] == [(1, 1 / 3), (2, 2 / 3)]
+
+
+def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, CONFIG)
+    with run, pytest.raises(RunError, match=r"episodes\.jsonl: this log was removed or renamed"):
+        run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_log_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path, log: str) -> None:
+    (tmp_path / "mine").write_text("mine")
+    run = RunDirectory.create(tmp_path / "run", CONFIG)
+    (file := run.path / LOGS[log]).parent.mkdir(exist_ok=True)
+    file.symlink_to(tmp_path / "mine")
+    with run, pytest.raises(NotPlain, match="a symbolic link"):
+        run.start_logs({}, 0.0, tuple(LOGS))
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_linked_folder_for_tensorboard_and_a_pipe_for_a_log_are_refused(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", CONFIG)
+    (run.path / "tensorboard").symlink_to(tmp_path)
+    with run, pytest.raises(NotPlain, match=r"tensorboard: a symbolic link"):
+        run.start_logs({}, 0.0, AGENT_LOGS)
+    (run.path / "tensorboard").unlink()
+    os.mkfifo(run.path / LOGS["episodes"])
+    with run, pytest.raises(NotPlain, match=r"episodes\.jsonl: not a plain file"):
+        run.start_logs({}, 0.0, AGENT_LOGS)
+
+
+def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.start_logs({}, 0.0, AGENT_LOGS)
+        run.metrics(8, {"loss": 0.5, "agent/dfi": 2.0})
+        lengths = run.log_lengths(1)
+        run.metrics(16, {"loss": 0.25})
+    with RunDirectory.open(tmp_path) as run:
+        run.start_logs(lengths, 0.0, AGENT_LOGS)
+        run.metrics(16, {"loss": math.inf})
+    [file] = (tmp_path / "tensorboard").iterdir()
+    events = list(EventFileLoader(str(file)).Load())
+    read = [(e.step, v.tag, v.tensor.float_val[0]) for e in events for v in e.summary.value]
+    assert read == [(8, "loss", 0.5), (8, "agent/dfi", 2.0), (16, "loss", math.inf)]
+    assert events[0].file_version == "brain.Event:2"
+
+
+def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, CONFIG)
+    run.start_logs({}, 0.0, AGENT_LOGS)
+    log_some(run, 1)
+    os.close(run._logs["metrics"]._stream.fileno())
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        run.close()
+    assert all(log._stream.closed for log in run._logs.values())
+    assert json.loads((tmp_path / LOGS["episodes"]).read_text()) == {"step": 1, "return": 1.5}
+
+
+def test_numbers_that_json_does_not_have_are_logged_as_null(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.start_logs({}, 0.0, AGENT_LOGS)
+        run.metrics(1, {"loss": math.nan, "norm": 2.0})
+        run.event(event="intervention", step=1, after={"srank": math.inf})
+    metrics, event = (json.loads((tmp_path / f"{name}.jsonl").read_text()) for name in ("metrics", "events"))
+    assert metrics["loss"] is None
+    assert metrics["norm"] == 2.0
+    assert event["after"] == {"srank": None}
+
+
+def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = LinearSettings(tasks="random", updates_per_task=40, measure_every=20, checkpoint_every=10)
+    whole = LinearWork.advance
+
+    def advance(*values: Any) -> int:
+        os.chdir(tmp_path / "elsewhere")
+        return whole(*values)
+
+    monkeypatch.setattr(LinearWork, "advance", advance)
+    create(Path("run"), "linear", settings, "test")
+    train(Path("run"), lambda step: None, pytest.fail)
+    assert Path.cwd() == tmp_path
+    assert newest_step(Path("run/checkpoints")) == 40
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+    assert not (tmp_path / "run/claim.json").exists()

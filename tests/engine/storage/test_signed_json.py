@@ -1,0 +1,145 @@
+"""Files with a checksum of every entry: made whole or not at all, and an edited entry is refused by its name."""
+
+import json
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.engine.storage.signed_json import SUMS, read_json, start_folder, write_json
+from supple.registry.errors import RunError, UsageError
+
+VALUE: dict[str, Any] = {"total_steps": 1000, "seed": 0, "settings": {"hidden": (8, 8), "rate": 1e-3, "name": "λ"}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    start_folder(tmp_path / "run", "config.json", VALUE)
+    return tmp_path / "run/config.json"
+
+
+def test_what_was_written_is_read_back_without_its_sums(file: Path) -> None:
+    assert read_json(file, "") == json.loads(json.dumps(VALUE))
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"total_steps": 100}, '"total_steps" was changed'),
+        ({"seed": False}, '"seed" was changed'),
+        ({"settings": {"hidden": [8, 8], "rate": 1e-3, "name": "L"}}, '"settings" was changed'),
+        ({"note": None}, '"note" was added'),
+        ({SUMS: {}}, '"total_steps" was added'),
+        ({SUMS: [1]}, "'sums' is not an object"),
+    ],
+)
+def test_an_edited_entry_is_refused_by_its_name(file: Path, edit: dict[str, Any], words: str) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | edit))
+    with pytest.raises(RunError, match=words):
+        read_json(file, "")
+
+
+def test_a_removed_entry_is_refused_by_its_name(file: Path) -> None:
+    file.write_text(json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != "seed"}))
+    with pytest.raises(RunError, match='"seed" was removed'):
+        read_json(file, "")
+
+
+def test_another_order_and_other_spaces_are_the_same_contents(file: Path) -> None:
+    file.write_text(json.dumps(dict(reversed(json.loads(file.read_text()).items()))))
+    assert read_json(file, "")["total_steps"] == 1000
+
+
+def test_without_sums_it_is_of_another_version(file: Path) -> None:
+    file.write_text(json.dumps(VALUE))
+    with pytest.raises(UsageError, match=r"x: its config\.json was not written by this version of supple"):
+        read_json(file, "x")
+
+
+def test_a_link_and_a_pipe_are_refused_and_nobody_waits(file: Path) -> None:
+    file.rename(moved := file.with_name("moved"))
+    file.symlink_to(moved)
+    with pytest.raises(RunError, match=r"config\.json: a symbolic link"):
+        read_json(file, "")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(RunError, match=r"config\.json: not a plain file"):
+        read_json(file, "")
+
+
+def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"has no config\.json"):
+        read_json(tmp_path / "file" / "config.json", "it")
+
+
+def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert read_json(path, "") == {"a": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_link_left_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.json.tmp").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match="a symbolic link"):
+        start_folder(tmp_path / "run", "config.json", VALUE)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("make_first", [False, True])
+def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_first: bool) -> None:
+    path = tmp_path / "run"
+    if make_first:
+        path.mkdir()
+    with pytest.raises(TypeError):
+        start_folder(path, "config.json", {"bad": object()})
+    assert path.exists() == make_first
+    assert not [*tmp_path.rglob("*.json*")]
+
+
+def test_who_finds_that_another_has_just_made_the_folder_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_folder(tmp_path / "run", "config.json", VALUE)
+    before = (tmp_path / "run/config.json").read_bytes()
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was a moment ago
+    with pytest.raises(UsageError, match="already holds another run"):
+        start_folder(tmp_path / "run", "config.json", {"another": 1})
+    assert (tmp_path / "run/config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(("file", "what"), [("comparison.json", "a comparison"), ("sweep.json", "a sweep")])
+def test_who_begins_in_the_folder_of_a_comparison_is_told_how_to_join(tmp_path: Path, file: str, what: str) -> None:
+    start_folder(tmp_path, file, VALUE)
+    words = (
+        rf"already holds {what}: `supple worker {tmp_path}` joins in its runs, `supple resume {tmp_path}` continues it"
+    )
+    with pytest.raises(UsageError, match=words):
+        start_folder(tmp_path, file, VALUE)
+
+
+def test_of_several_that_begin_in_one_empty_folder_at_once_one_does_and_all_others_are_told(tmp_path: Path) -> None:
+    for trial in range(20):
+        path, together = tmp_path / str(trial), threading.Barrier(4)
+        path.mkdir()
+
+        def begin(number: int, path: Path = path, together: threading.Barrier = together) -> str:
+            together.wait()
+            try:
+                start_folder(path, "config.json", {"number": number})
+            except UsageError as error:
+                return str(error)
+            return "began"
+
+        with ThreadPoolExecutor(4) as pool:  # whose open files lock each other out, as processes' do
+            said = list(pool.map(begin, range(4)))
+        assert sum("already holds another run" in line for line in said) == 3
+        assert read_json(path / "config.json", "")["number"] == said.index("began")

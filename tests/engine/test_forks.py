@@ -1,0 +1,115 @@
+"""Forks take over the whole state of a trunk, and appear at once or not at all."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.engine.forks import fork, fork_step_of, stop_step_of
+from supple.engine.storage import checkpoint
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.work import Task
+from supple.registry.errors import CheckpointError, UsageError
+
+CONFIG: dict[str, Any] = {
+    "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": 64, "hooks": [], "arm": None,
+    "command": "", "data": {}, "settings": {"hook": []}, "tasks": [],
+}  # fmt: skip
+ARM = CONFIG | {"settings": {"hook": ["fire"]}, "start_step": 64, "stop_step": None}
+
+
+@pytest.fixture
+def trunk(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory.create(tmp_path / "trunk", CONFIG)
+    tree = {"step": 64, "agent": {"w": torch.randn(3)}, "logs": {"metrics": 12, "episodes": 9}, "seconds": 2.0}
+    checkpoint.save(run.checkpoints, 64, tree, run.identity)
+    return run
+
+
+def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path, trunk: RunDirectory) -> None:
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+    arm = RunDirectory.open(tmp_path / "arm")
+    assert arm.config["start_step"] == 64
+    ours, theirs = (checkpoint.newest(run.checkpoints, run.identity, pytest.fail) for run in (arm, trunk))
+    assert ours is not None
+    assert theirs is not None
+    assert torch.equal(ours["agent"]["w"], theirs["agent"]["w"])
+    assert {**ours, "agent": None, "logs": None} == {**theirs, "agent": None, "logs": None}
+    assert ours["logs"] == {}
+
+
+def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, trunk: RunDirectory) -> None:
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+    arm = RunDirectory.open(tmp_path / "arm")
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        checkpoint.newest(arm.checkpoints, trunk.identity, pytest.fail)
+
+
+def test_an_arm_that_exists_is_left_alone(tmp_path: Path, trunk: RunDirectory) -> None:
+    RunDirectory.create(tmp_path / "arm", ARM)
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+    assert [path.name for path in (tmp_path / "arm").iterdir()] == ["config.json"]
+
+
+def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, trunk: RunDirectory) -> None:
+    (tmp_path / "arm/checkpoints/000000000001").mkdir(parents=True)
+    (tmp_path / "arm/checkpoints/tmp-000000000064-1").mkdir()
+    (tmp_path / "arm/config.json.tmp").write_text("{")
+    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+    assert sorted(path.name for path in (tmp_path / "arm").iterdir()) == ["checkpoints", "config.json"]
+    assert [path.name for path in (tmp_path / "arm/checkpoints").iterdir()] == ["000000000064"]
+
+
+def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, trunk: RunDirectory) -> None:
+    with pytest.raises(TypeError):
+        fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM | {"bad": object()})
+    (checkpoint.folder_of(trunk.checkpoints, 64) / "state.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
+        fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+    assert list((tmp_path / "arm").iterdir()) == []
+
+
+def tasks(ends: tuple[int, ...] = (100, 300, 1000)) -> tuple[Task, ...]:
+    return tuple(Task(i, s, e, str(i)) for i, (s, e) in enumerate(zip((0, *ends), ends, strict=False)))
+
+
+@pytest.mark.parametrize(("share", "step"), [(0.5, 496), (0.25, 248), (0.01, 8), (0.99, 992)])
+def test_a_share_forks_at_the_nearest_step_at_which_runs_can_part(share: float, step: int) -> None:
+    assert fork_step_of(tasks(), 8, share) == step
+
+
+def test_arms_that_part_at_the_beginning_have_no_trunk() -> None:
+    assert fork_step_of(tasks(), 8, 0.0) == 0
+
+
+def test_a_task_forks_where_it_begins() -> None:
+    assert [fork_step_of(tasks(), 8, fork_at_task=task) for task in (1, 2)] == [100, 300]
+
+
+@pytest.mark.parametrize(
+    ("share", "task", "ends", "words"),
+    [
+        (-0.1, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got -0.1"),
+        (1.0, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got 1.0"),
+        (0.001, None, (100,), "--fork-at 0.001 would fork at step 0 of 100"),
+        (0.5, 1, (100, 200), "--fork-at and --fork-at-task both say"),
+        (None, 0, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 0"),
+        (None, 3, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 3"),
+        (None, 1, (100,), "only one task"),
+    ],
+)
+def test_a_fork_that_there_cannot_be_is_refused(
+    share: float | None, task: int | None, ends: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        fork_step_of(tasks(ends), 8, share, task)
+
+
+def test_runs_that_stop_early_meet_a_switch_or_are_refused() -> None:
+    assert stop_step_of(tasks(), 8, 0.2) == 200
+    assert stop_step_of(tasks((100,)), 8, 0.3) == 32  # where there is no switch at all
+    with pytest.raises(UsageError, match=r"ends at step 96, within the first task.* more than 0\.1$"):
+        stop_step_of(tasks(), 8, 0.1)
+    with pytest.raises(UsageError, match="it must be above 0"):
+        stop_step_of(tasks(), 8, 0.0)

@@ -1,0 +1,63 @@
+"""What comparisons of any kind share: what folders are called, what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.engine.settings import RunSettings
+from supple.engine.storage.names import slug
+from supple.experiments.comparisons.comparison import Comparison, create, folder_of
+from supple.registry.errors import UsageError
+from supple.tracks.linear.settings import LinearSettings
+
+
+def test_folders_are_named_after_seeds_and_hooks() -> None:
+    assert folder_of((3,)) == "seed-3"
+    assert folder_of((0, 1, 5)) == "seeds-0-1-5"
+    assert slug("fire@task + snp(lam=0.5)") == "fire_task_snp_lam=0.5"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": (0, 0)}, "--seeds must be different numbers"),
+        ({"seeds": (0, -1)}, "--seeds must be different numbers"),
+        ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
+        ({"arms": ("none + fire",)}, "none cannot be combined"),
+        ({"arms": ("fire", "fire ")}, "two runs would share the folder fire: fire and fire "),
+    ],
+)
+def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    comparison = replace(Comparison("ppo", RunSettings(), ("none", "fire"), (0, 1), 100, "test"), **changes)
+    with pytest.raises(UsageError, match=words):
+        create(tmp_path / "out", comparison, 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
+    """They stand beside its hooks, and in its folder's name; its seeds share tasks with the others'."""
+    comparison = Comparison(
+        "linear", LinearSettings(), ("none", "snp@task + learning_rate=0.5", "n_hidden=4"), (0,), 0, "test"
+    )
+    assert [comparison.own(arm) for arm in comparison.arms] == [
+        {"hook": ("none",)},
+        {"hook": ("snp@task",), "learning_rate": 0.5},
+        {"hook": ("none",), "n_hidden": 4},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ("none + learning_rte=1", "linear has no setting 'learning_rte': did you mean 'learning_rate'?"),
+        ("none + learning_rate=fast", "learning_rate should be a finite number"),
+        ("none + learning_rate=0.1", "settings of one arm need a comparison without a trunk"),
+    ],
+)
+def test_an_arm_that_cannot_have_such_settings_is_refused(tmp_path: Path, arm: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        create(tmp_path / "c", Comparison("linear", LinearSettings(), ("none", arm), (0,), 20, "test"), 1)

@@ -1,0 +1,199 @@
+"""Reading run and comparison directories, whole, torn and damaged."""
+
+import json
+
+import pytest
+
+from supple.agents.report import score
+from supple.engine.kinds import all_kinds
+from supple.reports import build_report, load, read_jsonl
+
+TASKS = [
+    {"index": 0, "cycle": 0, "env": "Hopper-v5", "start": 0, "end": 100},
+    {"index": 1, "cycle": 0, "env": "Ant-v5", "start": 100, "end": 200},
+]
+
+
+def episode(step, value, task=0):
+    return {"step": step, "env": TASKS[task]["env"], "task": task, "cycle": 0, "return": value, "length": 10}
+
+
+def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=()):
+    folder.mkdir(parents=True)
+    config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": [], "total_steps": 200, "tasks": TASKS}
+    (folder / "config.json").write_text(json.dumps(config))
+    for name, rows in (("episodes", episodes), ("metrics", metrics), ("events", events)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def write_comparison(folder, arms, seeds, fork=100):
+    folder.mkdir()
+    (folder / "comparison.json").write_text(
+        json.dumps({"algorithm": "ppo", "arms": arms, "seeds": seeds, "fork_step": fork})
+    )
+    return folder
+
+
+@pytest.mark.parametrize("torn", ['{"step": 3, "re', '{"step": 3}garbage\n', "\x00\x00\x00", '{"step"', "17\n"])
+def test_torn_last_line_is_dropped(tmp_path, torn):
+    file = tmp_path / "log.jsonl"
+    file.write_text('{"step": 1}\n{"step": 2}\n' + torn)
+    assert read_jsonl(file) == [{"step": 1}, {"step": 2}]
+
+
+def test_whole_last_line_without_newline_is_kept(tmp_path):
+    file = tmp_path / "log.jsonl"
+    file.write_text('{"step": 1}\n{"step": 2}')
+    assert [row["step"] for row in read_jsonl(file)] == [1, 2]
+
+
+@pytest.mark.parametrize("broken", ['{"step": 2, "re', "17", "null", '{"step": 2}{"step": 3}'])
+def test_broken_line_in_the_middle_names_file_and_line(tmp_path, broken):
+    file = tmp_path / "log.jsonl"
+    file.write_text(f'{{"step": 1}}\n{broken}\n{{"step": 4}}\n')
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 2: ") as caught:
+        read_jsonl(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_empty_log_is_empty(tmp_path):
+    (tmp_path / "log.jsonl").touch()
+    assert read_jsonl(tmp_path / "log.jsonl") == []
+
+
+def test_arm_continues_the_trunk_of_its_own_seed(tmp_path):
+    folder = write_comparison(tmp_path / "c", ["none", "fire"], [0, 1])
+    for seed in (0, 1):
+        write_run(folder / f"seed-{seed}" / "trunk", [episode(50, seed)], seed=seed)
+        write_run(folder / f"seed-{seed}" / "x", [episode(150, 10 + seed, task=1)], arm="fire", seed=seed)
+        write_run(folder / f"seed-{seed}" / "y", [episode(160, 20 + seed, task=1)], arm="none", seed=seed)
+    data = load(folder)
+    assert list(data.arms) == ["none", "fire"]
+    assert data.fork_step == 100
+    assert [run.seed for run in data.arms["fire"]] == [0, 1]
+    assert [run.episodes.returns.tolist() for run in data.arms["fire"]] == [[0, 10], [1, 11]]
+    assert [run.episodes.returns.tolist() for run in data.arms["none"]] == [[0, 20], [1, 21]]
+
+
+def test_trunk_beyond_the_fork_does_not_enter_an_arm(tmp_path):
+    folder = write_comparison(tmp_path / "c", ["fire"], [0])
+    write_run(folder / "seed-0" / "trunk", [episode(100, 1.0), episode(110, 2.0, task=1)])
+    write_run(folder / "seed-0" / "fire", [episode(120, 3.0, task=1)], arm="fire")
+    assert load(folder).arms["fire"][0].episodes.returns.tolist() == [1.0, 3.0]
+
+
+def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path):
+    folder = write_comparison(tmp_path / "c", ["none", "fire"], [0])
+    rates = [{"learning_rate": 1e-3}, {"learning_rate": 1e-4}]
+    plan = json.loads((folder / "comparison.json").read_text())
+    (folder / "comparison.json").write_text(json.dumps({**plan, "variants": rates}))
+    for i, variant in enumerate(rates):
+        place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
+        for arm, run in {None: "trunk", "none": "none"}.items():
+            path = write_run(
+                place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))], arm
+            )
+            config = json.loads((path / "config.json").read_text())
+            (path / "config.json").write_text(json.dumps({**config, "variant": variant}))
+    data = load(folder)
+    assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
+    assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
+    assert data.notes == [f"learning_rate={rate} · fire: no run yet for seed 0" for rate in (0.001, 0.0001)]
+
+
+def test_missing_arms_and_seeds_are_noted(tmp_path):
+    folder = write_comparison(tmp_path / "c", ["none", "fire", "snp"], [0, 1])
+    write_run(folder / "seed-0" / "trunk", [episode(50, 0.0)])
+    write_run(folder / "seed-0" / "a", [episode(190, 1.0, task=1)], arm="none")
+    write_run(folder / "seed-0" / "b", [episode(110, 1.0, task=1)], arm="fire")
+    data = load(folder)
+    assert list(data.arms) == ["none", "fire"]
+    assert "none: no run yet for seed 1" in data.notes
+    assert "snp: no run yet for seed 0, 1" in data.notes
+    assert next(note for note in score(data).notes if "unfinished" in note).startswith("fire, seed 0: ")
+
+
+def test_single_run_is_named_by_its_hooks(tmp_path):
+    run = write_run(tmp_path / "run", [episode(50, 1.0)])
+    assert list(load(run).arms) == ["none"]
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "hooks": ["fire@task", "l2_init"]}))
+    assert list(load(run).arms) == ["fire@task, l2_init"]
+
+
+def test_run_without_logs_yet_is_empty(tmp_path):
+    run = write_run(tmp_path / "run", [])
+    for name in ("episodes", "metrics", "events"):
+        (run / f"{name}.jsonl").unlink()
+    assert load(run).first.episodes.steps.size == 0
+
+
+def test_series_skips_what_is_no_finite_number(tmp_path):
+    values = [1.0, None, float("nan"), float("inf"), 4.0]
+    rows = [{"step": i, "agent/srank": value} for i, value in enumerate(values)] + [{"step": 9}]
+    steps, found = load(write_run(tmp_path / "run", [], metrics=rows)).first.series("agent/srank")
+    assert steps.tolist() == [0, 4]
+    assert found.tolist() == [1.0, 4.0]
+
+
+def test_other_directory_is_refused_with_what_a_run_contains(tmp_path):
+    with pytest.raises(ValueError, match=r"config\.json, episodes\.jsonl") as caught:
+        load(tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="neither a run directory"):
+        load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", ["pppo", ""])
+def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kind):
+    run = write_run(tmp_path / "run", [episode(50, 1.0)])
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "algorithm": kind}))
+    with pytest.raises(ValueError, match=f"unknown kind of run '{kind}'") as caught:
+        build_report(run)
+    assert "\n" not in str(caught.value)
+    assert all(known in str(caught.value) for known in all_kinds())
+    assert not (run / "report").exists()
+
+
+def test_tasks_are_named_as_older_runs_named_them(tmp_path):
+    def names(**changes):
+        config = {**json.loads((run / "config.json").read_text()), **changes}
+        (run / "config.json").write_text(json.dumps(config))
+        return [task.name for task in load(run).first.tasks]
+
+    run = write_run(tmp_path / "run", [])
+    assert names() == ["Hopper-v5", "Ant-v5"]
+    assert names(tasks=[{**task, "name": f"task {task['index']}"} for task in TASKS]) == ["task 0", "task 1"]
+    spans = [{"index": 0, "start": 0, "end": 10, "size": 5}]
+    assert names(algorithm="vision", settings={"dataset": "mnist", "seeds": [0]}, tasks=spans) == ["mnist"]
+
+
+def test_comparison_without_a_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no arm has started"):
+        load(write_comparison(tmp_path / "c", ["none"], [0]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"step": 5, "task": 0}], "line 1: it has no 'return'"),
+        (
+            [episode(5, 1.0), {**episode(6, 1.0), "task": 7}],
+            "line 2: it belongs to task 7, but config.json lists 2 tasks",
+        ),
+    ],
+)
+def test_episode_that_makes_no_sense_names_the_file(tmp_path, rows, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        load(write_run(tmp_path / "run", rows))
+    assert "episodes.jsonl" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"seed": 0}', '{"tasks": []}', '{"tasks": [{"index": 0}]}'])
+def test_damaged_config_names_the_file(tmp_path, text):
+    run = write_run(tmp_path / "run", [])
+    (run / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json: "):
+        load(run)

@@ -1,0 +1,364 @@
+"""Sweeps: which runs a file comes to, how they are divided, and what happens when the file grows."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.engine.storage import signed_json
+from supple.experiments.history.collect import failures, load
+from supple.experiments.queue.jobs import Job
+from supple.experiments.sweeps.file import read_sweep
+from supple.experiments.sweeps.search import Search
+from supple.experiments.sweeps.space import Choice, Random, Range, Space
+from supple.experiments.sweeps.study import Published, Study
+from supple.experiments.sweeps.sweep import Sweep, open_sweep
+from supple.registry.errors import UsageError
+from supple.reports.pages.run_list import outcomes
+from supple.reports.studies.study import read_study
+
+LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
+Worked = Callable[[list[Job]], list[str]]
+Write = Callable[[str], Path]
+
+
+def study(name: str = "lin", **changes: Any) -> Study:
+    return Study(name, **{"kind": "linear", "settings": LINEAR, "seeds": (0,), "arms": ("none",), **changes})
+
+
+def folders(jobs: list[Job], path: Path) -> set[str]:
+    return {str(job.folder.relative_to(path)) for job in jobs}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(text: str) -> Path:
+        (tmp_path / "sweep.toml").write_text(text)
+        return tmp_path / "sweep.toml"
+
+    return written
+
+
+# -- which runs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_point_gives_settings_and_what_stands_in_braces(tmp_path: Path) -> None:
+    """An arm without braces is there once, whatever the values that others have."""
+    space = Space({"lam": [2, 5]}, [{"learning_rate": 0.1}, {"learning_rate": 0.2, "decay": 3}])
+    arms = ("none", "rebalance(lam={lam})@task")
+    settings = {**LINEAR, "updates_per_task": "{decay}0"}
+    with pytest.raises(UsageError, match=re.escape("[lin] {decay}0: no point has a value for {decay}")):
+        Sweep([study(arms=arms, settings=settings, space=space)]).planned(tmp_path)
+    space = Space(space.grid, [{"learning_rate": r} for r in (0.1, 0.2)])
+    jobs = Sweep([study(arms=arms, space=space, fork_at=0.0)]).planned(tmp_path)
+    assert folders(jobs, tmp_path) == {
+        f"lin/seed-0/learning_rate={rate}/{arm}"
+        for rate in (0.1, 0.2)
+        for arm in ("none", "rebalance_lam=2_task", "rebalance_lam=5_task")
+    }
+
+
+def test_a_setting_that_is_a_brace_alone_has_the_value_itself(tmp_path: Path) -> None:
+    settings = {**LINEAR, "learning_rate": "{rate}", "updates_per_task": 20}
+    (job,) = Sweep([study(settings=settings, space=Space(listed=[{"rate": 0.25}]))]).planned(tmp_path)
+    assert job.settings.learning_rate == 0.25  # type: ignore[attr-defined]
+
+
+def test_a_point_that_is_drawn_is_no_combination(tmp_path: Path) -> None:
+    """Strength i goes with step size i: five draws are five runs, not twenty-five."""
+    random = Random(5, {"lam": Range(1.0, 9.0), "learning_rate": Range(0.01, 0.1, log=True)})
+    jobs = Sweep([study(arms=("rebalance(lam={lam})@task",), space=Space(random=random))]).planned(tmp_path)
+    drawn = random.draw()
+    assert [(job.arm, dict(job.variant)) for job in jobs] == [
+        (f"rebalance(lam={point['lam']})@task", {"learning_rate": point["learning_rate"]}) for point in drawn
+    ]
+
+
+def test_arms_with_other_strengths_share_their_trunk(tmp_path: Path) -> None:
+    space = Space({"lam": [0.2, 0.8], "learning_rate": [0.1, 0.2]})
+    jobs = Sweep([study(arms=("none", "snp(lam={lam})"), fork_at_task=1, space=space)]).planned(tmp_path)
+    trunks = {job.trunk.folder for job in jobs if job.arm and job.trunk}
+    assert len([job for job in jobs if job.arm is None]) == len(trunks) == 2
+    assert len(jobs) == 2 + 2 * 3
+
+
+def test_a_preset_can_vary_as_well(tmp_path: Path) -> None:
+    small = {"num_envs": 1, "rollout_steps": 20, "minibatch_size": 10, "compile": "off"}
+    space = Space({"preset": ["gym-control-small", "nine-rooms-small"]})
+    jobs = Sweep([Study("worlds", "ppo", settings=small, arms=("none",), fork_at=0.0, space=space)]).planned(tmp_path)
+    assert folders([job for job in jobs if job.seeds == (0,)], tmp_path) == {
+        f"worlds/{preset}/seed-0/{arm}" for preset in space.grid["preset"] for arm in ("none", "fresh")
+    }
+    assert {job.settings.env for job in jobs} == {"CartPole-v1", "NineRooms-v0"}  # type: ignore[attr-defined]
+
+
+def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
+    space = Space(listed=[{"replay_ratio": 4.0}, {"replay_ratio": 8.0}])
+    (found,) = Study("ratios", "sac", "replay-ratio-small", arms=("none",), space=space).asked(lambda *_: 0.0).values()
+    assert found.points == [("none", {"replay_ratio": 4.0}), ("none", {"replay_ratio": 8.0})]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"space": Space({"learning_rat": [1]})},
+            "learning_rat: linear has no setting with this name: did you mean 'lea",
+        ),
+        ({"space": Space({"learning_rat": [1]})}, "and no arm or setting has {learning_rat} in its text"),
+        ({"space": Space({"learning_rate": ["fast"]})}, "learning_rate should be a finite number"),
+        ({"space": Space({"seed": [1]})}, "seed: linear has no setting with this name"),
+        ({"arms": ("snp(lam={lam})@task",)}, "snp(lam={lam})@task: no point has a value for {lam}"),
+        ({"arms": ("snpp@task",)}, "did you mean 'snp'?"),
+        (
+            {"settings": {"updates_per_tsk": 1}},
+            "linear has no setting 'updates_per_tsk': did you mean 'updates_per_task'?",
+        ),
+        ({"kind": "linaer"}, "unknown kind of run 'linaer': did you mean 'linear'?"),
+        ({"preset": "gym-control"}, "preset 'gym-control' is for ppo"),
+        ({"seeds": (1, 1)}, "--seeds must be different numbers"),
+        ({"reference": "fresh"}, "--reference fresh is only for agents"),
+        ({"space": Space({"preset": ["nowhere"]})}, "unknown preset 'nowhere'"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)) as found:
+        Sweep([study(**changes)]).begin(tmp_path / "out")
+    assert str(found.value).startswith("[lin] ")
+    assert not (tmp_path / "out").exists()
+
+
+# -- widening -------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Path, worked: Worked) -> None:
+    path = tmp_path / "out"
+    first = worked(Sweep([study(space=Space({"learning_rate": [0.1]}))]).begin(path))
+    assert first == ["lin · seed 0 · learning_rate 0.1 · none"]
+    wider = study(seeds=(0, 1), arms=("none", "snp@task"), space=Space({"learning_rate": [0.2, 0.1]}))
+    more = worked(Sweep([wider, study("other")]).begin(path))
+    assert len(more) == 2 * 2 * 2 - 1 + 1
+    assert "other · seed 0 · none" in more
+    assert worked(open_sweep(path)) == []
+
+
+def test_settings_that_json_writes_in_another_way_are_the_same_study(tmp_path: Path) -> None:
+    settings = {"env": "CartPole-v1", "steps": 4096, "hidden": (8, 8), "compile": "off"}
+    asked = Sweep([Study("p", "ppo", settings=settings, arms=("none",), fork_at=0.0)])
+    assert folders(asked.begin(tmp_path / "out"), tmp_path) == folders(asked.begin(tmp_path / "out"), tmp_path)
+
+
+def test_what_the_file_has_no_more_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    Sweep([study(space=Space({"learning_rate": [0.1, 0.2]})), study("other")]).begin(path)
+    jobs = Sweep([study(arms=("snp@task",), space=Space({"learning_rate": [0.2]}))]).begin(path)
+    assert folders(jobs, path) == {
+        "lin/seed-0/learning_rate=0.1/none", "lin/seed-0/learning_rate=0.2/none",
+        "lin/seed-0/learning_rate=0.2/snp_task", "other/seed-0/none",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"settings": {**LINEAR, "updates_per_task": 30}}, "[lin] settings is {'tasks': 'semantic,reversal', "),
+        ({"fork_at_task": 1}, "[lin] fork_at_task is 1, "),
+        ({"kind": "ppo", "settings": {"env": "CartPole-v1"}}, "[lin] kind is 'ppo', "),
+    ],
+)
+def test_another_experiment_is_refused_in_a_folder_that_has_begun(
+    tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    path = tmp_path / "out"
+    Sweep([study()]).begin(path)
+    before = {file: file.read_bytes() for file in path.rglob("*.json")}
+    with pytest.raises(UsageError, match=re.escape(says)):
+        Sweep([study(**changes)]).begin(path)
+    assert {file: file.read_bytes() for file in path.rglob("*.json")} == before
+
+
+@pytest.mark.parametrize("asked", ["the same", "another study", "other settings"])
+def test_who_finds_that_another_has_just_begun_the_sweep_joins_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    begin = signed_json.start_folder
+
+    def another_is_faster(*args: Any) -> None:
+        monkeypatch.undo()
+        Sweep([study()]).begin(tmp_path)
+        begin(*args)
+
+    monkeypatch.setattr(signed_json, "start_folder", another_is_faster)
+    mine = {
+        "the same": study(), "another study": study("mine"),
+        "other settings": study(settings={**LINEAR, "updates_per_task": 30}),
+    }[asked]  # fmt: skip
+    if asked == "other settings":
+        with pytest.raises(UsageError, match=re.escape("[lin] settings is {'tasks'")):
+            Sweep([mine]).begin(tmp_path)
+        return
+    jobs = Sweep([mine]).begin(tmp_path)
+    assert folders(jobs, tmp_path) == {"lin/seed-0/none", f"{mine.name}/seed-0/none"}
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(UsageError, match="already holds another run or other files"):
+        Sweep([study()]).begin(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_says_the_same_as_python(write: Write) -> None:
+    file = write("""
+        [defaults]
+        kind = "ppo"
+        settings = { env = "CartPole-v1" }
+        seeds = "0-2 7"
+
+        [rates]
+        arms = ["none", "l2_init(strength={strength})"]
+        fork_at = 0.5
+        grid = { hidden = [[8], [16, 16]], strength = [1e-4] }
+        points = [{ gamma = 0.9 }, { gamma = 0.99 }]
+
+        [rates.random]
+        count = 3
+        seed = 4
+        learning_rate = { low = 1e-4, high = 1e-2, log = true }
+        epochs = { choice = [1, 2] }
+
+        [other]
+        kind = "dqn"
+        reference = "fresh"
+        seeds = [5]
+    """)
+    random = Random(3, {"learning_rate": Range(1e-4, 1e-2, True), "epochs": Choice((1, 2))}, 4)
+    space = Space({"hidden": [[8], [16, 16]], "strength": [1e-4]}, [{"gamma": 0.9}, {"gamma": 0.99}], random)
+    cartpole, arms = {"env": "CartPole-v1"}, ("none", "l2_init(strength={strength})")
+    assert read_sweep(file).studies == [
+        Study("rates", "ppo", None, cartpole, arms, (0, 1, 2, 7), fork_at=0.5, space=space),
+        Study("other", "dqn", None, cartpole, (), (5,), "fresh"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[a\nkind = 1", "is not a TOML file: Expected ']' at the end of a table declaration (at line 1, column 3)"),
+        ("", "there is no study: begin one with a line such as [rates]"),
+        ("kind = 'ppo'", "kind is outside a table: begin a study with a line such as [sweep]"),
+        ("[a]", "[a] has no entry kind"),
+        ("[a]\nkind = 'ppo'\ngird = {}", "[a] gird: no such entry: did you mean 'grid'?"),
+        ("['a/b']\nkind = 'ppo'", "[a/b]: the name of a study"),
+        ("[a]\nkind = 'ppo'\nseeds = 'one'", "[a] seeds: 'one' is neither a seed"),
+        ("[a]\nkind = 'ppo'\nseeds = 3.5", "[a].seeds should be a text or a list, each item an integer, but is 3.5"),
+        ("[a]\nkind = 'ppo'\ngrid = 3", "[a].grid should be an object, but is 3"),
+        ("[a]\nkind = 'ppo'\ngrid = { hidden = 3 }", "[a].grid.hidden should be a list"),
+        ("[a]\nkind = 'ppo'\nrandom = { x = { choice = [1] } }", "[a].random.count is missing"),
+        ("[a]\nkind = 'ppo'\nrandom = { count = 0, x = { choice = [1] } }", "count must be 1 or more"),
+        ("[a]\nkind = 'ppo'\nrandom = { count = 1 }", "[a].random has nothing to draw"),
+        ("[a]\nkind = 'ppo'\nrandom = { count = 1, x = 3 }", "[a].random.x must be"),
+        ("[a]\nkind = 'ppo'\nrandom = { count = 1, x = { low = 1 } }", "[a].random.x must be"),
+        ("[a]\nkind = 'ppo'\nrandom = { count = 1, x = { low = 1, high = 'b' } }", "[a].random.x.high should be"),
+        ("[a]\nkind = 'ppo'\nfork_at = 1979-05-27", "1979-05-27 is a date or a time"),
+    ],
+)
+def test_a_wrong_file_is_told_with_the_place(write: Write, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)) as found:
+        read_sweep(write(text))
+    assert "\n" not in str(found.value)
+    assert "sweep.toml" in str(found.value)
+
+
+def test_what_is_small_changes_settings_grid_and_search_one_by_one(write: Write) -> None:
+    file = write(
+        """
+        [lin]
+        kind = "linear"
+        settings = { tasks = "random,random", updates_per_task = 50 }
+        arms = ["none", "snp(lam={lam})"]
+        search = { points = 3, lam = { low = 0.1, high = 0.9 } }
+        grid = { n_in = [4], n_hidden = [4, 8] }
+        small = { settings = { updates_per_task = 5 }, grid = { n_hidden = [4] }, search = { points = 2 } }
+        [left-out]
+        kind = "linear"
+        """
+    )
+    (small,) = read_sweep(file, "small", settings={"learning_rate": "1e-2"}).studies
+    assert small.settings == {"tasks": "random,random", "updates_per_task": 5, "learning_rate": 1e-2}
+    assert small.space == Space({"n_in": [4], "n_hidden": [4]})
+    assert small.search == Search({"lam": Range(0.1, 0.9)}, points=2)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no sweep file"):
+        read_sweep(tmp_path / "none.toml")
+
+
+def test_what_a_study_does_not_ask_for_is_not_missing_in_its_report(tmp_path: Path, worked: Worked) -> None:
+    """Two points, of two settings and one arm each: no report waits for the other two pairs."""
+    points = [{"lam": 2, "learning_rate": 0.1}, {"lam": 5, "learning_rate": 0.2}]
+    arms = ("rebalance(lam={lam})@task",)
+    jobs = Sweep([study(arms=arms, space=Space(listed=points))]).begin(tmp_path)
+    worked(jobs)
+    assert len(jobs) == 2
+    assert read_study([tmp_path / "lin"]).notes == []
+    assert load(tmp_path / "lin").notes == []
+
+
+def test_numbers_of_others_do_not_stand_beside_a_smaller_study(write: Write) -> None:
+    published = 'published = { source = "a", measure = "b", rows = { none = 1 } }'
+    file = write(f'[lin]\nkind = "linear"\n{published}\nsmall = {{ seeds = "0" }}')
+    whole, small = (read_sweep(file, scale).studies[0].published for scale in ("paper", "small"))
+    assert whole == Published("a", "b", {"none": 1})
+    assert small is None
+
+
+def test_a_sweep_is_read_while_checkpoints_of_its_runs_come_and_go(tmp_path: Path, worked: Worked) -> None:
+    jobs = Sweep([study(settings={**LINEAR, "updates_per_task": 1})]).begin(tmp_path / "sweep")
+    worked(jobs)
+    checkpoints = jobs[0].folder / "checkpoints"
+    come_and_go = (
+        "import os, sys\n"
+        "places = [os.path.join(sys.argv[1], f'tmp-{i}') for i in range(50)]\n"
+        "while True:\n"
+        "    for place in places: os.mkdir(place)\n"
+        "    print(flush=True)\n"
+        "    for place in places: os.rmdir(place)\n"
+    )
+    command = [sys.executable, "-c", come_and_go, str(checkpoints)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as trainer:
+        assert trainer.stdout
+        assert trainer.stdout.readline()
+        for _ in range(30):
+            assert [job.folder for job in open_sweep(tmp_path / "sweep")] == [jobs[0].folder]
+            assert failures(jobs[0].path) == []
+            assert outcomes(jobs[0].path) == ["finished"]
+        trainer.kill()
+
+
+def test_a_study_that_another_process_began_otherwise_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sweep([study("first")]).begin(tmp_path)
+    look = Sweep._plans
+
+    def late(sweep: Sweep, *values: Any) -> Any:
+        found = look(sweep, *values)
+        with monkeypatch.context() as patch:
+            patch.setattr(Sweep, "_plans", look)
+            Sweep([study(settings={**LINEAR, "updates_per_task": 30})]).begin(tmp_path)
+        return found
+
+    monkeypatch.setattr(Sweep, "_plans", late)
+    with pytest.raises(UsageError, match="restore that value, or choose another --out"):
+        Sweep([study()]).begin(tmp_path)
+    monkeypatch.undo()
+    assert [job.settings.updates_per_task for job in open_sweep(tmp_path)] == [20, 30]  # type: ignore[attr-defined]

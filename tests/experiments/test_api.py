@@ -1,0 +1,163 @@
+"""Whole runs by one call from Python: the same files as by the command line, and the same refusals."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.agents.ppo import PPOSettings
+from supple.engine.storage.claim import claim
+from supple.experiments import Space, Study, Sweep, compare, load, resume, train
+from supple.registry.errors import RunError, UsageError
+from supple.scripts.main import dispatch
+
+LINEAR: dict[str, Any] = {"tasks": "semantic,reversal", "updates_per_task": 20}
+WORDS = ["--tasks", "semantic,reversal", "--updates-per-task", "20"]
+PPO: dict[str, Any] = {
+    "env": "CartPole-v1", "steps": 240, "num_envs": 2, "rollout_steps": 20, "minibatch_size": 10, "epochs": 1,
+    "hidden": [8], "adapter": 8, "compile": "off", "eval_episodes": 0,
+}  # fmt: skip
+
+
+def weights(path: Path) -> dict[str, bytes]:
+    """Return the bytes of all files of tensors in a folder."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*.safetensors")}
+
+
+def test_a_run_is_that_of_the_command_line(tmp_path: Path) -> None:
+    threads, steps = torch.get_num_threads(), []
+    results = train(
+        "linear", {**LINEAR, "threads": 2}, ["rebalance(lam=5)@task"], out=tmp_path / "ours", progress=steps.append
+    )
+    assert steps[-1] == 40
+    assert torch.get_num_threads() == threads
+    hook = ["--threads", "2", "--hook", "rebalance(lam=5)@task"]
+    dispatch(["train", "linear", *WORDS, *hook, "--out", str(tmp_path / "theirs")])
+    assert weights(tmp_path / "ours") == weights(tmp_path / "theirs") != {}
+    assert results.tasks.equals(load(tmp_path / "theirs").tasks)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tmp_path: Path, jobs: int) -> None:
+    arms = ("none", "rebalance(lam=5)@task")
+    vary = {"learning_rate": [0.1, 0.2]}
+    results = compare("linear", LINEAR, arms, seeds=(3, 4), vary=vary, jobs=jobs, out=tmp_path / "ours")
+    words = ["--vary", "learning_rate=0.1,0.2", "--seeds", "3-4", "--jobs", "1"]
+    for arm in arms:
+        words += ["--arm", arm]
+    dispatch(["compare", "linear", *WORDS, *words, "--out", str(tmp_path / "theirs")])
+    assert weights(tmp_path / "ours") == weights(tmp_path / "theirs") != {}
+    assert set(results.tasks["seed"]) == {3, 4}
+
+
+def test_arms_fork_where_the_call_says_and_the_reference_is_one_of_them(tmp_path: Path) -> None:
+    results = compare("ppo", PPO, ["none", "fire@0.5"], reference="fresh", fork_at=0, out=tmp_path / "c")
+    assert set(results.episodes["arm"]) == {"none", "fire@0.5", "fresh"}
+    results = compare("ppo", PPOSettings(**{**PPO, "hidden": (8,)}), ["none", "fire"], fork_at=0.5, out=tmp_path / "d")
+    assert (tmp_path / "d/seed-0/trunk").is_dir()
+    assert results.events.query("event == 'intervention'")[["arm", "step"]].values.tolist() == [["fire", 120]]
+
+
+def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) -> None:
+    small = {key: PPO[key] for key in ("num_envs", "rollout_steps", "minibatch_size", "epochs", "hidden", "compile")}
+    small |= {"cycles": 2, "steps_per_task": 40, "eval_episodes": 0}
+    results = compare("ppo", small, ["none"], preset="gym-control-small", seeds=[5], fork_at=0, out=tmp_path / "c")
+    assert set(results.episodes["arm"]) == {"none", "fresh"}  # the reference is the preset's
+    assert results.studies[""].first.config["settings"]["env"] == "CartPole-v1"
+
+
+def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(step: int) -> None:
+        if step >= 25:
+            raise Stop
+
+    settings = {**LINEAR, "checkpoint_every": 10}
+    with pytest.raises(Stop):
+        train("linear", settings, out=tmp_path / "run", progress=stop)
+    resumed = resume(tmp_path / "run")
+    assert resumed.tasks.equals(train("linear", settings, out=tmp_path / "whole").tasks)
+    assert (
+        weights(tmp_path / "run")["checkpoints/000000000040/state.safetensors"]
+        == (weights(tmp_path / "whole")["checkpoints/000000000040/state.safetensors"])
+    )
+
+
+def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
+    rates = Study("rates", "linear", settings=LINEAR, arms=("none",), space=Space({"learning_rate": [0.01, 0.02]}))
+    arms = Study("arms", "linear", settings=LINEAR, arms=("none", "snp@task"), seeds=(0, 1))
+    Sweep([rates, arms]).begin(tmp_path / "out")
+    empty = load(tmp_path / "out")
+    assert empty.metrics.columns.tolist() == ["study", "arm", "seed"]
+    results = resume(tmp_path / "out")
+    assert results.tasks.columns[:3].tolist() == ["study", "arm", "seed"]
+    assert set(results.tasks.groupby(["study", "arm", "seed"]).groups) == {
+        ("rates", "learning_rate=0.01 · none", 0), ("rates", "learning_rate=0.02 · none", 0),
+        *(("arms", arm, seed) for arm in ("none", "snp@task") for seed in (0, 1)),
+    }  # fmt: skip
+    alone = load(tmp_path / "out/arms")
+    own = results.metrics[results.metrics["study"] == "arms"].drop(columns="study").reset_index(drop=True)
+    assert own.equals(alone.metrics)
+    assert results.scores["arms"] == alone.scores
+
+
+def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Path) -> None:
+    arms = ["upgd(sigma=1e38)", "none"]
+    with pytest.raises(RunError, match=r"^1 of 2 runs failed, the first in .*upgd_sigma=1e38.*diverged"):
+        compare("ppo", PPO, arms, fork_at=0, out=tmp_path / "c")
+    assert (tmp_path / "c/seed-0/none/outcome.json").read_text().count("finished") == 1
+    with pytest.raises(RunError, match="1 of 2 runs failed"):
+        resume(tmp_path / "c")
+
+
+def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
+    train("linear", LINEAR, out=tmp_path / "run")
+    with claim(tmp_path / "run"), pytest.raises(RunError, match="training this run"):
+        resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"kind": "pop"}, "unknown kind of run 'pop': did you mean 'ppo'?"),
+        ({"settings": {"stps": 3}}, "ppo has no setting 'stps': did you mean 'steps'?"),
+        ({"settings": {"hidden": 3}}, "settings of ppo: hidden should be a list, each item an integer, but is 3"),
+        ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
+        ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
+        ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is for vision"),
+        ({"kind": "vision"}, "vision needs a benchmark as its preset: permuted-mnist, "),
+        ({"kind": "sac", "settings": PPOSettings()}, "settings of sac must be SACSettings"),
+        ({"kind": "ppo", "settings": PPOSettings(checkpoint_every="7")}, 'but is "7"'),  # type: ignore[arg-type]
+        ({"preset": "gym-control", "settings": PPOSettings()}, "with a preset, settings must be a dictionary"),
+        ({"hooks": ["fir@0.5"]}, "did you mean 'fire'?"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
+    tmp_path: Path, asked: dict[str, Any], says: str
+) -> None:
+    asked = {"kind": "ppo", "settings": PPO, **asked}
+    with pytest.raises(ValueError, match=re.escape(says)):
+        train(**asked, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"arms": ["none", "fresh"]}, "--reference fresh"),
+        ({"seeds": [1, 1]}, "--seeds must be different numbers"),
+        ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
+        ({"vary": {"speed": [1, 2]}}, "no setting 'speed'"),
+        ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
+        ({"jobs": 0}, "jobs must be 1 or more, got 0"),
+        ({"fork_at": 1.5}, "--fork-at must lie in [0, 1)"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        compare("ppo", PPO, **{"arms": ["none"], **asked}, out=tmp_path / "c")
+    assert not (tmp_path / "c").exists()

@@ -1,0 +1,61 @@
+"""An intervention on trial: the number of a network that had it, and the network as it was."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from supple.experiments.loss_after import loss_after
+from supple.interventions import Learner, learner_for, make
+from supple.metrics import trainability
+
+X = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+
+
+def learner() -> Learner:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    target = learner_for(
+        module, torch.optim.Adam(module.parameters()), probe=lambda: (X,), loss=lambda: module(X).square().mean()
+    )
+    with torch.no_grad():
+        module[2].bias.fill_(-100.0)
+    return target
+
+
+def test_it_is_the_loss_of_a_network_that_had_the_intervention() -> None:
+    target, twin = learner(), learner()
+    twin.optimizer = None
+    make("redo").apply(twin)
+    fit = trainability(twin, 20)
+    assert fit is not None
+    assert loss_after(target, make("redo"), 20) == float(fit.loss)
+
+
+@pytest.mark.parametrize("name", ["fire", "snp", "redo", "reset"])
+def test_the_network_its_optimizer_and_its_draws_are_as_they_were(name: str) -> None:
+    target = learner()
+    assert target.optimizer is not None
+    target.loss().backward()
+    target.optimizer.step()
+    optimizer, followers = target.optimizer, target.followers
+    before = copy.deepcopy((target.module.state_dict(), optimizer.state_dict()["state"], target.generator.get_state()))
+    pointers = [p.data_ptr() for p in target.module.parameters()]
+    loss_after(target, make(name), 2)
+    assert target.optimizer is optimizer
+    assert target.followers is followers
+    assert [p.data_ptr() for p in target.module.parameters()] == pointers
+    assert all(torch.equal(value, before[0][key]) for key, value in target.module.state_dict().items())
+    assert all(
+        torch.equal(value, before[1][i][key])
+        for i, slots in optimizer.state_dict()["state"].items()
+        for key, value in slots.items()
+    )
+    assert torch.equal(target.generator.get_state(), before[2])
+
+
+@pytest.mark.parametrize("name", ["l2_init", "muon", "injection", "hare_tortoise"])
+def test_what_does_not_rewrite_weights_at_one_moment_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} cannot be tried out"):
+        loss_after(learner(), make(name), 2)

@@ -1,0 +1,76 @@
+"""Which figures of a score against a number there are, and what is in them; performance profiles."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from supple.reports.figures.profiles import profiles
+from supple.reports.figures.sensitivity import sensitivity
+from supple.reports.figures.style import Plot
+from supple.reports.tables.differences import Measure
+
+STRENGTHS = ["l2_init(strength=0.0001)", "l2_init(strength=0.001)", "l2_init(strength=0.01)"]
+Points = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+def measure(points: Points, seeds: int = 3, place: str = "") -> Measure:
+    """Arms whose scores are their places in the list, and a little more with every seed."""
+    named = {f"{arm} {variant}" if variant else arm: (arm, variant) for arm, variant in points}
+    by_seed = {name: {seed: i + seed / 10 for seed in range(seeds)} for i, name in enumerate(named)}
+    return Measure("final return", by_seed, points=named, place=place)
+
+
+def lines(plot: Plot) -> list[tuple[list[float], list[float]]]:
+    """The lines that have a mark at every point."""
+    return [
+        (np.asarray(line.get_xdata(), dtype=float).tolist(), np.round(line.get_ydata(), 6).tolist())  # type: ignore[call-overload]
+        for axes in plot.figure.axes
+        for line in axes.get_lines()
+        if line.get_marker() == "o"
+    ]
+
+
+def test_a_number_in_the_text_of_a_hook_is_a_line_over_decades_beside_the_level_of_none() -> None:
+    (plot,) = sensitivity([measure([("none", {}), *((arm, {}) for arm in STRENGTHS)])])
+    assert plot.name == "sensitivity_strength"
+    assert lines(plot) == [([1e-4, 1e-3, 1e-2], [1.1, 2.1, 3.1])]
+    (axes,) = plot.figure.axes
+    assert axes.get_xscale() == "log"
+    assert any(set(np.round(line.get_ydata(), 6)) == {0.1} for line in axes.get_lines())  # type: ignore[call-overload]
+
+
+def test_a_setting_is_a_line_an_arm_and_other_settings_are_panels() -> None:
+    variants = [{"width": width, "activation": name} for name in ("relu", "tanh") for width in (64, 96)]
+    (plot,) = sensitivity([measure([(arm, variant) for variant in variants for arm in ("none", "fire@task")])])
+    assert [axes.get_title("left") for axes in plot.figure.axes] == ["activation relu", "activation tanh"]
+    assert [x for x, _ in lines(plot)] == 4 * [[64.0, 96.0]]
+    assert plot.figure.axes[0].get_xscale() == "linear"
+
+
+def test_a_zero_among_decades_keeps_its_place() -> None:
+    (plot,) = sensitivity([measure([(f"l2(strength={value})", {}) for value in ("0.0", "1e-3", "1e-1")])])
+    assert plot.figure.axes[0].get_xscale() == "symlog"
+
+
+def test_points_that_share_nothing_else_are_not_joined() -> None:
+    drawn = [("none", {"learning_rate": 0.1 * 3**i, "width": 10 + i}) for i in range(5)]
+    plots = sensitivity([measure(drawn)])
+    assert [plot.name for plot in plots] == ["sensitivity_learning_rate", "sensitivity_width"]
+    assert "not joined" in plots[0].caption
+    assert plots[0].figure.axes[0].get_lines()[0].get_linestyle() == "None"
+
+
+@pytest.mark.parametrize("arms", [["none", "fire@task"], ["redo(tau=0.1)@every:1000", "fire(steps=5)"]])
+def test_where_no_number_varies_there_is_no_figure(arms: list[str]) -> None:
+    assert sensitivity([measure([(arm, {}) for arm in arms])]) == []
+
+
+def test_profiles_need_ten_scores_an_arm_and_say_which_share_of_runs_lies_above() -> None:
+    assert profiles([measure([("none", {}), ("fire@task", {})], seeds=9)]) is None
+    plot = profiles([measure([("none", {}), ("fire@task", {})], seeds=10)])
+    assert plot is not None
+    shares = [np.asarray(line.get_ydata(), dtype=float) for line in plot.figure.axes[0].get_lines()]
+    assert [(share[0], share[-1]) for share in shares] == [(1.0, 0.0), (1.0, 0.0)]
+    assert (shares[1] >= shares[0]).all()  # every run of the second arm scores higher

@@ -1,0 +1,82 @@
+"""A page for each run: its curves, its events, and commands that do what they say."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.experiments.history.collect import RunData, load_runs
+from supple.reports.figures.sketch import POINTS, drawing, thinned
+from supple.reports.pages.run_list import names_of, run_lines
+from supple.reports.pages.run_pages import page
+from supple.scripts.cli.console import parse
+from supple.scripts.cli.options import Options, asked
+
+EVIL = "<script>alert(1)</script>"
+SETTINGS = {
+    "env": "CartPole-v1", "steps": 2_000, "hidden": [8, 16], "hook": ["fire@0.5", "redo(tau=0.1)@every:500"],
+    "normalize_rewards": False, "learning_rate": 1e-3, "seed": 3,
+}  # fmt: skip
+
+
+def run(folder: Path, **changes: Any) -> RunData:
+    folder.mkdir(parents=True)
+    task = {"index": 0, "cycle": 0, "env": "CartPole-v1", "start": 0, "end": 2_000}
+    config = {
+        "algorithm": "ppo", "seed": 3, "arm": "fire@0.5", "hooks": ["fire@0.5"], "total_steps": 2_000,
+        "settings": SETTINGS, "tasks": [task], "command": "supple compare ppo",
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    rows = [{"step": step, "agent/srank": float(step), EVIL: 1.0} for step in (500, 1_000)]
+    event = {"event": "intervention", "step": 1_000, "intervention": "fire", "learner": EVIL, "after": {"srank": 7.0}}
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "episodes.jsonl").write_text(json.dumps({"step": 90, "return": 9.0}) + "\n")
+    (folder / "events.jsonl").write_text(json.dumps(event) + "\n")
+    return load_runs(folder)[0]
+
+
+def test_a_page_has_curves_events_and_settings_and_escapes_what_they_say(tmp_path: Path) -> None:
+    text = page("name", [run(tmp_path / "seed-3/a", arm=EVIL)])
+    assert EVIL not in text
+    assert text.count("<polyline") == 3  # returns, a metric, and the one with a bad name
+    assert "srank 7" in text
+    assert "learning_rate" in text
+
+
+def test_the_command_for_the_same_run_gives_its_settings(tmp_path: Path) -> None:
+    text = page("name", [run(tmp_path / "seed-3/a")])
+    line = next(line for line in text.splitlines() if "supple train" in line).removeprefix("<pre>")
+    words = shlex.split(line.replace("&#39;", "'").removesuffix("</pre>"))
+    assert words[:2] == ["supple", "train"]
+    what = asked("train", words[2:])
+    default = Options(settings=what.settings(), out=Path("x"))
+    made = parse(Options, what.kind.settings_class(), what.options, what.prog, "", default).settings
+    assert made == what.kind.settings_class()(**{**SETTINGS, "hidden": (8, 16), "hook": tuple(SETTINGS["hook"])})  # type: ignore[arg-type]
+
+
+def test_what_has_a_trunk_is_no_run_by_itself(tmp_path: Path) -> None:
+    text = page("name", [run(tmp_path / "seed-3/a", start_step=1_000)])
+    assert "supple train" not in text
+    assert f"supple resume {tmp_path}/seed-3/a" in text
+
+
+def test_pages_are_called_after_their_folders_and_never_alike(tmp_path: Path) -> None:
+    runs = [run(tmp_path / place) for place in ("c/seed-0/lr=1/none", "d/seed-0/lr=1/none", "alone")]
+    assert list(names_of(runs).values()) == ["seed-0.lr=1.none", "seed-0.lr=1.none.1", "alone"]
+
+
+def test_a_line_of_the_list_has_the_folder_of_its_run_and_the_command_that_repeats_it(tmp_path: Path) -> None:
+    runs = [run(tmp_path / "all/seed-3/a"), run(tmp_path / "all/seed-3/b", start_step=1_000)]
+    own, forked = run_lines(tmp_path / "elsewhere", runs)
+    assert (own.page, own.folder, own.outcome) == ("seed-3.a", "../all/seed-3/a", "left")
+    assert own.command.startswith("supple train ppo --hook fire@0.5")
+    assert forked.command == "supple compare ppo"
+
+
+def test_a_long_curve_is_thinned_to_means() -> None:
+    steps, values = thinned(np.arange(1_000.0), np.arange(1_000.0) % 2)
+    assert len(steps) == POINTS
+    assert np.allclose(values, 0.5, atol=0.1)
+    assert drawing("x", [(np.array([5.0]), np.array([1.0]))], 10).count("<polyline") == 1

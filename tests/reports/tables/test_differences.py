@@ -1,0 +1,126 @@
+"""Differences between arms: who is compared with whom, what is said of it, and that no more is said than is known."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supple.metrics import holm, paired
+from supple.reports.tables.differences import Measure, differences, tables, to_json, verdict
+from supple.reports.tables.tables import MISSING, estimate
+
+few = settings(max_examples=25, deadline=None)
+returns = st.lists(st.integers(-50, 50).map(float), min_size=4, max_size=4)
+
+
+def measure(name="return", percent=False, variant="", **arms):
+    return Measure(name, {arm: dict(enumerate(values)) for arm, values in arms.items()}, percent, variant)
+
+
+CLEAR = measure(none=[1.0, 2, 3, 4, 5], fire=[101.0, 111, 105, 107, 100], snp=[1.0, 3, 2, 5, 5])
+
+
+def test_every_arm_is_compared_with_none_whatever_their_order() -> None:
+    found = differences([measure(fire=[1.0, 2], none=[0.0, 0], snp=[3.0, 4])])
+    assert [(each.arm, each.baseline) for each in found] == [("fire", "none"), ("snp", "none")]
+    assert found[0].by_seed == {0: 1.0, 1: 2.0}
+
+
+def test_without_none_the_first_arm_is_the_baseline() -> None:
+    (each,) = differences([measure(relu=[1.0, 2], elu=[3.0, 3])])
+    assert (each.arm, each.baseline, each.by_seed) == ("elu", "relu", {0: 2.0, 1: 1.0})
+
+
+def test_the_fresh_agent_is_a_baseline_and_no_arm() -> None:
+    found = differences([measure(fresh=[9.0, 9], none=[1.0, 2], fire=[3.0, 3])])
+    assert [(each.arm, each.baseline) for each in found] == [("fire", "none"), ("none", "fresh"), ("fire", "fresh")]
+    assert [table.title for table in tables(found)] == ["Difference to none", "Difference to the fresh agent"]
+
+
+def test_one_arm_or_none_is_compared_with_nothing() -> None:
+    assert differences([measure(none=[1.0]), Measure("return", {})]) == []
+    assert tables([]) == []
+    assert verdict([]) == []
+
+
+def test_seeds_are_paired_by_their_numbers_and_those_of_one_arm_left_out() -> None:
+    (each,) = differences([Measure("r", {"none": {0: 1.0, 1: 2.0, 2: math.nan}, "fire": {2: 5.0, 1: 4.0, 3: 7.0}})])
+    assert each.by_seed == {1: 2.0}
+    assert differences([Measure("r", {"none": {0: 1.0}, "fire": {1: 1.0}})]) == []
+
+
+def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
+    other = measure("other", none=[1.0, 2, 3], fire=[3.0, 9, 4])
+    found = differences([CLEAR, other])
+    plain = [paired(list(CLEAR.arms[arm].values()), list(CLEAR.arms["none"].values())).p_t for arm in ("fire", "snp")]
+    assert [each.p_holm for each in found[:2]] == pytest.approx(holm(plain).tolist())
+    assert found[2].p_holm == found[2].paired.p_t
+
+
+def test_the_verdict_says_what_is_told_apart_how_far_and_what_is_not() -> None:
+    fire, snp = verdict(differences([CLEAR]))
+    assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p < .001 after Holm)."
+    assert snp == "snp against none, 5 seeds: no significant difference in return (about 169 seeds needed)."
+
+
+def test_one_seed_tells_nothing() -> None:
+    found = differences([measure(none=[1.0], fire=[100.0])])
+    assert verdict(found) == ["fire against none, 1 seed: any difference may be due to chance."]
+    (table,) = tables(found)
+    assert table.header == ["arm", "measure", "difference"]
+    assert table.rows == [["fire", "return", "99"]]
+    assert "1 seed: no interval" in table.words
+
+
+@few
+@given(returns, returns, returns)
+def test_nothing_is_claimed_where_the_interval_covers_0(none, fire, snp) -> None:
+    for each in differences([measure(none=none, fire=fire, snp=snp)]):
+        assert each.paired.low is not None
+        assert each.paired.high is not None
+        if each.paired.low <= 0 <= each.paired.high and each.paired.p_t > 0:
+            assert not each.told_apart
+            assert "is higher" not in verdict([each])[0]
+            assert "is lower" not in verdict([each])[0]
+
+
+def test_lower_shares_are_told_in_points_of_percent() -> None:
+    (line,) = verdict(differences([measure("accuracy", True, "lr 1", none=[0.5, 0.6, 0.7], fire=[0.4, 0.5, 0.61])]))
+    assert line.startswith("lr 1: fire against none, 3 seeds: accuracy is lower: −9.7 [−11.1, −8.2] percentage points")
+
+
+def test_sign_flips_have_a_column_from_six_seeds_on() -> None:
+    rng = np.random.default_rng(0)
+    for seeds, there in ((5, False), (6, True)):
+        (table,) = tables(differences([measure(none=rng.normal(size=seeds), fire=rng.normal(9, 1, seeds))]))
+        assert ("p (signs)" in table.header) == there
+        assert ("sign-flip" in table.words) == there
+
+
+def test_the_file_has_what_the_table_has() -> None:
+    body = json.loads(json.dumps(to_json(differences([CLEAR])), allow_nan=False))
+    fire = body["differences"][0]
+    assert fire["seeds"] == [0, 1, 2, 3, 4]
+    assert fire["per_seed"] == [100, 109, 102, 103, 95]
+    assert fire["interval"][0] < fire["mean"] < fire["interval"][1]
+    assert fire["p_sign_flip"] is None
+    assert body["verdict"] == verdict(differences([CLEAR]))
+
+
+@pytest.mark.parametrize(
+    ("mean", "ends", "text"),
+    [
+        (112.4, (85.2, 139.6), "112 [85, 140]"),
+        (-0.01234, (-0.0135, -0.0112), "−0.0123 [−0.0135, −0.0112]"),
+        (1234.5, (1000.0, 1469.0), "1,234 [1,000, 1,469]"),
+        (2e-6, (1e-6, 3e-6), "2e−06 [1e−06, 3e−06]"),
+        (5.0, (5.0, 5.0), "5 [5, 5]"),
+        (5.0, None, "5"),
+        (math.nan, None, MISSING),
+    ],
+)
+def test_an_interval_has_two_digits_of_its_half(mean, ends, text) -> None:
+    assert estimate(mean, ends) == text

@@ -1,0 +1,59 @@
+"""What stands beside a sweep's own numbers is checked before it is shown."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.engine.storage.signed_json import write_json
+from supple.reports.tables.published import published, title, tuning
+
+GOOD = {"source": "Table 2", "measure": "final return", "rows": {"activation=relu/none": 7}}
+TUNED: dict[str, Any] = {
+    "method": "tpe", "points": 2, "seeds": [100, 101], "share": 0.2, "measure": "final return", "hours": 1.5,
+    "arms": {"l2(strength={s})": [
+        {"arm": "l2(strength=1)", "score": 3.0, "seconds": 1.0},
+        {"arm": "l2(strength=9)", "score": None, "seconds": 0.0},
+    ]},
+    "chosen": {"l2(strength={s})": "l2(strength=1)"},
+}  # fmt: skip
+
+
+def test_a_sweep_without_published_numbers_has_none(tmp_path: Path) -> None:
+    write_json(tmp_path / "sweep.json", {"studies": {}, "about": {"title": "Table 2"}})
+    assert published(tmp_path) == {}
+    assert title(tmp_path) == "Table 2"
+    assert tuning(tmp_path) == []
+
+
+def test_published_numbers_are_read_with_their_source(tmp_path: Path) -> None:
+    write_json(tmp_path / "sweep.json", {"studies": {}, "published": {"rates": GOOD}})
+    found = published(tmp_path)["rates"]
+    assert (found.source, found.measure, found.rows) == ("Table 2", "final return", {"activation=relu/none": 7})
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"rows": {"none": "7"}}, 'published.rates.rows.none should be a finite number, but is "7"'),
+        ({"source": None}, "published.rates.source should be a text"),
+        ({"table": 2}, "published.rates.table is unknown"),
+    ],
+)
+def test_published_numbers_of_another_type_are_named(tmp_path: Path, edit: Any, words: str) -> None:
+    write_json(tmp_path / "sweep.json", {"studies": {}, "published": {"rates": GOOD | edit}})
+    with pytest.raises(ValueError, match=re.escape(words)):
+        published(tmp_path)
+
+
+def test_tuning_is_told_by_what_was_chosen_and_what_was_tried(tmp_path: Path) -> None:
+    (tmp_path / "tuned.json").write_text(json.dumps(TUNED))
+    chosen, every = tuning(tmp_path)
+    assert chosen.rows == [["l2(strength={s})", "l2(strength=1)", "3", "3 to 3", "1"]]
+    assert len(every.rows) == 2
+    assert all(word in chosen.words for word in ("tpe", "100, 101", "20%", "1.5 hours"))
+    (tmp_path / "tuned.json").write_text(json.dumps(TUNED | {"points": "two"}))
+    with pytest.raises(ValueError, match=r"tuned\.json: points should be an integer"):
+        tuning(tmp_path)
