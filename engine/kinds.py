@@ -4,19 +4,24 @@ A package registers its kinds in a module that its distribution declares as an e
 (or `supple.agents`). Kinds of other packages are found in the same way as supple's own.
 """
 
+import json
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from ..registry import Registry, UnknownName
+from ..registry import Registry, UnknownName, did_you_mean
+from ..registry.errors import UsageError
+from .settings import RunSettings
+from .storage import schema
 
 if TYPE_CHECKING:
-    from ..reports.studies.content import Report
     from .forks import Forks
-    from .settings import RunSettings
     from .work import Work
 
+Fields = Mapping[str, Any]  # settings → values
 GROUPS = ("supple.kinds", "supple.agents")  # groups of entry points
 
 
@@ -30,13 +35,15 @@ class Kind:
         settings: "module:name" of its dataclass, a subclass of `RunSettings`.
         build: "module:name" of a function from settings to a `Work`. It raises UsageError or ValueError for settings
             that cannot work.
-        report: "module:name" of its `Report`.
+        report: "module:name" of its `reports.Report`.
         unit: What a step is.
         shared: Whether several processes started by torchrun can train one run together.
         fork_at, fork_at_task: Where comparisons fork whose hooks do not decide it (`default_fork`). If neither is set,
             their arms are trained from the beginning.
         arms: The arms of comparisons by default.
         tuned_by: The measure, for `search.score`, by which arms are tuned by default.
+        split: "module:name" of a function that returns one history (`history.RunData`) per seed of a run that trained a
+            stack of them; "" if runs have one seed.
         forking: "module:name" of a class like `fork.Forks`, which says how arms are forked from their trunk.
         benchmark: Whether a preset must follow the kind, as in `train vision permuted-mnist`.
         counted_seeds: Whether `--seeds 5` meant five seeds in its comparisons in earlier versions.
@@ -53,11 +60,12 @@ class Kind:
     fork_at_task: int | None = None
     arms: tuple[str, ...] = ("none",)
     tuned_by: str = ""
+    split: str = ""
     forking: str = "supple.engine.forks:Forks"
     benchmark: bool = False
     counted_seeds: bool = False
 
-    def settings_class(self) -> "type[RunSettings]":
+    def settings_class(self) -> type[RunSettings]:
         found: type[RunSettings] = resolve_name(self.settings)
         return found
 
@@ -69,9 +77,9 @@ class Kind:
         found: type[Forks] = resolve_name(self.forking)
         return found()
 
-    def reports(self) -> "Report":
-        found: Report = resolve_name(self.report)
-        return found
+    def check(self) -> None:
+        """Raise ValueError if a value has the wrong type."""
+        _require_types(self)
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,21 @@ class Preset:
     fork_at: float | None = None
     reference: str | None = None
     seeds: tuple[int, ...] = (0,)
+
+    def check(self) -> None:
+        """Raise ValueError if a value has the wrong type, or the kind of run has no such setting."""
+        _require_types(self)
+        kind = find_kind(self.kind)
+        for name, value in self.settings.items():
+            value_of(kind, name, value)
+        for name, values in self.vary.items():
+            for value in values:
+                value_of(kind, name, value)
+
+
+def _require_types(row: Kind | Preset) -> None:
+    for name, wanted in get_type_hints(type(row)).items():
+        schema.fitted(as_json(getattr(row, name)), wanted, name)
 
 
 kinds: Registry[Kind] = Registry("kind of run", groups=GROUPS)
@@ -130,3 +153,59 @@ def all_kinds() -> dict[str, Kind]:
 def presets_of(kind: str | None = None) -> dict[str, Preset]:
     """Return the presets by name: all, or those of one kind of run."""
     return {name: preset for name, preset in presets.entries.items() if kind in (None, preset.kind)}
+
+
+def preset_of(kind: Kind, name: str | None) -> Preset | None:
+    """Return the preset (or benchmark) of a kind by name, or None for None. Raises UsageError if there is none."""
+    if name is None:
+        if kind.benchmark:
+            raise UsageError(f"{kind.name} needs a benchmark as its preset: {', '.join(presets_of(kind.name))}")
+        return None
+    found = presets.get(name)
+    if found.kind != kind.name:
+        raise UsageError(f"preset {name!r} is for {found.kind}, not for {kind.name}")
+    return found
+
+
+def settings_with(kind: Kind, preset: Preset | None, fields: Fields) -> RunSettings:
+    """Return the settings of a kind, with the values of a preset and then of these fields. Raises UsageError."""
+    own = {name: value_of(kind, name, value) for name, value in fields.items()}
+    return kind.settings_class()(**{**(preset.settings if preset else {}), **own})
+
+
+def value_of(kind: Kind, name: str, value: Any) -> Any:
+    """Return the value of a setting converted to its type, such as a list to a tuple or a text to a path.
+
+    Raises UsageError if there is no such setting or the value has the wrong type.
+    """
+    made = kind.settings_class()
+    if name not in made.__dataclass_fields__:
+        raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
+    try:
+        return schema.fitted(as_json(value), get_type_hints(made)[name], name)
+    except ValueError as error:
+        raise UsageError(f"settings of {kind.name}: {error}") from None
+
+
+def value_in_text(kind: Kind, name: str, text: str) -> Any:
+    """Return the value of a setting from a text: a number, a list or a text as in TOML, but without quotes.
+
+    Raises UsageError if there is no such setting or the value has the wrong type.
+    """
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    return value_of(kind, name, value)
+
+
+def as_text(value: Any) -> str:
+    """Return the text from which `value_in_text` reads a JSON value."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def as_json(value: Any) -> Any:
+    """Return a value with paths as texts, and with tuples and ranges as lists."""
+    if isinstance(value, Path):
+        return str(value)
+    return [as_json(item) for item in value] if isinstance(value, tuple | list | range) else value

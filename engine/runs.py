@@ -26,7 +26,7 @@ from .settings import RunSettings
 from .storage import files, schema, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.claim import PATIENCE, Claim, claim
-from .storage.run_directory import RunDirectory
+from .storage.run_directory import RunDirectory, open_run
 from .threads import fastest
 from .trackers import tracking
 from .user_code import plugins
@@ -49,7 +49,7 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     if note := settings.resolve():
         warn(note)
     if settings.threads == "auto":
-        settings.threads, note = fastest(kind, settings)
+        settings.threads, note = fastest(kind, settings, _create_and_train)
         warn(note)
     torch.set_num_threads(settings.torch_threads)
     try:
@@ -150,6 +150,12 @@ def create(path: Path, kind: str, settings: RunSettings, command: str, warn: War
             work.close()
 
 
+def _create_and_train(path: Path, kind: str, settings: RunSettings, progress: Progress) -> None:
+    """Make a run and train it, without a word."""
+    create(path, kind, settings, "", lambda line: None)
+    train(path, progress, lambda line: None)
+
+
 @contextmanager
 def staying() -> Iterator[None]:
     """Return to the working directory after this block, in which code of users, such as environments, may change it."""
@@ -206,7 +212,7 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
                 stack.enter_context(held.explaining())
             stack.enter_context(flushing_denormals(settings.torch_threads, warn))
             stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
-            run = stack.enter_context(distributed.open_run(path))
+            run = stack.enter_context(open_run(path))
             run.claim = held
             stack.enter_context(blaming(folder=path, writing=run.writing))
             with run.writing():

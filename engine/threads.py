@@ -3,6 +3,7 @@
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -19,6 +20,9 @@ from .user_code import plugins
 SECONDS = 2.0  # of training that are timed in a trial, after its first updates
 FIRST = 2  # reports of progress before that: compilation, and memory that is allocated once
 GAIN = 1.05  # a number of threads is taken if it is so many times as fast as the best smaller one
+
+
+Train = Callable[[Path, str, RunSettings, Callable[[int], None]], None]  # folder, kind, settings, progress
 
 
 class Enough(Exception):
@@ -48,18 +52,19 @@ class Clock:
             raise Enough
 
 
-def fastest(kind: Kind, settings: RunSettings) -> tuple[int, str]:
+def fastest(kind: Kind, settings: RunSettings, train: Train) -> tuple[int, str]:
     """Return the number of threads with which this run is fastest, and a line for the user.
 
     1, 2, 4, … threads are tried, up to this process's part of the processors and until more are no faster. Each trial
-    trains the run with these settings in a temporary folder and in a process of its own, for some seconds.
+    trains the run with these settings in a temporary folder and in a process of its own, for some seconds. `train`
+    makes a run in a folder and trains it.
 
     Raises:
         UsageError, RunError: The run cannot be trained.
     """
     chosen, speeds = 1, dict[int, float]()
     for threads in [2**power for power in range(own_cpus().bit_length())]:
-        speeds[threads] = _tried(kind, replace(settings, threads=threads, log_to=()))
+        speeds[threads] = _measure_speed(kind, replace(settings, threads=threads, log_to=()), train)
         if threads > 1 and speeds[threads] < GAIN * speeds[chosen]:
             break
         chosen = threads
@@ -67,11 +72,13 @@ def fastest(kind: Kind, settings: RunSettings) -> tuple[int, str]:
     return chosen, f"--threads auto: {chosen} (steps/s by number of threads: {tried})"
 
 
-def _tried(kind: Kind, settings: RunSettings) -> float:
+def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
     """Return the steps per second of a trial."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_try, args=(theirs, kind.name, settings, plugins.sources()), daemon=True)
+    process = context.Process(
+        target=_run_trial, args=(theirs, kind.name, settings, train, plugins.sources()), daemon=True
+    )
     with signals.deaf():
         process.start()
     theirs.close()
@@ -89,18 +96,15 @@ def _tried(kind: Kind, settings: RunSettings) -> float:
     return speed
 
 
-def _try(way: Connection, kind: str, settings: RunSettings, sources: dict[str, str]) -> None:
+def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, sources: dict[str, str]) -> None:
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
-    from . import runs  # which imports this module
-
     signals.ignore()
     streams.steady()
     plugins.load_all(sources)
     clock = Clock(settings.untrained_steps)
     try:
         with tempfile.TemporaryDirectory() as folder, suppress(Enough):
-            runs.create(Path(folder) / "run", find_kind(kind).name, settings, "", lambda _: None)
-            runs.train(Path(folder) / "run", clock, lambda _: None)
+            train(Path(folder) / "run", find_kind(kind).name, settings, clock)
         way.send(clock.speed)
     except (RunError, UsageError, OSError) as error:
         way.send(in_words(error))

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from ..engine import runs
-from ..engine.fields import Fields, preset_of, settings_with, value_of
-from ..engine.kinds import Kind, Preset, find_kind
+from ..engine.kinds import Fields, Kind, Preset, find_kind, preset_of, settings_with, value_of
 from ..engine.loop import Warn
 from ..engine.settings import RunSettings
 from ..engine.user_code.blame import blaming

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from ..engine.kinds import find_kind
@@ -68,7 +69,7 @@ class Results:
     def scores(self) -> dict[str, Any]:
         """Return the scores in the report's scores.json; for a sweep, by study."""
         found = {
-            name: find_kind(data.first.kind).reports().compose([self.path / name]).scores
+            name: resolve_name(find_kind(data.first.kind).report).compose([self.path / name]).scores
             for name, data in self.studies.items()
         }
         return found.get("", found)

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from ..engine.machine import torchrun
 from . import shown, signals
-from .errors import UsageError
 
 Action = Callable[[], str | None]
 
@@ -69,7 +67,5 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 def _prints() -> bool:
     """Return whether this process prints: among those started by torchrun, only the first does."""
-    try:
-        return torchrun.first()
-    except UsageError:
-        return True
+    rank = os.environ.get("RANK", "").strip()
+    return not (os.environ.get("WORLD_SIZE") and rank.isdecimal() and int(rank) > 0)

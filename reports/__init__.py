@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..engine.kinds import find_kind
 from ..engine.storage import files, signed_json
 from ..experiments.history.collect import ComparisonData, RunData, kind_of, load
 from ..experiments.history.logs import read_jsonl
@@ -16,7 +15,7 @@ from ..registry import shown
 from ..registry.errors import UsageError
 from .figures.style import Plot
 from .pages import exports, run_pages
-from .studies.content import Content
+from .studies.content import Content, report_of
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -185,7 +184,7 @@ def compose(*directories: Path) -> Content:
     for path in paths:
         files.require_unlinked(path)
     with _uncollected():
-        return find_kind(kind_of(paths[0])).reports().compose(paths)
+        return report_of(kind_of(paths[0])).compose(paths)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ LIBRARIES: dict[str, set[str]] = {
     "interventions": {"torch"},
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "engine": ENGINE,
-    "experiments": {"torch", "numpy", "pandas", "orjson", "psutil", "filelock", "submitit", "optuna", "ray"},
+    "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "psutil", "filelock", "submitit", "optuna", "ray"},
     "reports": {"numpy", "scipy", "rliable", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "psutil", "torch"},
     "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},

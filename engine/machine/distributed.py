@@ -5,18 +5,16 @@ micro-batches.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from ...registry.errors import RunError, one_line
-from ..storage.run_directory import RunDirectory
-from .torchrun import ADDRESS, PORT, first, local_rank, require_whole, world
+from .torchrun import ADDRESS, PORT, local_rank, require_whole, world
+from .torchrun import first as first
 from .torchrun import rank as rank
 
 
@@ -62,25 +60,3 @@ def processes(device: str) -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
-
-
-class Onlooker(RunDirectory):
-    """The run directory in processes other than the first, which read it but write nothing."""
-
-    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
-        return
-
-    def _write(self, log: str, fields: dict[str, Any]) -> None:
-        return
-
-    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
-        return
-
-    def flush(self, *names: str) -> None:
-        return
-
-
-def open_run(path: Path) -> RunDirectory:
-    """Return the run directory for this process. Only the first process writes to it."""
-    run = RunDirectory.open(path)
-    return run if first() else Onlooker(path, run.config)

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any, NotRequired, TypedDict
 
 from ...registry.errors import RunError
+from ..machine.torchrun import first
 from . import claim, files, logs, schema, tensorboard
 from .signed_json import read_json, start_folder
 from .versions import versions
@@ -201,6 +202,28 @@ class RunDirectory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Onlooker(RunDirectory):
+    """The run directory in processes other than the first, which read it but write nothing."""
+
+    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
+        return
+
+    def _write(self, log: str, fields: dict[str, Any]) -> None:
+        return
+
+    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
+        return
+
+    def flush(self, *names: str) -> None:
+        return
+
+
+def open_run(path: Path) -> RunDirectory:
+    """Return the run directory for this process. Only the first process writes to it."""
+    run = RunDirectory.open(path)
+    return run if first() else Onlooker(path, run.config)
 
 
 def require_ended(run: Path, lengths: Mapping[str, int]) -> None:

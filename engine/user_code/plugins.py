@@ -16,11 +16,10 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, get_type_hints
 
 from ...registry import brief, is_interruption, looked_up, put_back, quoted, why
 from ...registry.errors import UsageError
-from ..storage import files, schema
+from ..storage import files
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
 # when a plug-in is loaded, because some are in rooms that import this one.
@@ -267,23 +266,7 @@ def _check(word: str, name: str, entry: object) -> None:
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
         raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}")
     if word in ("kind of run", "preset"):
-        _check_row(word, name, entry)
-
-
-def _check_row(word: str, name: str, row: Any) -> None:
-    """Raise UsageError for a kind of run or a preset with a value of the wrong type."""
-    from .. import fields, kinds  # which import this module
-
-    what = f"the {word} {name!r}"
-    try:
-        for part, wanted in get_type_hints(type(row)).items():
-            schema.fitted(fields.as_json(getattr(row, part)), wanted, part)
-        if isinstance(row, kinds.Preset):
-            kind = kinds.find_kind(row.kind)
-            for setting, value in row.settings.items():
-                fields.value_of(kind, setting, value)
-            for setting, values in row.vary.items():
-                for value in values:
-                    fields.value_of(kind, setting, value)
-    except ValueError as error:
-        raise UsageError(f"{what}: {error}") from error
+        try:
+            entry.check()  # type: ignore[union-attr]
+        except ValueError as error:
+            raise UsageError(f"the {word} {name!r}: {error}") from error

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from ...engine.fields import preset_of
 from ...engine.forks import FRESH, NONE
-from ...engine.kinds import find_kind
+from ...engine.kinds import find_kind, preset_of
 from ...engine.machine.resources import description
 from ...engine.storage import files
 from ...engine.storage.versions import versions

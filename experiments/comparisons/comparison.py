@@ -7,9 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from ...engine.fields import value_in_text
 from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
-from ...engine.kinds import Kind, Preset, find_kind
+from ...engine.kinds import Kind, Preset, find_kind, value_in_text
 from ...engine.loop import Warn
 from ...engine.machine.denormals import flushing_denormals
 from ...engine.machine.resources import sharing

@@ -7,6 +7,7 @@ from functools import cache, cached_property, partial
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -259,7 +260,8 @@ def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[R
     shared = before(len(tasks)) if before else {}
     logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
     run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
-    return find_kind(run.kind).reports().split(run)
+    split = find_kind(run.kind).split
+    return resolve_name(split)(run) if split else [run]
 
 
 def _require_whole(path: Path, config: Row, end: int) -> None:

@@ -25,8 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from ...engine.fields import as_json, value_in_text
-from ...engine.kinds import find_kind
+from ...engine.kinds import as_json, find_kind, value_in_text
 from ...engine.settings import Seeds, seeds_of
 from ...engine.storage import schema
 from ...registry import did_you_mean

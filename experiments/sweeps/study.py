@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ...engine.fields import as_json, preset_of, settings_with, value_of
-from ...engine.kinds import Kind, Preset, find_kind
+from ...engine.kinds import Kind, Preset, as_json, find_kind, preset_of, settings_with, value_of
 from ...engine.loop import Warn
 from ...engine.settings import RunSettings, Seeds
 from ...engine.storage import names

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...engine.fields import as_text
 from ...engine.forks import Variant
+from ...engine.kinds import as_text
 from ...registry.errors import UsageError
 from ..comparisons.comparison import Point, label_of
 from .search import Search

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
+
+from ...engine.kinds import find_kind
 
 if TYPE_CHECKING:
     from ...engine.loop import Warn
@@ -58,10 +61,15 @@ class Beside:
 class Report:
     """The functions that make the report of one kind of run.
 
-    `compose` returns the contents of the report of some directories. `split` returns one history per seed of a run as
-    read from its directory. `beside` is None if runs cannot be shown side by side.
+    `compose` returns the contents of the report of some directories. `beside` is None if runs cannot be shown side by
+    side.
     """
 
     compose: Callable[[Sequence[Path]], Content]
-    split: "Callable[[RunData], list[RunData]]" = lambda run: [run]
     beside: Beside | None = None
+
+
+def report_of(kind: str) -> Report:
+    """Return the report of a kind of run. Raises UnknownName if there is no such kind."""
+    report: Report = resolve_name(find_kind(kind).report)
+    return report

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from ...engine.kinds import find_kind
 from ...engine.storage.versions import mixed
 from ...experiments.history.collect import ComparisonData, Row, RunData, load, load_runs
-from .content import Beside
+from .content import Beside, report_of
 
 Entry = list[RunData]  # the runs of one directory, one per seed
 # Settings that do not change results, or only how often they are measured.
@@ -86,7 +85,7 @@ def _entry(path: Path) -> Entry:
 
 def _beside(run: RunData) -> Beside:
     """Return how runs of this kind are labelled. Raises ValueError if they cannot be shown side by side."""
-    if (found := find_kind(run.kind).reports().beside) is None:
+    if (found := report_of(run.kind).beside) is None:
         raise ValueError(f"{run.path} is a run of {run.kind}: these cannot be shown side by side")
     return found
 

@@ -10,8 +10,7 @@ import pytest
 from supple.agents.dqn.settings import DQNSettings
 from supple.agents.ppo.settings import PPOSettings
 from supple.agents.sac.settings import SACSettings
-from supple.engine.fields import settings_with
-from supple.engine.kinds import all_kinds, find_kind, presets_of
+from supple.engine.kinds import all_kinds, find_kind, presets_of, settings_with
 from supple.engine.runs import create
 from supple.engine.scaling import scaled
 from supple.engine.settings import RunSettings

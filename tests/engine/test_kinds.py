@@ -10,7 +10,7 @@ from supple.engine.forks import Forks
 from supple.engine.kinds import Kind, Preset, add, all_kinds, find_kind, presets_of
 from supple.engine.settings import RunSettings
 from supple.registry import UnknownName
-from supple.reports.studies.content import Report
+from supple.reports.studies.content import Report, report_of
 from supple.scripts.main import dispatch
 
 KINDS = {"ppo", "dqn", "sac", "vision", "pretrain", "sft", "clip", "continual", "linear"}
@@ -26,7 +26,7 @@ def test_all_that_a_row_names_is_there(name: str) -> None:
     assert issubclass(kind.settings_class(), RunSettings)
     assert callable(kind.builder())
     assert isinstance(kind.forks(), Forks)
-    assert isinstance(kind.reports(), Report)
+    assert isinstance(report_of(name), Report)
     assert kind.unit in ("updates", "environment steps")
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.experiments.test_api import LINEAR
 
 from supple.engine import threads
 from supple.engine.kinds import find_kind
@@ -14,6 +13,7 @@ from supple.engine.machine import resources
 from supple.engine.settings import RunSettings
 from supple.experiments.api import train
 from supple.registry.errors import RunError
+from tests.experiments.test_api import LINEAR
 
 
 def settings(**changed: Any) -> RunSettings:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from supple.engine.fields import preset_of, settings_with
-from supple.engine.kinds import all_kinds, find_kind
+from supple.engine.kinds import all_kinds, find_kind, preset_of, settings_with
 from supple.engine.work import Task
 from supple.experiments.comparisons.comparison import Comparison, checked, plan, points_of, read_comparison
 from supple.experiments.comparisons.default_fork import default_fork

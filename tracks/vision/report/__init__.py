@@ -11,7 +11,6 @@ from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.studies.content import Beside, Content, Report
 from ....reports.studies.side_by_side import gather
 from .scores import score, to_json
-from .stack import by_seed
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
@@ -57,4 +56,4 @@ def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
     return plots
 
 
-VISION = Report(compose, split=by_seed, beside=Beside("activation", benchmark))
+VISION = Report(compose, beside=Beside("activation", benchmark))
