@@ -28,7 +28,7 @@ FORKED = {
     "dqn": "--arm none --arm fire --jobs 1",
     "vision": "--fork-at-task 1 --arm none --arm snp --jobs 1",
     "pretrain": "--vary start=best,8 --arm none --arm fire --jobs 1",
-    "linear": "--fork-at 0.5 --arm none --arm rebalance(lam=5) --vary updates_per_task=40,60 --seeds 0-1 --jobs 1",
+    "linear": "--fork-at 0.5 --arm none --arm rebalance(lam=5) --vary learning_rate=0.01,0.02 --seeds 0-1 --jobs 1",
     "sac": "--arm none --arm actor/fire@0.6 --reference fresh --fork-at 0 --jobs 1",
 }
 SWEEP = """
