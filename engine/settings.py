@@ -84,6 +84,9 @@ class RunSettings:
         "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
     )  # fmt: skip
 
+    # the settings on which neither networks nor tasks nor memory depend, so that one network is built to check them all
+    same_network: ClassVar[tuple[str, ...]] = ("seed", "keep_checkpoints", "keep_at", "log_to")
+
     most_unsaved: ClassVar[int] = 2_000  # the longest interval between checkpoints that "auto" stands for
 
     def least(self, name: str) -> tuple[int, int]:
