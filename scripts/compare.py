@@ -28,6 +28,7 @@ import tyro
 from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
 from supple.scripts import resume
+from supple.scripts.cli import training
 from supple.scripts.cli.console import parse, run, typed, warn
 from supple.scripts.cli.options import Asked, Options, asked, load_plugins, overview, resumed, shrunk
 from supple.scripts.cli.vary import read_vary
@@ -81,9 +82,9 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
     from supple.experiments.queue.jobs import jobs_of
 
-    jobs = resume.workers(options.jobs)
+    jobs = training.workers(options.jobs)
     comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
-    resume.finish(options.out, jobs_of(options.out, comparison), jobs)
+    training.finish(options.out, jobs_of(options.out, comparison), jobs)
 
 
 def read(what: Asked) -> Any:

@@ -37,7 +37,7 @@ import tyro
 from supple.engine.settings import positive
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts import resume
+from supple.scripts.cli import training
 from supple.scripts.cli.console import explain, parse, run, say, screen, typed, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
@@ -108,17 +108,17 @@ def main(args: Sequence[str]) -> None:
                 f"next: supple report {quoted(options.out)}",
             )
             return
-        resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
+        training.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
         retry, trained = False, True
         if any(job.open for job in every):  # workers on other machines have stopped
             break
-    resume.report(options.out, every)
+    training.report(options.out, every)
 
 
 def processes(o: Options) -> int:
     """Return the number of runs at a time on this machine."""
     if o.on != "local" or o.per_gpu is None:
-        return resume.workers(o.jobs)
+        return training.workers(o.jobs)
     positive(**{"--per-gpu": o.per_gpu})
     if o.jobs:
         raise UsageError("--jobs and --per-gpu both set the number of runs at a time: give one of them")

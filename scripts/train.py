@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import tyro
 
 from supple.scripts import resume
+from supple.scripts.cli import training
 from supple.scripts.cli.console import parse, run, typed, warn
 from supple.scripts.cli.options import Options, asked, load_plugins, overview, resumed, shrunk
 
@@ -49,7 +50,7 @@ def main(args: Sequence[str]) -> None:
         create(options.out, kind.name, settings, typed("supple train", args), warn)
     # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
-        resume.finish_run(options.out)
+        training.finish_run(options.out)
 
 
 if __name__ == "__main__":

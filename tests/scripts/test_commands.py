@@ -81,7 +81,7 @@ def test_train_resume_and_report(
 def test_a_preset_gives_settings_that_other_options_override(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     supple(f"train ppo --preset demo-mujoco --steps-per-task 80 --out {tmp_path / 'run'}", monkeypatch, capsys)
     settings = json.loads((tmp_path / "run/config.json").read_text())["settings"]
     assert (settings["sequence"], settings["steps_per_task"]) == ("halfcheetah,hopper,walker2d,ant", 80)

@@ -280,7 +280,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     """One replay of 100,000 transitions takes 0.7 GB."""
     monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.resume.finish", lambda path, *_: begun.append(path))
+    monkeypatch.setattr("supple.scripts.cli.training.finish", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2
@@ -307,6 +307,6 @@ def test_a_gpu_that_is_not_there_is_refused(
 def test_dqn_takes_the_contracts_of_released_code(
     hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out", capsys, monkeypatch) == (0, "")
     assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]
