@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from supple.engine.kinds import Kind
 from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
-from supple.scripts import resume
 from supple.scripts.cli import training
 from supple.scripts.cli.console import parse, run, typed, warn
-from supple.scripts.cli.options import Asked, Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.cli.options import Asked, Options, asked, load_plugins, overview, shrunk
 from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
@@ -70,9 +70,6 @@ def main(args: Sequence[str]) -> None:
         load_plugins(args)
         overview(__doc__, "compare")
         return
-    if (words := resumed(args)) is not None:
-        resume.main(words)
-        return
     what = asked("compare", args)
     if not what.options:
         what.explain(__doc__)
@@ -87,19 +84,18 @@ def main(args: Sequence[str]) -> None:
     training.finish(options.out, jobs_of(options.out, comparison), jobs)
 
 
+def options_of(kind: Kind) -> Any:
+    """Return the class of the options of a kind."""
+    return CompareOptions if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+
+
 def read(what: Asked) -> Any:
     """Return the options of the command line."""
-    kind, preset, words, prog = what
-    settings, known = what.settings(), kind.settings_class()
+    options, preset, settings = options_of(what.kind), what.preset, what.settings()
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
-    if hasattr(settings, "seeds"):
-        return parse(CompareOptions, known, words, prog, what.about(__doc__), CompareOptions(**start))
-    default = SeveralRuns(**start, seeds=preset.seeds if preset else (0,))
-    options = parse(SeveralRuns, known, words, prog, what.about(__doc__), default)
-    if kind.counted_seeds and len(options.seeds) == 1 and options.seeds[0] > 0:
-        n = options.seeds[0]
-        warn(f"--seeds {n} means the single seed {n}; for {n} seeds, type --seeds 0-{n - 1}")
-    return options
+    if options is SeveralRuns and preset:
+        start["seeds"] = preset.seeds
+    return parse(options, type(settings), what.options, what.prog, what.about(__doc__), options(**start))
 
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":

@@ -29,7 +29,7 @@ from supple.scripts.cli.progress import advancing
 @dataclass(kw_only=True)
 class Options:
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple language sib`."""
+    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple sib`."""
     learner: str = ""
     """Network to examine, such as critic. Empty means all."""
     attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()

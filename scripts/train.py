@@ -19,19 +19,15 @@ from collections.abc import Sequence
 
 import tyro
 
-from supple.scripts import resume
 from supple.scripts.cli import training
 from supple.scripts.cli.console import parse, run, typed, warn
-from supple.scripts.cli.options import Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.cli.options import Options, asked, load_plugins, overview, shrunk
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
         overview(__doc__, "train")
-        return
-    if (words := resumed(args)) is not None:
-        resume.main(words)
         return
     what = asked("train", args)
     if not what.options:

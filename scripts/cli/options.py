@@ -68,8 +68,6 @@ def asked(command: str, args: Sequence[str]) -> Asked:
     """
     load_plugins(args)
     kinds = all_kinds()
-    if _first(args) == "language":  # the older spelling
-        args = args[1:]
     name, rest = _first(args), args[1:]
     if name not in kinds:
         what = f"unknown kind of run {name!r}{did_you_mean(name, kinds)}" if name else "which kind of run?"
@@ -129,16 +127,6 @@ def overview(doc: str | None, command: str) -> None:
         lines += ["", f"benchmarks of {name}:", *(f"  {b:{width}}{preset.about}" for b, preset in benchmarks.items())]
     more = f"`supple {command} KIND` shows examples and presets, `supple {command} KIND --help` lists all options."
     say(*f"supple {command}: {described(doc)}".split("\n"), *lines, "", more)
-
-
-def resumed(args: Sequence[str]) -> list[str] | None:
-    """Return the arguments for `supple resume` if the older spelling `--resume DIR` is used, else None."""
-    if not any(a == "--resume" or a.startswith("--resume=") for a in args):
-        return None
-    words = [a.removeprefix("--resume=") for a in args if a != "--resume"]
-    if not words:
-        raise UsageError("--resume needs a value: the folder of a run or of a comparison")
-    return words
 
 
 def _first(args: Sequence[str]) -> str:

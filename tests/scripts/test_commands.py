@@ -73,7 +73,7 @@ def test_train_resume_and_report(
     assert config["command"] == f"supple {line}"
     assert config["hooks"] == ["fire@0.5"]
     assert config["settings"]["num_envs"] == 4
-    assert f"done: {out}" in supple(f"train --resume {out}", monkeypatch, capsys).replace("\n", "")
+    assert f"done: {out}" in supple(f"resume {out}", monkeypatch, capsys).replace("\n", "")
     supple(f"report {out}", monkeypatch, capsys)
     assert (out / "report/index.html").exists()
 

@@ -167,16 +167,13 @@ WRONG = {
     f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: unknown setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
-    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state by",
+    f"{COMPARE} --keep-best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run
-    "train --resume OUT": "contains no run (config.json)",
     "resume OUT": "contains no run (config.json)",
     "resume": None,
     "resume --jobs 2": "Folder of a run, a comparison or a sweep",
-    "compare --resume OUT": "contains no run (config.json)",
-    "train --resume": "--resume needs a value",
-    "train --resume OUT --width 8": "unknown option --width",
+    "resume OUT --width 8": "unknown option --width",
     "report OUT": "neither a run directory",
 }
 has_ale = importlib.util.find_spec("ale_py") is not None
