@@ -17,7 +17,7 @@ from supple.engine.storage import files
 from supple.engine.storage.versions import versions
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import described, makes_files, parse, run, say, typed
+from supple.scripts.cli.console import ignore_output_failures, indent_commands, join_command, parse, run, say
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
@@ -44,7 +44,7 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
-        say(*described(__doc__).split("\n"), "", *(f"  {name:9}{about}" for name, about in COMMANDS.items()))
+        say(*indent_commands(__doc__).split("\n"), "", *(f"  {name:9}{about}" for name, about in COMMANDS.items()))
         return
     if args[0] not in COMMANDS:
         raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (known: {', '.join(COMMANDS)})")
@@ -55,10 +55,10 @@ def main(args: Sequence[str]) -> None:
     if options.out.exists() and not options.out.is_dir():
         raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
-    makes_files()
+    ignore_output_failures()
     for name in FIGURES if args[0] == "figures" else args[:1]:
         started = time.monotonic()
-        numbers = make_figure(name, options.seed, options.out, typed("supple linear", args))
+        numbers = make_figure(name, options.seed, options.out, join_command("supple linear", args))
         line = f"{options.out / name}.png  {time.monotonic() - started:.1f} s"
         if "difference" in numbers:
             line += f"  theory and simulation differ by at most {numbers['difference']:.1e}"

@@ -58,9 +58,9 @@ def _script(command: str) -> Any:
 
 
 def _help() -> list[str]:
-    from supple.scripts.cli.console import described
+    from supple.scripts.cli.console import indent_commands
 
-    lines = [*f"supple: {described(__doc__)}".split("\n"), "", "commands:"]
+    lines = [*f"supple: {indent_commands(__doc__)}".split("\n"), "", "commands:"]
     lines += [f"  {name:10}{about}" for name, about in COMMANDS.items()]
     lines += ["", "`supple COMMAND` shows examples, `supple COMMAND --help` all options, `supple --version` versions."]
     return [*lines, "Completion with the tab key: docs/reference/command_line.md."]

@@ -42,7 +42,7 @@ def main(args: Sequence[str]) -> None:
     if not options.directories:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     load_plugins(args)
-    reporting.show(*options.directories, out=options.out, video=options.video)
+    reporting.show_report(*options.directories, out=options.out, video=options.video)
 
 
 if __name__ == "__main__":

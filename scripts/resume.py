@@ -41,14 +41,14 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple resume", __doc__ or "", flags=True)
     load_plugins(args)
     path = options.directory
-    what = training.what_lies_in(path)
+    what = training.identify_folder(path)
     if what != "a run":
         if options.steps is not None:
             raise UsageError(f"--steps extends single runs, but {path} is {what}")
         from supple.experiments.sweeps.sweep import open_queue
 
-        jobs = training.workers(options.jobs)
-        training.finish(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
+        jobs = training.count_processes(options.jobs)
+        training.finish_jobs(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
         raise UsageError(
             f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons and sweeps, but {path} is a run"

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.engine.settings import Device, device_here, positive
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -82,7 +82,7 @@ def main(args: Sequence[str]) -> None:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    makes_files()
+    ignore_output_failures()
     o.out.mkdir(parents=True, exist_ok=True)
     save_model(model, o.out / "model")
     write_balance({o.model: {**report, "source": model.source, "retain": task.described}}, o.out)

@@ -7,14 +7,14 @@ from supple.registry.errors import UsageError
 from supple.scripts.cli.console import say, screen, warn
 
 
-def show(*directories: Path, out: Path | None = None, video: bool = False) -> None:
+def show_report(*directories: Path, out: Path | None = None, video: bool = False) -> None:
     """Build the report of these directories, and print its summary and its path."""
     from supple import reports  # matplotlib takes a moment
 
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
         if video:
             raise UsageError(f"--video: {directories[0]} is a sweep: give the folder of one of its comparisons")
-        show_sweep(directories[0])
+        show_sweep_report(directories[0])
         return
     try:
         place = reports.place_of(directories, out)
@@ -30,7 +30,7 @@ def show(*directories: Path, out: Path | None = None, video: bool = False) -> No
     say(*paths.lines)
 
 
-def show_sweep(path: Path) -> None:
+def show_sweep_report(path: Path) -> None:
     """Build the reports of the studies of a sweep that have started, and the page over all of them."""
     from supple import reports
     from supple.experiments.sweeps.sweep import open_sweep

@@ -13,7 +13,7 @@ from supple.registry import quoted
 from supple.registry.errors import EnvironmentFailed, RunError, UsageError
 from supple.registry.interruption import at_interruption
 from supple.scripts.cli import reporting
-from supple.scripts.cli.console import makes_files, say, screen, warn
+from supple.scripts.cli.console import ignore_output_failures, say, screen, warn
 from supple.scripts.cli.forecast import Forecast
 from supple.scripts.cli.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
 from supple.scripts.cli.progress import display
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Elsewhere = Callable[[Watch], None]
 
 
-def what_lies_in(path: Path) -> str:
+def identify_folder(path: Path) -> str:
     """Return "a run", "a comparison" or "a sweep", whichever is in the folder.
 
     Raises:
@@ -38,7 +38,7 @@ def what_lies_in(path: Path) -> str:
     raise UsageError(f"{path} contains no run (config.json), no comparison (comparison.json) and no sweep (sweep.json)")
 
 
-def workers(jobs: int) -> int:
+def count_processes(jobs: int) -> int:
     """Return the number of processes that `--jobs` asks for."""
     if jobs < 0:
         raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
@@ -59,7 +59,7 @@ def finish_run(path: Path) -> None:
     if not distributed.first():
         train(path, lambda step: None, lambda line: None)
         return
-    makes_files()
+    ignore_output_failures()
     run, here = RunDirectory.open(path), path.absolute()  # an environment may change the working directory
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
@@ -84,11 +84,11 @@ def finish_run(path: Path) -> None:
             train(path, watch, warn)
         except EnvironmentFailed as error:
             raise EnvironmentFailed(f"{error}; once that is fixed, {words()}") from error
-    results(path)
+    print_results(path)
     say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(run))
 
 
-def results(path: Path) -> None:
+def print_results(path: Path) -> None:
     """Print the first table of a run's report, which has the numbers that matter for its kind."""
     from supple import reports  # matplotlib takes a moment
 
@@ -102,17 +102,17 @@ def results(path: Path) -> None:
         say(table.words)
 
 
-def finish(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
-    """Train the remaining runs of a comparison or a sweep, and make the report. The arguments are those of `go_on`.
+def finish_jobs(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
+    """Train the remaining runs of a comparison or a sweep, and make the report. Arguments as for `train_jobs`.
 
     Raises:
         RunError: Runs failed. It is raised when all others have ended.
     """
-    go_on(path, jobs, processes, retry)
-    report(path, jobs)
+    train_jobs(path, jobs, processes, retry)
+    report_jobs(path, jobs)
 
 
-def go_on(
+def train_jobs(
     path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False, elsewhere: "Elsewhere | None" = None
 ) -> None:
     """Train the remaining runs of a comparison or a sweep, with a bar for each.
@@ -124,7 +124,7 @@ def go_on(
     """
     from supple.experiments.queue import workers
 
-    tell_versions(path, jobs)
+    warn_of_other_versions(path, jobs)
     failed = [job for job in jobs if job.failed]
     for job in failed if retry else ():
         job.retry()
@@ -136,7 +136,7 @@ def go_on(
         again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
         return f"{ended} of {len(jobs)} runs ended; {again}"
 
-    makes_files()
+    ignore_output_failures()
     before = sum(job.outcome is not None for job in jobs)
     forecast = Forecast(say)
     say(*plan_of_jobs(path, jobs, processes))
@@ -153,7 +153,7 @@ def go_on(
     screen.print()
 
 
-def tell_versions(path: Path, jobs: "Sequence[Job]") -> None:
+def warn_of_other_versions(path: Path, jobs: "Sequence[Job]") -> None:
     """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
     from supple.experiments.queue.jobs import other_versions
 
@@ -161,7 +161,7 @@ def tell_versions(path: Path, jobs: "Sequence[Job]") -> None:
         warn(line)
 
 
-def report(path: Path, jobs: "Sequence[Job]") -> None:
+def report_jobs(path: Path, jobs: "Sequence[Job]") -> None:
     """Make the report of runs, and print which of them failed.
 
     Raises:
@@ -172,7 +172,7 @@ def report(path: Path, jobs: "Sequence[Job]") -> None:
     if tuning:
         warn(f"{len(tuning)} tuning runs failed; their hyperparameters were not chosen")
     try:
-        reporting.show(path)
+        reporting.show_report(path)
     except UsageError as error:  # there may be nothing to report
         if not failed:
             raise

@@ -277,7 +277,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     """One replay of 100,000 transitions takes 0.7 GB."""
     monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.cli.training.finish", lambda path, *_: begun.append(path))
+    monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2

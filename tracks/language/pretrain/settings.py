@@ -76,9 +76,7 @@ class PretrainSettings(LanguageSettings):
 
     def check_single(self) -> None:
         if self.start == BEST:
-            raise UsageError(
-                "--start best is known in comparisons only: `supple compare pretrain … --start best`"
-            )
+            raise UsageError("--start best is known in comparisons only: `supple compare pretrain … --start best`")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
