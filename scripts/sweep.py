@@ -37,8 +37,8 @@ import tyro
 from supple.engine.settings import positive
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts import resume
-from supple.scripts.cli.console import explain, parse, run, say, screen, typed, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import explain, join_command, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ def main(args: Sequence[str]) -> None:
     settings = dict(_named("setting", text, "data=DIR") for text in options.setting)
     sweep, jobs = read_sweep(file, options.scale, options.search, settings), processes(options)
     if options.dry_run:
-        foretell(sweep.planned(options.out, jobs, warn), jobs)
+        print_estimates(sweep.planned(options.out, jobs, warn), jobs)
         return
     start = starter(options)
     retry, trained = options.retry_failed, False
     while True:  # if arms are tuned, the next runs depend on the results so far
-        every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
+        every = sweep.begin(options.out, jobs, join_command("supple sweep", args), warn)
         failed, left = sum(job.failed for job in every), sum(job.open for job in every)
         if trained and not left:
             break
@@ -108,17 +108,17 @@ def main(args: Sequence[str]) -> None:
                 f"next: supple report {quoted(options.out)}",
             )
             return
-        resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
+        training.train_jobs(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
         retry, trained = False, True
         if any(job.open for job in every):  # workers on other machines have stopped
             break
-    resume.report(options.out, every)
+    training.report_jobs(options.out, every)
 
 
 def processes(o: Options) -> int:
     """Return the number of runs at a time on this machine."""
     if o.on != "local" or o.per_gpu is None:
-        return resume.workers(o.jobs)
+        return training.count_processes(o.jobs)
     positive(**{"--per-gpu": o.per_gpu})
     if o.jobs:
         raise UsageError("--jobs and --per-gpu both set the number of runs at a time: give one of them")
@@ -169,7 +169,7 @@ def _named(option: str, text: str, such: str) -> tuple[str, str]:
     return name, value
 
 
-def foretell(every: "Sequence[Job]", jobs: int) -> None:
+def print_estimates(every: "Sequence[Job]", jobs: int) -> None:
     """Print the runs of a sweep and their estimated time."""
     from rich.table import Table
 

@@ -18,11 +18,11 @@ from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.registry.interruption import at_interruption
-from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 from supple.scripts.cli.plan import plan_of_jobs
 from supple.scripts.cli.progress import display
-from supple.scripts.resume import tell_versions, what_lies_in
 
 if TYPE_CHECKING:
     from supple.engine.storage.claim import Claim
@@ -44,7 +44,7 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, None, args, "supple worker", __doc__)
     load_plugins(args)
     path = options.directory
-    if what_lies_in(path) == "a run":
+    if training.identify_folder(path) == "a run":
         raise UsageError(f"{path} is a single run: `supple resume {quoted(path)}` continues it")
 
     from supple.engine.machine.denormals import flushing_denormals  # imports PyTorch, which help does not need
@@ -62,7 +62,7 @@ def work(path: Path) -> None:
     from supple.experiments.queue.jobs import work_off
     from supple.experiments.sweeps.sweep import open_queue
 
-    makes_files()
+    ignore_output_failures()
     every = open_queue(path, 1, warn)
 
     def words() -> str:
@@ -72,7 +72,7 @@ def work(path: Path) -> None:
     def attempt(job: "Job", held: "Claim") -> None:
         job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
 
-    tell_versions(path, every)
+    training.warn_of_other_versions(path, every)
     before = sum(job.outcome is not None for job in every)
     say(*plan_of_jobs(path, every, 1))
     with display(screen, len(every), before) as shown, at_interruption(words):

@@ -91,7 +91,7 @@ class Purpose:
 _purpose = Purpose()
 
 
-def makes_files() -> None:
+def ignore_output_failures() -> None:
     """Let standard output fail without an effect on this command's exit status, since its results are files."""
     _purpose.files = True
 
@@ -100,7 +100,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage.
 
     The exit status is 141 if the reader of the output has gone (`supple list | head`), and 1 if it failed otherwise,
-    unless the results are files (`makes_files`).
+    unless the results are files (`ignore_output_failures`).
     """
     code, message = 0, ""
     _purpose.files = False
@@ -158,7 +158,7 @@ def parse(
                     wanted,
                     args=list(words),
                     prog=prog,
-                    description=described(description),
+                    description=indent_commands(description),
                     registry=NUMBERS,
                     config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
                     **options,
@@ -166,7 +166,7 @@ def parse(
         except SystemExit as stop:
             if not stop.code:
                 raise
-            return None, plainly(errors.getvalue(), args)
+            return None, shorten_refusal(errors.getvalue(), args)
         return found, ""
 
     found, refusal = read(args)
@@ -178,14 +178,14 @@ def parse(
     return found
 
 
-def described(doc: str | None) -> str:
+def indent_commands(doc: str | None) -> str:
     """Return a module's docstring with its commands indented, which ruff undoes if all other lines are indented."""
     return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
 
 
 def explain(doc: str | None, prog: str, then: str = "") -> None:
     """Print the description and the examples of a command without arguments, and what shows all options."""
-    say(*f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
+    say(*f"{prog}: {indent_commands(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
 
 
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
@@ -208,7 +208,7 @@ REFUSALS = (
 )
 
 
-def plainly(box: str, args: Sequence[str]) -> str:
+def shorten_refusal(box: str, args: Sequence[str]) -> str:
     """Return one line for the message that tyro prints in a box of several lines."""
     lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
     text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
@@ -228,7 +228,7 @@ def _given(args: Sequence[str], option: str) -> str:
     return " ".join([first, *rest]).strip()
 
 
-def typed(prog: str, args: Sequence[str]) -> str:
+def join_command(prog: str, args: Sequence[str]) -> str:
     """Return the command line as it was typed, for config.json."""
     return shlex.join([*prog.split(), *args])
 

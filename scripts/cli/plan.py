@@ -62,7 +62,7 @@ def next_of_run(run: "RunDirectory") -> Iterator[str]:
     options = plugins.options()
     yield f"next: supple report {quoted(run.path)}{options}  (tables and figures)"
     yield f"      supple doctor {quoted(run.path)}{options}  (how much plasticity was lost)"
-    if command := comparing(run):
+    if command := comparison_command(run):
         yield f"      {command}  (with and without the hooks)"
 
 
@@ -72,7 +72,7 @@ def next_of_jobs(jobs: "Sequence[Job]") -> str:
     return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
 
 
-def comparing(run: "RunDirectory") -> str:
+def comparison_command(run: "RunDirectory") -> str:
     """Return the command that compares a run's hooks with none, or "" if it has no hooks of its own."""
     hooks, (*words,) = run.config["settings"]["hook"], shlex.split(run.config["command"])
     if not hooks or words[:2] != ["supple", "train"]:

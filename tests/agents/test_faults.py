@@ -18,7 +18,7 @@ from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.engine.runs import create, train
 from supple.registry.errors import RunError
-from supple.scripts.resume import finish_run
+from supple.scripts.cli.training import finish_run
 
 ID = "Wrong-v0"
 FAIL_AT = 75  # steps of each of the two copies: a checkpoint lies behind

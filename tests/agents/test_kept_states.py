@@ -1,4 +1,4 @@
-"""`--best` and `--kept` of agents: which states are kept, that they can be used, and that nothing else changes."""
+"""`--keep-best` and `--keep-at` of agents: which states are kept, that they can be used, that nothing else changes."""
 
 import json
 import random
@@ -16,13 +16,14 @@ from supple.engine.storage import checkpoint
 from supple.engine.storage.run_directory import RunDirectory
 from supple.registry.errors import UsageError
 
-EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --best True "
+EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --keep-best True "
 PPO = shlex.split(
-    f"train ppo {EVALUATED} --steps 1024 --kept 300 700 --num-envs 4 --rollout-steps 32 --minibatch-size 64 --epochs 2 "
-    "--hidden 16 16 --adapter 0 --learning-rate 1e-3 --checkpoint-every 200 --measure-every 256 --hook fire@0.5"
+    f"train ppo {EVALUATED} --steps 1024 --keep-at 300 700 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--epochs 2 --hidden 16 16 --adapter 0 --learning-rate 1e-3 --checkpoint-every 200 --measure-every 256 "
+    "--hook fire@0.5"
 )
 SAC = shlex.split(
-    f"train sac {EVALUATED} --steps 480 --kept 150 300 --num-envs 2 --learning-starts 20 --replay-size 100 "
+    f"train sac {EVALUATED} --steps 480 --keep-at 150 300 --num-envs 2 --learning-starts 20 --replay-size 100 "
     "--batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 --checkpoint-every 160 "
     "--measure-every 240 --device cpu --compile off"
 )

@@ -206,8 +206,8 @@ def test_paths(base: Path) -> None:
                 (["compare", "ppo", *PPO, f"--arm={text}", "--out", at()], (2,)),
                 (["compare", "ppo", *PPO, f"--vary={text}=1", "--out", at()], (2,)),
                 (["bench", f"--studies={text}"], (2,)), (["bench", f" {text}", "--out", at()], (1, 2)),
-                (["language", "sib", "--model", at(), "--retain", at(), "--out", at()], (1, 2)),
-                (["linear", f" {text}"], (2,)), (["vision", f" {text}"], (2,)),
+                (["sib", "--model", at(), "--retain", at(), "--out", at()], (1, 2)),
+                (["linear", f" {text}"], (2,)),
                 (["train", "pretrain", *pretrain(corpus), "--out", at()], (0,)),
             ]  # fmt: skip
             for j, (words, codes) in enumerate(commands):

@@ -152,7 +152,7 @@ def test_a_suite_goes_by_its_name_and_takes_settings_that_it_cannot_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[Job] = []
-    monkeypatch.setattr("supple.scripts.sweep.foretell", lambda every, jobs: found.extend(every))
+    monkeypatch.setattr("supple.scripts.sweep.print_estimates", lambda every, jobs: found.extend(every))
     words = ["--scale", "small", "--dry-run", "--setting", "updates_per_task=5", "tasks=random,random"]
     dispatch(["sweep", "linear-continual", "--out", str(tmp_path / "out"), *words])
     assert {job.seeds for job in found} == {(0,), (1,)}

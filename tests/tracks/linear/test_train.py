@@ -185,19 +185,9 @@ def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, whole: Path, tmp_p
         assert log(run, name) == log(whole, name), name
 
 
-def test_the_older_spelling_trains_and_goes_on_as_the_newer(whole: Path, tmp_path: Path) -> None:
-    older = tmp_path / "older"
-    dispatch(["linear", "train", *words(older, *HOOKS)[2:]])
-    shutil.rmtree(older / "checkpoints/000000000036")
-    dispatch(["linear", "--resume", str(older)])
-    assert state(older, 36) == state(whole, 36)
-    for name in ("metrics", "tasks", "events"):
-        assert log(older, name) == log(whole, name), name
-
-
 def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    dispatch(words(run, *HOOKS, "--best", "True", "--kept", "6", "13"))
+    dispatch(words(run, *HOOKS, "--keep-best", "True", "--keep-at", "6", "13"))
     losses = [(line["loss"], line["step"]) for line in log(run, "metrics") if "loss" in line and line["step"]]
     assert [int(folder.name) for folder in (run / "best").iterdir()] == [min(losses)[1]]
     assert sorted(int(folder.name) for folder in (run / "kept").iterdir()) == [6, 13]

@@ -37,7 +37,7 @@ TRACE: dict[str, Any] = {
     "max_new_tokens": 256,
 }
 
-# The same on a CPU: six tasks of reasoning-gym for a small model of our own, which `supple language sft --model
+# The same on a CPU: six tasks of reasoning-gym for a small model of our own, which `supple train sft --model
 # llama:128x4 --learn …` trains first; name its folder by --model.
 SMALL: dict[str, Any] = {
     "method": "moram",

@@ -57,9 +57,9 @@ class PretrainSettings(LanguageSettings):
     """Learning rate at the end of a phase as a share of the maximum."""
     val_sequences: int = 64
     """Sequences of validation text in an evaluation, evenly spaced."""
-    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
+    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(metavar="STEPS")] = ()
     """Updates of the first phase after which the state is kept for second phases that start there."""
-    keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
+    keep_best: bool = False
     """Also keep the state of the first phase with the lowest validation loss."""
     compile: bool = False
     """Compile the network (torch.compile): takes minutes at the start, and is faster on a GPU."""
@@ -76,9 +76,7 @@ class PretrainSettings(LanguageSettings):
 
     def check_single(self) -> None:
         if self.start == BEST:
-            raise UsageError(
-                "--start best is known in comparisons only: `supple compare language pretrain … --start best`"
-            )
+            raise UsageError("--start best is known in comparisons only: `supple compare pretrain … --start best`")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -16,7 +16,7 @@ from ....reports.figures.style import INK, Plot, new_figure, tidy
 from ....reports.studies.study import Study
 
 Weights = NDArray[np.float32]
-STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
+STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train continual --activation-maps True`
 COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in grey
 
 
