@@ -77,11 +77,10 @@ def main(args: Sequence[str]) -> None:
     options = read(what)
 
     from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
-    from supple.experiments.queue.jobs import jobs_of
 
     jobs = training.count_processes(options.jobs)
-    comparison = create(options.out, compared(what, options, join_command("supple compare", args)), jobs, warn)
-    training.finish_jobs(options.out, jobs_of(options.out, comparison), jobs)
+    asked = read_comparison(what, options, join_command("supple compare", args))
+    training.finish_queue(options.out, create(options.out, asked, jobs, warn).queue(options.out), jobs)
 
 
 def options_of(kind: Kind) -> Any:
@@ -98,10 +97,10 @@ def read(what: Request) -> Any:
     return parse(options, type(settings), what.options, what.prog, what.about(__doc__), options(**start))
 
 
-def compared(what: Request, options: Any, command: str) -> "Comparison":
+def read_comparison(what: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
     from supple.engine.scaling import scaled_value
-    from supple.experiments.comparisons.comparison import plan, points_of, vary_of
+    from supple.experiments.comparisons.comparison import make_comparison, make_points, vary_of
 
     kind, preset, settings = what.kind, what.preset, options.settings
     stacked = hasattr(settings, "seeds")
@@ -117,18 +116,10 @@ def compared(what: Request, options: Any, command: str) -> "Comparison":
             else values
             for name, values in vary.items()
         }
-    return plan(
-        kind,
-        preset,
-        settings,
-        settings.members if stacked else options.seeds,
-        points_of(arms, vary),
-        reference=(preset.reference if preset else None) if options.reference == "preset" else options.reference,
-        fork_at=options.fork_at,
-        fork_at_task=options.fork_at_task,
-        command=command,
-        warn=warn,
-    )
+    seeds = settings.members if stacked else options.seeds
+    reference = None if options.reference == "preset" else options.reference
+    fork = options.fork_at, options.fork_at_task
+    return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), reference, *fork, command)
 
 
 if __name__ == "__main__":

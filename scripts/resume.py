@@ -48,7 +48,7 @@ def main(args: Sequence[str]) -> None:
         from supple.experiments.sweeps.sweep import open_queue
 
         jobs = training.count_processes(options.jobs)
-        training.finish_jobs(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
+        training.finish_queue(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
         raise UsageError(
             f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons and sweeps, but {path} is a run"
@@ -58,7 +58,9 @@ def main(args: Sequence[str]) -> None:
             from supple.engine.extension import extend
 
             extend(path, options.steps, warn)
-        training.finish_run(path)
+        from supple.engine.runs import open_run
+
+        training.finish_run(path, open_run(path, warn))
 
 
 if __name__ == "__main__":

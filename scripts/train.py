@@ -38,15 +38,16 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, kind.settings_class(), what.options, what.prog, what.about(__doc__), default)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
-    from supple.engine.runs import create
+    from supple.engine.runs import open_run, prepare
     from supple.engine.settings import device_here
+    from supple.engine.spec import RunSpec
 
     settings, _, _ = scale_settings(options.settings, options.scale)
-    if distributed.first():
-        create(options.out, kind.name, settings, join_command("supple train", args), warn)
+    spec = RunSpec(kind.name, settings, command=join_command("supple train", args))
+    prepared = prepare(spec, options.out, warn) if distributed.first() else None
     # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
-        training.finish_run(options.out)
+        training.finish_run(options.out, prepared or open_run(options.out, warn))
 
 
 if __name__ == "__main__":

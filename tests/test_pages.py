@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import work_off
+from supple.experiments.queue.queue import Queue
 from supple.scripts import worker
 from supple.scripts.cli import training
 
@@ -88,7 +88,7 @@ def commands(code: str) -> list[list[str]]:
 
 def run_here(jobs: Any, processes: int, watch: Any, warn: Any) -> None:
     """Stands in for the worker processes of comparisons and sweeps."""
-    work_off(list(jobs), lambda job, held: job.attempt(held, partial(watch, job), warn))
+    Queue(jobs).work_off(lambda job, held: job.train(held, partial(watch, job), warn))
 
 
 def run_command(words: list[str], small: bool, process: Process) -> None:
@@ -102,7 +102,7 @@ def run_command(words: list[str], small: bool, process: Process) -> None:
 
 
 def run_page(text: str, process: Process) -> None:
-    workers.run_jobs = run_here  # in this process alone, which ends with the page
+    workers.train_queue = run_here  # in this process alone, which ends with the page
     training.report_jobs = lambda *_: None
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(text):

@@ -26,7 +26,7 @@ def preserve(learners: Iterable[Learner]) -> Iterator[None]:
                 stack.enter_context(_preserve_optimizer(learner.optimizer))
             for generator in (learner.generator, *learner.generators, *learner.redraw_draws):
                 stack.enter_context(_preserve_generator(generator))
-        stack.enter_context(torch.random.fork_rng())
+        stack.enter_context(torch.random.fork_rng(devices=[]))
         yield
 
 

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,11 +15,12 @@ from supple.registry.interruption import at_interruption
 from supple.scripts.cli import reporting
 from supple.scripts.cli.console import ignore_output_failures, say, screen, warn
 from supple.scripts.cli.forecast import Forecast
-from supple.scripts.cli.plan import next_of_jobs, next_of_run, plan_of_jobs, plan_of_run
+from supple.scripts.cli.plan import next_of_queue, next_of_run, plan_of_queue, plan_of_run
 from supple.scripts.cli.progress import display
 
 if TYPE_CHECKING:
-    from supple.experiments.queue.jobs import Job
+    from supple.engine.runs import Run
+    from supple.experiments.queue.queue import Queue, QueuedRun
     from supple.experiments.queue.workers import Watch
 
     Elsewhere = Callable[[Watch], None]
@@ -49,43 +50,48 @@ def count_processes(jobs: int) -> int:
     return cpus()
 
 
-def finish_run(path: Path) -> None:
-    """Train the run in `path` to its last step, with a progress bar, and say where it lies."""
+def finish_run(path: Path, run: "Run") -> None:
+    """Train a run to its last step, with a progress bar, and say where it lies.
+
+    Args:
+        path: Its folder, as the user typed it.
+        run: The run.
+    """
     from supple.engine.machine import distributed, torchrun
-    from supple.engine.runs import other_versions, train
+    from supple.engine.runs import other_versions
     from supple.engine.storage.checkpoint import newest_step
     from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
 
     if not distributed.first():
-        train(path, lambda step: None, lambda line: None)
+        run.warn = lambda line: None
+        run.train()
         return
     ignore_output_failures()
-    run, here = RunDirectory.open(path), path.absolute()  # an environment may change the working directory
+    folder = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
     forecast, begun = Forecast(say), False
 
-    def words() -> str:
-        return (
-            f"`supple resume {quoted(path)}{plugins.options()}` continues from step {newest_step(here / CHECKPOINTS):,}"
-        )
+    def explain_continuing() -> str:
+        step = newest_step(run.path / CHECKPOINTS)
+        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}"
 
     def watch(step: int) -> None:
         nonlocal begun
         if not begun:  # by now config.json has been checked
-            say(*plan_of_run(run, step))
+            say(*plan_of_run(folder, step))
             begun = True
-        shown.update(str(path), here, step, run.end)
-        forecast.run(here, step, run.end)
+        shown.update(str(path), run.path, step, folder.end)
+        forecast.run(run.path, step, folder.end)
 
     began = time.monotonic()
-    with display(screen) as shown, at_interruption(words):
+    with display(screen) as shown, at_interruption(explain_continuing):
         try:
-            train(path, watch, warn)
+            run.train(watch)
         except EnvironmentFailed as error:
-            raise EnvironmentFailed(f"{error}; once that is fixed, {words()}") from error
+            raise EnvironmentFailed(f"{error}; once that is fixed, {explain_continuing()}") from error
     print_results(path)
-    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(run))
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(folder))
 
 
 def print_results(path: Path) -> None:
@@ -102,73 +108,71 @@ def print_results(path: Path) -> None:
         say(table.words)
 
 
-def finish_jobs(path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False) -> None:
-    """Train the remaining runs of a comparison or a sweep, and make the report. Arguments as for `train_jobs`.
+def finish_queue(path: Path, queue: "Queue", processes: int, retry: bool = False) -> None:
+    """Train the remaining runs of a comparison or a sweep, and make the report. Arguments as for `train_queue`.
 
     Raises:
         RunError: Runs failed. It is raised when all others have ended.
     """
-    train_jobs(path, jobs, processes, retry)
-    report_jobs(path, jobs)
+    train_queue(path, queue, processes, retry)
+    report_queue(path, queue)
 
 
-def train_jobs(
-    path: Path, jobs: "Sequence[Job]", processes: int, retry: bool = False, elsewhere: "Elsewhere | None" = None
+def train_queue(
+    path: Path, queue: "Queue", processes: int, retry: bool = False, train_elsewhere: "Elsewhere | None" = None
 ) -> None:
     """Train the remaining runs of a comparison or a sweep, with a bar for each.
 
     Args:
+        path: The folder of the comparison or the sweep.
+        queue: Its runs.
         processes: Number of runs at a time.
         retry: Train failed runs again.
-        elsewhere: Trains the runs in place of processes on this machine.
+        train_elsewhere: Trains the runs in place of processes on this machine.
     """
     from supple.experiments.queue import workers
 
-    warn_of_other_versions(path, jobs)
-    failed = [job for job in jobs if job.failed]
-    for job in failed if retry else ():
-        job.retry()
+    warn_of_other_versions(path, queue)
+    failed = queue.failed
+    for run in failed if retry else ():
+        run.retry()
     if failed and not retry:
         warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
 
-    def words() -> str:
-        ended = sum(job.outcome is not None for job in jobs)
+    def explain_continuing() -> str:
         again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
-        return f"{ended} of {len(jobs)} runs ended; {again}"
+        return f"{queue.ended} of {len(queue)} runs ended; {again}"
 
     ignore_output_failures()
-    before = sum(job.outcome is not None for job in jobs)
     forecast = Forecast(say)
-    say(*plan_of_jobs(path, jobs, processes))
-    with display(screen, len(jobs), before) as shown, at_interruption(words):
+    say(*plan_of_queue(path, queue, processes))
+    with display(screen, len(queue), queue.ended) as shown, at_interruption(explain_continuing):
 
-        def watch(job: "Job", step: int, end: int) -> None:
-            shown.update(job.label, job.folder, step, end)
-            forecast.job(job, step, jobs, processes)
+        def watch(run: "QueuedRun", step: int, end: int) -> None:
+            shown.update(run.label, run.folder, step, end)
+            forecast.queued(run, step, queue, processes)
 
-        if elsewhere:
-            elsewhere(watch)
+        if train_elsewhere:
+            train_elsewhere(watch)
         else:
-            workers.run_jobs(jobs, processes, watch, warn)
+            workers.train_queue(queue, processes, watch, warn)
     screen.print()
 
 
-def warn_of_other_versions(path: Path, jobs: "Sequence[Job]") -> None:
+def warn_of_other_versions(path: Path, queue: "Queue") -> None:
     """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
-    from supple.experiments.queue.jobs import other_versions
-
-    if line := other_versions(path, jobs):
+    if line := queue.other_versions(path):
         warn(line)
 
 
-def report_jobs(path: Path, jobs: "Sequence[Job]") -> None:
+def report_queue(path: Path, queue: "Queue") -> None:
     """Make the report of runs, and print which of them failed.
 
     Raises:
         RunError: Runs failed, other than those that only served to tune arms.
     """
-    tuning = [job for job in jobs if job.failed and job.comparison.stop_step]
-    failed = [job for job in jobs if job.failed and job not in tuning]
+    tuning = [run for run in queue.failed if run.spec.stop and run.spec.labels.arm]
+    failed = [run for run in queue.failed if run not in tuning]
     if tuning:
         warn(f"{len(tuning)} tuning runs failed; their hyperparameters were not chosen")
     try:
@@ -178,14 +182,14 @@ def report_jobs(path: Path, jobs: "Sequence[Job]") -> None:
             raise
         warn(str(error))
     else:
-        say(next_of_jobs(jobs))
-    for job in failed:
-        reason = str((job.outcome or {}).get("reason"))
-        warn(f"failed: {job.label}: {reason if str(job.folder) in reason else f'{job.folder}: {reason}'}")
+        say(next_of_queue(queue))
+    for run in failed:
+        reason = str((run.outcome or {}).get("reason"))
+        warn(f"failed: {run.label}: {reason if str(run.folder) in reason else f'{run.folder}: {reason}'}")
     if failed:
-        left = sum(job.outcome is None for job in jobs)
+        left = len(queue) - queue.ended
         waiting = f", and {left} that depend on them did not start" if left else ""
         raise RunError(
-            f"{len(failed)} of {len(jobs)} runs failed{waiting}; "
+            f"{len(failed)} of {len(queue)} runs failed{waiting}; "
             f"`supple resume {quoted(path)}{plugins.options()} --retry-failed` trains them again"
         )

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import build, create, settings_of
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec, read_settings
 from supple.engine.storage import checkpoint
 from supple.engine.storage.run_directory import RunDirectory
 from supple.registry.errors import UsageError
@@ -69,7 +70,7 @@ def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
 def check_usable(run: Path, folder: Path, ret: float | None) -> None:
     """A new agent takes the state up, and is evaluated as the run was there, if it was."""
     directory = RunDirectory.open(run)
-    work = build(*settings_of(directory.config, run))
+    work = build(*read_settings(directory.config, run))
     try:
         work.enter(work.tasks[0])
         work.load_state(checkpoint.load(folder, directory.identity)["work"])
@@ -96,7 +97,7 @@ def test_where_no_state_can_be_called_best_this_is_said_in_one_line(
     tmp_path: Path, stream: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as refusal:
-        create(tmp_path / "run", "ppo", PPOSettings(**stream, keep_best=True, compile="off"), "")
+        prepare(RunSpec("ppo", PPOSettings(**stream, keep_best=True, compile="off")), tmp_path / "run").close()
     assert re.match(message, str(refusal.value))
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()

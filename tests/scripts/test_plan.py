@@ -8,7 +8,6 @@ import pytest
 
 from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.comparison import read_comparison
-from supple.experiments.queue.jobs import jobs_of
 from supple.scripts import compare
 from supple.scripts.cli import forecast
 from supple.scripts.cli.forecast import Forecast
@@ -104,7 +103,7 @@ def test_several_runs_are_forecast_from_the_mean_of_those_that_run(
     monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda *_: None)
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
-    jobs = jobs_of(out, read_comparison(out))
+    jobs = read_comparison(out).queue(out)
     for job in jobs[:2]:
         held = job.claim()
         assert held

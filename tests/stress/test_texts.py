@@ -112,7 +112,7 @@ def quick() -> Iterator[None]:
     from tests.conftest import run_here
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         warnings.simplefilter("ignore")
         yield
 

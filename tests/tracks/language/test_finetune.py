@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import UsageError
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
@@ -66,8 +67,7 @@ def log(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def go(out: Path, settings: SFTSettings) -> Path:
-    create(out, "sft", settings, "test")
-    train(out, lambda _: None, lambda line: None)
+    prepare(RunSpec("sft", settings), out, lambda line: None).train(lambda _: None)
     return out
 
 
@@ -143,7 +143,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None
     shutil.rmtree(cut / "model")
     for name in ("000000000006", "000000000008"):  # as if it had been killed after its first checkpoint
         shutil.rmtree(cut / "checkpoints" / name)
-    train(cut, lambda _: None, lambda line: None)
+    open_run(cut, lambda line: None).train(lambda _: None)
     for step in (6, 8):
         files = [run / f"checkpoints/{step:012d}/state.safetensors" for run in (whole, cut)]
         assert files[0].read_bytes() == files[1].read_bytes()
