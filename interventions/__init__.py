@@ -51,7 +51,7 @@ from .regrama import ReGraMa
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
-from .sib import Balance, Sib, sib_
+from .sib import Rescaling, Sib, sib_
 from .snr import SelfNormalizedResets
 from .soft_snp import SoftShrinkPerturb
 from .spectral import Spectral
@@ -70,7 +70,6 @@ __all__ = [
     "AdamRel",
     "AtStart",
     "AtTask",
-    "Balance",
     "CalibratedPartialResets",
     "Chain",
     "ContinualBackprop",
@@ -101,6 +100,7 @@ __all__ = [
     "Redo",
     "Registry",
     "Reinitialization",
+    "Rescaling",
     "Reset",
     "ResetContract",
     "ScalePair",

@@ -35,7 +35,7 @@ STRIPS = 16  # few enough that a GPU does not wait for their launches
 
 
 @dataclass(frozen=True)
-class Balance:
+class Rescaling:
     """The changes that `sib_` made.
 
     pairs: number of pairs. written: names of the parameters that were written.
@@ -59,7 +59,7 @@ def check_ratio(ratio: float) -> None:
         raise ValueError(f"sib: ratio must be finite and ≥ 1, got {ratio}")
 
 
-def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Balance:
+def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Rescaling:
     """Balance the scale-symmetric pairs of a language model by the gradients of a loss, in place.
 
     A channel without a gradient on both sides keeps its weights (α = 1). Without a gradient on one side, α is R or 1/R.
@@ -92,7 +92,7 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         for pair, each in zip(pairs, alphas, strict=True):
             scale_(pair, each)
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-    return Balance(
+    return Rescaling(
         pairs=len(pairs),
         written=tuple(names[weight] for weight in weights),
         alpha=alpha,

@@ -32,7 +32,7 @@ INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an en
 
 
 @dataclass
-class Start:
+class SortedStart:
     """Step-0 values in one vector: a row for each network that a parameter belongs to, each sorted separately.
 
     names: the parameters. parts: begin and end of what is sorted at once, a long row or several short ones; for short
@@ -52,7 +52,7 @@ class Wasserstein(Intervention):
         if not 0.0 <= strength < float("inf"):
             raise ValueError(f"wasserstein: strength must be finite and ≥ 0, got {strength}")
         self.strength = strength
-        self._starts: dict[str, tuple[dict[str, Tensor], Start]] = {}  # by learner, and the θ₀ that it is of
+        self._starts: dict[str, tuple[dict[str, Tensor], SortedStart]] = {}  # by learner, and the θ₀ that it is of
 
     def attach(self, learner: Learner) -> None:
         learner.check_trained("wasserstein")
@@ -65,7 +65,7 @@ class Wasserstein(Intervention):
         terms = [mse_loss(p, target.view(p.shape).to(p), reduction="sum") for p, target in targets]
         return self.strength * torch.stack(terms).sum()
 
-    def _start(self, learner: Learner, names: list[str]) -> Start:
+    def _start(self, learner: Learner, names: list[str]) -> SortedStart:
         """Return the sorted step-0 values, sorted again if a checkpoint, a new head or a freeze has changed them."""
         initial, known = self._starts.get(learner.name, ({}, None))
         if known is None or initial is not learner.initial or known.names != names:
@@ -73,7 +73,7 @@ class Wasserstein(Intervention):
             values = [learner.initial[name] for name in names]
             rows = [members if of_each(value, members) else 1 for value in values]
             lengths = [value.numel() // n for value, n in zip(values, rows, strict=True) for _ in range(n)]
-            known = Start(names, _flat(values), _parts(lengths, values[0].device))
+            known = SortedStart(names, _flat(values), _parts(lengths, values[0].device))
             for begin, end, of_row in known.parts:
                 part = known.values[begin:end]
                 part.copy_(part[_order(part, of_row)])
@@ -104,7 +104,7 @@ def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Ten
     return parts
 
 
-def _placed(start: Start, values: Tensor) -> Tensor:
+def _placed(start: SortedStart, values: Tensor) -> Tensor:
     """Return the entry of θ₀ with which each entry of θ is compared: the one of the same rank in its row."""
     placed = torch.empty_like(values)
     for begin, end, of_row in start.parts:

@@ -19,8 +19,8 @@ from .continual import (
     total_average_online_accuracy,
 )
 from .curvature import hessian_eigenvalues
-from .diagnosis import Condition, Diagnosis, Units, diagnose
-from .differences import Paired, holm, paired, seeds_needed, sign_flip, t_interval
+from .diagnosis import Condition, Diagnosis, HiddenUnits, diagnose
+from .differences import PairedDifference, holm, paired_difference, seeds_needed, sign_flip, t_interval
 from .features import (
     activity_scores,
     dormant_fraction,
@@ -75,13 +75,13 @@ __all__ = [
     "Condition",
     "Diagnosis",
     "GeneralizationGap",
+    "HiddenUnits",
     "Improvement",
     "Metric",
-    "Paired",
+    "PairedDifference",
     "Profile",
     "Score",
     "Trainability",
-    "Units",
     "View",
     "accuracy_recovery_time",
     "activation_slopes",
@@ -127,7 +127,7 @@ __all__ = [
     "online_generalization_gap",
     "order_disparity",
     "overall_performance",
-    "paired",
+    "paired_difference",
     "pareto_front",
     "peak_saturation",
     "per_sample_gradients",

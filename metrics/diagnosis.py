@@ -37,7 +37,7 @@ State = Literal["lost", "diverged", "silent", "worn", "sound"]
 
 
 @dataclass(frozen=True)
-class Units:
+class HiddenUnits:
     """A layer of hidden units on recent inputs. For a stack, it has the units of all members.
 
     Attributes:
@@ -65,7 +65,7 @@ class Condition:
     """
 
     numbers: dict[str, float]
-    units: tuple[Units, ...]
+    units: tuple[HiddenUnits, ...]
     norms: dict[str, float]
     entropy: float | None
 
@@ -238,7 +238,7 @@ def _condition(view: View) -> Condition:
         ranks = entropy_rank(torch.linalg.svdvals(matrices))
         dormant = member_scores(output) <= 0
         units.append(
-            Units(
+            HiddenUnits(
                 learner.origins.get(name, name),
                 dormant.numel(),
                 float(dormant.double().mean()),

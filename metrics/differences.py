@@ -15,7 +15,7 @@ MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedDifference:
     """The difference between two arms with the same seeds.
 
     mean: of the differences of the n seeds that both have; NaN for none. low, high: its t interval; p_t: p-value of the
@@ -51,7 +51,9 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
     return middle - half, middle + half
 
 
-def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1) -> Paired:
+def paired_difference(
+    values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1
+) -> PairedDifference:
     """Return how `values` differ from `baseline`, seed by seed.
 
     If the differences are the same for every seed (up to rounding), p_t is its limit 0, or 1 if they are all 0.
@@ -68,19 +70,21 @@ def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparis
 
     x, y = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"paired: needs two vectors with one entry a seed; got shapes {x.shape} and {y.shape}")
+        raise ValueError(
+            f"paired_difference: needs two vectors with one entry a seed; got shapes {x.shape} and {y.shape}"
+        )
     if comparisons < 1:
-        raise ValueError(f"paired: comparisons must be 1 or more, got {comparisons}")
+        raise ValueError(f"paired_difference: comparisons must be 1 or more, got {comparisons}")
     known = np.isfinite(x) & np.isfinite(y)
     d = _without_rounding(x[known], y[known])
     ends = t_interval(d, level)
     if ends is None:
-        return Paired(len(d), float(d[0]) if d.size else float("nan"))
+        return PairedDifference(len(d), float(d[0]) if d.size else float("nan"))
     mean, sd = float(d.mean()), float(d.std(ddof=1))
     p = float(ttest_1samp(d, 0.0).pvalue) if np.ptp(d) > 0 else float(mean == 0)
     signs = sign_flip(d) if FEWEST_SIGNS <= len(d) <= MOST_SIGNS else None
     needed = seeds_needed(mean, sd, level=(1 - level) / comparisons)
-    return Paired(len(d), mean, float(ends[0]), float(ends[1]), p, signs, needed)
+    return PairedDifference(len(d), mean, float(ends[0]), float(ends[1]), p, signs, needed)
 
 
 def sign_flip(differences: ArrayLike) -> float:
