@@ -48,7 +48,7 @@ class ContinualBackprop(Replacement):
     period: updates between two looks at the units, ≥ 1. Rate, maturity and averages remain per update.
     """
 
-    words = (
+    effect = (
         "of the least useful units, all the time: incoming re-drawn, bias and outgoing 0, their mean to the next bias"
     )
 
@@ -85,9 +85,9 @@ class ContinualBackprop(Replacement):
         for name, (activity, mean) in seen.items():
             group, state = groups[name], states[name]
             state["age"] += self.period
-            state["utility"].lerp_((activity * _magnitude(learner, group)).float(), 1 - keep)
+            state["utility"].lerp_((activity * _outgoing_magnitude(learner, group)).float(), 1 - keep)
             state["mean"].lerp_(mean.float(), 1 - keep)
-            number = self._due(group.width, state)
+            number = self._count_due(group.width, state)
             if number:
                 correction = 1 - DECAY ** state["age"]
                 utility = (state["utility"] / correction).masked_fill(state["age"] <= self.maturity, torch.inf)
@@ -98,7 +98,7 @@ class ContinualBackprop(Replacement):
                     state[average].masked_fill_(masks[name], 0)
         return masks
 
-    def _due(self, width: int, state: dict) -> int:
+    def _count_due(self, width: int, state: dict) -> int:
         """Return the number of units of a layer to replace now, in every member of a stack."""
         aged = [[age + self.period, units] for age, units in state["young"]]
         state["young"] = [[age, units] for age, units in aged if age <= self.maturity]
@@ -111,7 +111,7 @@ class ContinualBackprop(Replacement):
         return number
 
 
-def _magnitude(learner: Learner, group: Hidden) -> Tensor:
+def _outgoing_magnitude(learner: Learner, group: Hidden) -> Tensor:
     """Return Σ|w_out| of each unit over all layers that read it."""
     sums = [weight.abs().sum((-3, -1)) for _, weight in outgoing_weights(learner.module, group)]
     # a stack may read single units

@@ -31,7 +31,7 @@ from torch import Tensor
 from ..networks.learner import Learner
 from ..networks.units import Hidden, hidden_units, incoming_gradients
 from .base import Intervention, interventions
-from .recycle import over_columns, over_rows
+from .recycle import broadcast_over_columns, broadcast_over_rows
 
 DECAY = 0.99  # of u, per update
 SHARPNESS = 16.0
@@ -93,7 +93,7 @@ def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Ten
     for name in group.wires.incoming:
         layer = learner.module.get_submodule(name)
         weight = layer.get_parameter("weight")
-        weight.lerp_(fresh[f"{name}.weight"].to(weight), over_rows(share, layer))
+        weight.lerp_(fresh[f"{name}.weight"].to(weight), broadcast_over_rows(share, layer))
     for name in group.wires.outgoing:
         layer = learner.module.get_submodule(name)
-        layer.get_parameter("weight").mul_(1 - over_columns(share, layer))
+        layer.get_parameter("weight").mul_(1 - broadcast_over_columns(share, layer))

@@ -58,7 +58,7 @@ class Fire(Reinitialization):
 
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
-        chosen, kept = self._chosen(learner)
+        chosen, kept = self._choose(learner)
         if chosen:
             return
         if FACTOR in kept.values():
@@ -71,19 +71,19 @@ class Fire(Reinitialization):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         row = super().contract(learner)
-        _, kept = self._chosen(learner)
+        _, kept = self._choose(learner)
         return row | {"weights": f"{row['weights']}; kept: {in_words(kept)}"} if kept else row
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> Written:
         # of the learner's own network, since all parameters of a target network are frozen
-        chosen, kept = self._chosen(learner)
+        chosen, kept = self._choose(learner)
         return Written(fire_(module, self.method, self.steps, self.tolerance, names=chosen, split=chosen), kept)
 
-    def _chosen(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
+    def _choose(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
         scope = contract_for(self.name, self.preset, learner.algorithm).weights or self.scope_on(learner)
         words = {scope} if isinstance(scope, str) else set(scope)
-        found, names = weight_matrices(learner.module), _names(learner)
+        found, names = weight_matrices(learner.module), _weight_names(learner)
         chosen: dict[str, int] = {}
         kept: dict[str, str] = {}
         for layer in learner.select(scope) if learner.layers or scope != "all" else ():
@@ -105,7 +105,7 @@ class Fire(Reinitialization):
         return chosen, {name: why for name, why in kept.items() if name not in chosen}
 
 
-def _names(learner: Learner) -> dict[Layer, str]:
+def _weight_names(learner: Learner) -> dict[Layer, str]:
     """Return the names of the weights of a learner's layers, as in `named_parameters`."""
     first = first_names(learner.module)
     inside = {layer: f"{layer.name}.weight".lstrip(".") for layer in learner.layers}

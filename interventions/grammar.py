@@ -70,7 +70,7 @@ class _Parser(Parser):
 
     def hook(self) -> HookText:
         first = self.next
-        learner, call = self.addressed(self.call())
+        learner, call = self.split_learner(self.call())
         if call.name != "none":
             return HookText(call, self.schedule() if self.accept("@") else None, learner)
         if learner:
@@ -79,7 +79,7 @@ class _Parser(Parser):
             self.fail("'none' takes no parameters", first)
         return HookText()
 
-    def addressed(self, call: Call) -> tuple[str | None, Call]:
+    def split_learner(self, call: Call) -> tuple[str | None, Call]:
         """Split `learner/name`, which the tokenizer returns as a single word."""
         learner, slash, name = call.name.partition("/")
         if not slash:

@@ -33,7 +33,7 @@ class Hook:
         """Return whether the hook fires on that learner now. Call it once for each moment and learner."""
         if self.schedule is None:
             return False
-        return self.schedule.due(moment.seen_by(learner.name), self.memory.setdefault(learner.name, {}))
+        return self.schedule.due(moment.for_learner(learner.name), self.memory.setdefault(learner.name, {}))
 
     @property
     def waits(self) -> bool:

@@ -77,9 +77,9 @@ class Injection(Intervention):
 
     def attach(self, learner: Learner) -> None:
         check_contract(learner, contract_for(self.name, self.preset, learner.algorithm))
-        path, _ = _head(learner)
+        path, _ = _find_head(learner)
         if self.toward == "fresh":
-            learner.check_drawn([name for name in learner.initial if _within(name, path)], "injection")
+            learner.check_drawn([name for name in learner.initial if _is_within(name, path)], "injection")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
@@ -92,25 +92,25 @@ class Injection(Intervention):
 
     def restructure(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)  # the new head joins it
-        path, head = _head(learner)
+        path, head = _find_head(learner)
         live = f"{path}.new" if isinstance(head, Injected) else path
 
         def copies(name: str) -> tuple[str, ...]:
             """Return what a module or parameter is called now, in old, new and twin; one outside the head as before."""
-            if not _within(name, path):
+            if not _is_within(name, path):
                 return (name,)
             old = f"{path}.old{name[len(path) :]}"
             rest = name[len(live) :]
-            return (old, f"{path}.new{rest}", f"{path}.twin{rest}") if _within(name, live) else (old,)
+            return (old, f"{path}.new{rest}", f"{path}.twin{rest}") if _is_within(name, live) else (old,)
 
         def spread(values: dict[str, Tensor]) -> dict[str, Tensor]:
             return {new: value for name, value in values.items() for new in copies(name)}
 
         def now(name: str) -> str:
-            return copies(name)[1] if _within(name, live) else name
+            return copies(name)[1] if _is_within(name, live) else name
 
         def rewire(unit: str, wires: Wiring) -> Wiring:
-            if _within(unit, live):
+            if _is_within(unit, live):
                 return Wiring(*(tuple(map(now, names)) for names in (wires.incoming, wires.outgoing, wires.norms)))
             # the encoder's units are read by the frozen heads as well
             names = (wires.incoming, wires.outgoing, wires.norms)
@@ -118,7 +118,7 @@ class Injection(Intervention):
 
         leaving = list(learner.module.get_submodule(live).parameters())
         for module in (learner.module, *learner.followers):
-            _swap(module, path)
+            _inject_(module, path)
         if learner.activation_draws:
             set_generators(learner.module, learner.activation_draws)  # those of copies would be copies
         modules = dict(learner.module.named_modules())
@@ -141,12 +141,12 @@ class Injection(Intervention):
                 group["params"][:] = [joining.get(parameter, parameter) for parameter in group["params"]]
             for parameter in leaving:
                 learner.optimizer.state.pop(parameter, None)
-        moved = [name for name in (*learner.initial, *learner.units) if _within(name, path)]
+        moved = [name for name in (*learner.initial, *learner.units) if _is_within(name, path)]
         learner.renewed |= dict.fromkeys(moved, len(learner.changes))
         learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:
-        path, _ = _head(learner)
+        path, _ = _find_head(learner)
         contract = contract_for(self.name, self.preset, learner.algorithm)
         self.restructure(learner)
         head = learner.module.get_submodule(f"{path}.new")
@@ -171,7 +171,7 @@ class Injection(Intervention):
         return list(values)
 
 
-def _head(learner: Learner) -> tuple[str, nn.Module]:
+def _find_head(learner: Learner) -> tuple[str, nn.Module]:
     """Return the path of the part to duplicate, and the part.
 
     Raises ValueError if the learner names none, or if the part shares parameters with others.
@@ -184,7 +184,7 @@ def _head(learner: Learner) -> tuple[str, nn.Module]:
     head = learner.module.get_submodule(path)
     own = set(head.parameters())
     for name, parameter in learner.module.named_parameters(remove_duplicate=False):
-        if parameter in own and not _within(name, path):
+        if parameter in own and not _is_within(name, path):
             raise ValueError(
                 f"injection: '{learner.name}' shares '{name}' with '{path}', which cannot be frozen alone"
                 " (prelu(granularity=global)? take layer or neuron)"
@@ -192,10 +192,10 @@ def _head(learner: Learner) -> tuple[str, nn.Module]:
     return path, head
 
 
-def _within(name: str, path: str) -> bool:
+def _is_within(name: str, path: str) -> bool:
     return name == path or name.startswith(f"{path}.")
 
 
-def _swap(module: nn.Module, path: str) -> None:
+def _inject_(module: nn.Module, path: str) -> None:
     parent, _, name = path.rpartition(".")
     setattr(module.get_submodule(parent), name, Injected(module.get_submodule(path)))

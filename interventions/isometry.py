@@ -49,7 +49,7 @@ def orthogonalize_weights_(
         unique.setdefault(key, weight)
     results = [
         (weight, isometries)
-        for batch in _batches(unique.values())
+        for batch in _make_batches(unique.values())
         for weight, isometries in _orthogonalize_batch(batch, method, steps, tolerance)
     ]
     for weight, isometries in results:
@@ -57,7 +57,7 @@ def orthogonalize_weights_(
     return [weight.name for weight in unique.values()]
 
 
-def _batches(weights: Iterable[Weight]) -> list[list[Weight]]:
+def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:
     """Return groups of weights equal in matrix shape, dtype and device: one weight or MAX_BATCH_ELEMENTS at most."""
     groups: dict[tuple[object, ...], list[list[Weight]]] = defaultdict(list)
     for weight in weights:
@@ -87,7 +87,7 @@ def _orthogonalize_batch(
         position = error.index[0]
         for weight, view, count in zip(weights, views, counts, strict=True):
             if position < count:
-                raise ValueError(_place(weight, view, position) + f" {error.reason}") from None
+                raise ValueError(_locate(weight, view, position) + f" {error.reason}") from None
             position -= count
         raise
     return [
@@ -96,7 +96,7 @@ def _orthogonalize_batch(
     ]
 
 
-def _place(weight: Weight, view: Tensor, position: int) -> str:
+def _locate(weight: Weight, view: Tensor, position: int) -> str:
     """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
     *outer, part = index

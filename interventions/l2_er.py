@@ -89,7 +89,7 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     # the gradient, too, is that of evaluation mode, in which activation checkpointing repeats the pass
     with unchanged(learner.module), torch.enable_grad():
         run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
-        matrices = [_matrix(output, learner.is_stacked(name)) for name, output in outputs.items()]
+        matrices = [_to_matrix(output, learner.is_stacked(name)) for name, output in outputs.items()]
         try:  # not within the pass, which activation checkpointing repeats without it
             mean = torch.stack([_effective_rank(matrix).sum() for matrix in matrices]).mean()
         except torch.linalg.LinAlgError:
@@ -101,7 +101,7 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     torch._foreach_add_([p for p, _ in climbed], [g for _, g in climbed], alpha=rate)
 
 
-def _matrix(output: Tensor, stacked: bool) -> Tensor:
+def _to_matrix(output: Tensor, stacked: bool) -> Tensor:
     """Return features as (…, rows, units): a row for each input, or for each token of a transformer."""
     first = int(stacked)
     if output.ndim - first == 3:

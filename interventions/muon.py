@@ -91,10 +91,10 @@ class MuonWithAdam(torch.optim.Optimizer):
         self.adam.state = self.state
         self.adam.step()
         for group in self.matrices():
-            self._muon(group)
+            self._step_matrices(group)
         return value
 
-    def _muon(self, group: dict[str, Any]) -> None:
+    def _step_matrices(self, group: dict[str, Any]) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]
         if not parameters:
             return
@@ -107,10 +107,10 @@ class MuonWithAdam(torch.optim.Optimizer):
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
         torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
-        torch._foreach_add_(parameters, _directions(moves, group["stacked"], self.variant), alpha=-rate)
+        torch._foreach_add_(parameters, _make_directions(moves, group["stacked"], self.variant), alpha=-rate)
 
 
-def _directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
+def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
     """Return √max(1, m/n)·NS₅ of each move, kernels as d_out × rest; matrices of one shape form one batch."""
     batches = [move.flatten(2) if stacked else move.flatten(1)[None] for move in moves]
     same: dict[torch.Size, list[int]] = {}
@@ -163,11 +163,11 @@ class Muon(Intervention):
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether the learner has matrices that Muon can train."""
-        return bool(_matrices(learner, self.variant))
+        return bool(_find_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
         learner.select_stored("all")
-        if not _matrices(learner, self.variant):
+        if not _find_matrices(learner, self.variant):
             place = "between its first and its last" if self.variant == "paper" else "before its last"
             raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")
         if learner.optimizer is None or not all("betas" in group for group in learner.optimizer.param_groups):
@@ -177,9 +177,10 @@ class Muon(Intervention):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         which = "hidden matrices" if self.variant == "paper" else "matrices before the heads"
+        count = len(_find_matrices(learner, self.variant))
         return {
             "weights": "kept",
-            "optimizer": f"Muon on the {len(_matrices(learner, self.variant))} {which} or stacks, Adam on all else",
+            "optimizer": f"Muon on the {count} {which} or stacks, Adam on all else",
             "optimizer state": "fresh (every tensor)",
         }
 
@@ -188,7 +189,7 @@ class Muon(Intervention):
         optimizer = learner.optimizer
         assert optimizer is not None
         if not isinstance(optimizer, MuonWithAdam):
-            optimizer = learner.optimizer = MuonWithAdam(optimizer, _matrices(learner, self.variant), self.variant)
+            optimizer = learner.optimizer = MuonWithAdam(optimizer, _find_matrices(learner, self.variant), self.variant)
         if optimizer.variant != self.variant:
             raise ValueError(
                 f"muon: '{learner.name}' is already trained with variant={optimizer.variant}, not {self.variant}"
@@ -206,7 +207,7 @@ class Muon(Intervention):
         return []
 
 
-def _matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
+def _find_matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
     """Return the weights of the Linear and Conv layers that Muon trains → whether each is a stack."""
     roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
     return {

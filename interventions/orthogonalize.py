@@ -103,7 +103,7 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     values still fill [0.15, 1.85].
 
     `polar` replaces a singular value of 0, which has no nearest direction, by a direction near the coordinate axes
-    (`completed`). The iterations leave it at 0.
+    (`complete_isometry`). The iterations leave it at 0.
 
     Args:
         W: (..., m, n), floating point. Half types are computed in float32.
@@ -136,15 +136,15 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
     try:
-        X = _exact(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
+        X = _polar_isometry(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
     except MatrixError as error:
         position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
         raise MatrixError(tuple(int(i) for i in position), error.reason) from None
     return (X.mT if wide else X).reshape(W.shape).to(W.dtype)
 
 
-def _exact(X: Tensor) -> Tensor:
-    return completed(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
+def _polar_isometry(X: Tensor) -> Tensor:
+    return complete_isometry(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
 
 
 def polar(X: Tensor, rounding: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def polar(X: Tensor, rounding: Tensor) -> Tensor:
     return (U * (s > rounding[..., None])[..., None, :]) @ Vh
 
 
-def completed(partial: Tensor) -> Tensor:
+def complete_isometry(partial: Tensor) -> Tensor:
     """Return the isometries (…, N, k), N ≥ k, that extend partial ones and are nearest to the coordinate axes.
 
     If the missing directions are orthogonal to the axes, a fixed Gaussian matrix replaces the axes. The result
@@ -183,7 +183,7 @@ def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) 
     polynomials = METHODS[method]
     for step in range(steps if tolerance is None else MAX_ITERATIONS + 1):
         torch.bmm(X.mT, X, out=gram)
-        if tolerance is not None and _isometric(gram, tolerance, last=step == MAX_ITERATIONS, method=method):
+        if tolerance is not None and _is_isometric(gram, tolerance, last=step == MAX_ITERATIONS, method=method):
             break
         a, b, c = polynomials[min(step, len(polynomials) - 1)]
         if c:
@@ -195,7 +195,7 @@ def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) 
     return X
 
 
-def _isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
+def _is_isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
     """Return whether the per-dimension DfI ‖G − I‖²_F/k of every Gram matrix is within the tolerance."""
     k = gram.shape[-1]
     identity = torch.eye(k, dtype=gram.dtype, device=gram.device)

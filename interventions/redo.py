@@ -33,7 +33,7 @@ from ..networks.learner import Learner
 from ..networks.units import activity_scores, hidden_units, observe
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, contract_for, settle
-from .recycle import Outgoing, recycle_, where
+from .recycle import Outgoing, describe_reach, recycle_
 
 
 @interventions.register("redo")
@@ -49,7 +49,7 @@ class Redo(Intervention):
     wiring.py) are unchanged.
     """
 
-    words = "of dormant units: incoming re-drawn, bias and outgoing 0"
+    effect = "of dormant units: incoming re-drawn, bias and outgoing 0"
     outgoing: Outgoing = "zero"
 
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
@@ -61,7 +61,7 @@ class Redo(Intervention):
         hidden_units(learner, self.name)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = where(self.words, learner, self.name)
+        words = describe_reach(self.effect, learner, self.name)
         own = {
             "uniform": {"optimizer state": "slots of the rewritten entries and step counters zeroed in place"},
             "as_released": {"optimizer state": "slots of the rewritten weights zeroed in place"},
@@ -71,7 +71,7 @@ class Redo(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:
             raise ValueError(f"{self.name} needs recent inputs, but '{learner.name}' has none yet; schedule it later")
-        chosen = {unit: mask for unit, mask in self.chosen(learner, inputs).items() if mask.any()}
+        chosen = {unit: mask for unit, mask in self.choose(learner, inputs).items() if mask.any()}
         if not chosen:
             return []
         contract = contract_for(self.name, self.preset, learner.algorithm)
@@ -81,7 +81,7 @@ class Redo(Intervention):
         settle(learner, list(masks), contract, masks)
         return list(masks)
 
-    def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
+    def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         """Return a mask of the units to reinitialise, by module of units, for the modules that these inputs reach."""
         scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
         return {unit: score <= self.tau for unit, score in scores.items()}

@@ -59,9 +59,9 @@ class ReGraMa(Redo):
         super().__init__(tau)
         self.outgoing = outgoing
         after = "kept" if outgoing == "kept" else "0"
-        self.words = f"of units with small gradients: incoming re-drawn, bias 0, outgoing {after}"
+        self.effect = f"of units with small gradients: incoming re-drawn, bias 0, outgoing {after}"
 
-    def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
+    def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
         learner.settle_wiring(inputs)
         found = loss_gradients(learner, list(named.values()))

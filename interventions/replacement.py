@@ -12,13 +12,13 @@ from ..networks.learner import Learner
 from ..networks.units import Hidden, hidden_units, observe
 from .base import Intervention
 from .contract import ResetContract, check_optimizer, zero_slots_
-from .recycle import recycle_, where
+from .recycle import describe_reach, recycle_
 
 
 class Replacement(Intervention, ABC):
     """The base class of interventions that score units after updates and reinitialise single ones (cbp, snr)."""
 
-    words: str  # what happens to the weights, for reports
+    effect: str  # what happens to the weights, for reports
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
 
     def __init__(self, who: str, period: int) -> None:
@@ -45,10 +45,10 @@ class Replacement(Intervention, ABC):
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer, entries=True)
         hidden_units(learner, self.name)
-        self._memory[learner.name] = _nothing()
+        self._memory[learner.name] = _new_memory()
 
     def after_update(self, learner: Learner) -> None:
-        memory = self._memory.setdefault(learner.name, _nothing())
+        memory = self._memory.setdefault(learner.name, _new_memory())
         memory["updates"] += 1
         if memory["updates"] % self.period or (inputs := (learner.last_inputs or learner.probe)()) is None:
             return
@@ -65,7 +65,7 @@ class Replacement(Intervention, ABC):
             if not masks:
                 return
             check_optimizer(learner.optimizer, entries=True)
-            fresh = self._fresh(learner, memory, groups)
+            fresh = self._draw_fresh(learner, memory, groups)
             written = recycle_(learner.module, masks, learner.wiring, fresh)
             if learner.optimizer is not None:
                 named = dict(learner.module.named_parameters())
@@ -73,7 +73,9 @@ class Replacement(Intervention, ABC):
             counts = [mask.sum(-1) for mask in masks.values()]
             memory["replaced"] = memory["replaced"].to(device) + sum(counts[1:], counts[0])
 
-    def _fresh(self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]) -> Mapping[str, Tensor]:
+    def _draw_fresh(
+        self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]
+    ) -> Mapping[str, Tensor]:
         """Return new parameters from which to take rows."""
         if memory["updates"] < memory["fresh_until"] and memory["fresh_of"] == learner.changes:
             device = next(learner.module.parameters()).device
@@ -94,7 +96,7 @@ class Replacement(Intervention, ABC):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         own = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
-        return ResetContract(target="kept").describe(where(self.words, learner, self.name), learner, own)
+        return ResetContract(target="kept").describe(describe_reach(self.effect, learner, self.name), learner, own)
 
     def state_dict(self) -> dict[str, Any]:
         return self._memory
@@ -103,6 +105,6 @@ class Replacement(Intervention, ABC):
         self._memory = deepcopy(state)
 
 
-def _nothing() -> dict[str, Any]:
+def _new_memory() -> dict[str, Any]:
     none = torch.zeros((), dtype=torch.long)
     return {"updates": 0, "replaced": none, "units": {}, "fresh": {}, "fresh_until": 0, "fresh_of": []}

@@ -84,11 +84,11 @@ class Reset(Reinitialization):
         super().attach(learner)
         names = self.names(learner)
         if not names:
-            raise ValueError(f"reset: all parameters of {self._words()} of '{learner.name}' are frozen")
+            raise ValueError(f"reset: all parameters of {self._describe_part()} of '{learner.name}' are frozen")
         if self.toward == "fresh":
             learner.check_drawn(names, "reset")
 
-    def _words(self) -> str:
+    def _describe_part(self) -> str:
         return {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
 
     def apply(self, learner: Learner) -> list[str]:
@@ -100,7 +100,7 @@ class Reset(Reinitialization):
     def contract(self, learner: Learner) -> dict[str, str]:
         if self.what == "optimizer":
             return OPTIMIZER_ALONE.describe("kept", learner)
-        return super().contract(learner) | {"weights": f"{self._words()} → {self.toward}"}
+        return super().contract(learner) | {"weights": f"{self._describe_part()} → {self.toward}"}
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = self.names(learner)

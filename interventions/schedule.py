@@ -53,7 +53,7 @@ class Moment:
         """Return whether `step` lies in (previous, step]; always False at a switch or a measurement."""
         return self.previous < step <= self.step
 
-    def seen_by(self, learner: str) -> "Moment":
+    def for_learner(self, learner: str) -> "Moment":
         """Return the same moment with this learner's metrics also under their names without the learner."""
         if self.metrics is None:
             return self
@@ -89,7 +89,7 @@ class AtStep:
         return moment.passes(self.step)
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return _out_of_run(self.step, total, start)
+        return _find_problem(self.step, total, start)
 
     def __str__(self) -> str:
         return str(self.step)
@@ -113,10 +113,10 @@ class AtFraction:
         return moment.passes(self.resolve(moment.total))
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return _out_of_run(self.resolve(total), total, start)
+        return _find_problem(self.resolve(total), total, start)
 
     def __str__(self) -> str:
-        return _with_point(self.fraction)
+        return _format_fraction(self.fraction)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Every:
         return None
 
     def __str__(self) -> str:
-        return f"every:{_number(self.period)}"
+        return f"every:{_format_number(self.period)}"
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class When:
             raise ValueError(f"the operator of a condition must be one of {' '.join(OPERATORS)}, got {self.op!r}")
         if not math.isfinite(self.threshold):
             raise ValueError(f"a threshold must be finite, got {self.threshold}")
-        if self.clear is not None and not (math.isfinite(self.clear) and self._is_behind(self.clear, self.threshold)):
+        if self.clear is not None and not (math.isfinite(self.clear) and self._is_beyond(self.clear, self.threshold)):
             side = "above" if self.op.startswith("<") else "below"
             raise ValueError(f"clear lies {side} the threshold {self.threshold!r}, where the condition is over")
         if self.least < 0 or (isinstance(self.least, float) and not self.least <= 1):
@@ -228,7 +228,7 @@ class When:
         if math.isnan(value):
             return False
         holds = OPERATORS[self.op](value, self.threshold)
-        if not holds and (self.clear is None or self._is_behind(value, self.clear)):
+        if not holds and (self.clear is None or self._is_beyond(value, self.clear)):
             state["held"] = False
         if not holds or state.get("held") or moment.step < state.get("next", 0):
             return False
@@ -241,17 +241,17 @@ class When:
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
         return None
 
-    def _is_behind(self, value: float, bound: float) -> bool:
+    def _is_beyond(self, value: float, bound: float) -> bool:
         """Return whether a value has reached a bound from the side on which the condition holds."""
         return value >= bound if self.op.startswith("<") else value <= bound
 
     def __str__(self) -> str:
         options = {"clear": self.clear, "least": self.least or None}
-        words = [f",{name}={_number(value)}" for name, value in options.items() if value is not None]
+        words = [f",{name}={_format_number(value)}" for name, value in options.items() if value is not None]
         return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(words)}"
 
 
-def _out_of_run(step: int, total: int, start: int) -> str | None:
+def _find_problem(step: int, total: int, start: int) -> str | None:
     if step > total:
         return f"never fires: the run has {total} steps"
     if step < start:
@@ -259,11 +259,11 @@ def _out_of_run(step: int, total: int, start: int) -> str | None:
     return None
 
 
-def _number(value: int | float) -> str:
-    return str(value) if isinstance(value, int) else _with_point(value)
+def _format_number(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else _format_fraction(value)
 
 
-def _with_point(fraction: float) -> str:
+def _format_fraction(fraction: float) -> str:
     """Return decimal digits with a point and no exponent, by which the grammar tells a fraction from a step."""
     digits = f"{Decimal(repr(float(fraction))):f}"
     return digits if "." in digits else f"{digits}.0"

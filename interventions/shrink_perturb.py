@@ -53,7 +53,7 @@ def shrink_perturb_(
     Raises:
         ValueError: Nothing was changed. A value is out of range, or `initial` lacks a parameter.
     """
-    _check(lam, toward, noise)
+    _check_settings(lam, toward, noise)
     start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
     parameters = dict(module.named_parameters())
     chosen = [name for name, p in parameters.items() if p.requires_grad] if names is None else list(names)
@@ -80,7 +80,7 @@ def shrink_perturb_(
     return chosen
 
 
-def _check(lam: float, toward: str, noise: float) -> None:
+def _check_settings(lam: float, toward: str, noise: float) -> None:
     if not 0.0 <= lam <= 1.0:
         raise ValueError(f"snp: lam must lie in [0, 1], got {lam}")
     if not 0.0 <= noise < float("inf"):
@@ -102,7 +102,7 @@ class ShrinkPerturb(Reinitialization):
         contract: Preset = "uniform",
     ) -> None:
         super().__init__(scope, contract)
-        _check(lam, toward, noise)
+        _check_settings(lam, toward, noise)
         self.lam, self.noise = lam, noise
         self.toward: Toward = toward
 

@@ -55,7 +55,7 @@ class SelfNormalizedResets(Replacement):
     updates between two looks at the units, ≥ 1; time is then counted in looks.
     """
 
-    words = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
+    effect = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
 
     def __init__(self, eta: float = 3e-3, window: int = 1000, period: int = 1) -> None:
         super().__init__("snr", period)
@@ -82,7 +82,7 @@ class SelfNormalizedResets(Replacement):
     def choose(
         self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict], seen: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        masks = {name: self._late(states[name], fired) for name, fired in seen.items()}
+        masks = {name: self._find_late(states[name], fired) for name, fired in seen.items()}
         if not masks:
             return {}
         any_late = torch.stack([mask.any() for mask in masks.values()]).tolist()
@@ -92,7 +92,7 @@ class SelfNormalizedResets(Replacement):
                 value.masked_fill_(mask if value.ndim == mask.ndim else mask.unsqueeze(-1), 0)
         return masks
 
-    def _late(self, state: dict[str, Tensor], fired: Tensor) -> Tensor:
+    def _find_late(self, state: dict[str, Tensor], fired: Tensor) -> Tensor:
         """Update the state by one look, and return the mask of the units that have been silent for too long."""
         silent, known, histogram = state["silent"], state["known"], state["histogram"]
         ended, length = fired.unsqueeze(-1), silent.unsqueeze(-1)

@@ -55,12 +55,12 @@ class Spectral(Intervention):
 
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases, gains, shifts = [], [], [], []
-        for key, (layer, matrices) in _trained(learner).items():
-            vectors = _step_(matrices, self._of(learner, key, matrices))
+        for key, (layer, matrices) in _find_matrices(learner).items():
+            vectors = _step_(matrices, self._vectors_of(learner, key, matrices))
             sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
             if layer.module.bias is not None:
                 bias = layer.module.get_parameter("bias")
-                biases.append(_in_parts(bias, -1, layer).square().sum(-1))
+                biases.append(_split_parts(bias, -1, layer).square().sum(-1))
         for norm in learner.module.modules():
             if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad:
                 gains.append(norm.get_parameter("weight"))
@@ -72,7 +72,7 @@ class Spectral(Intervention):
         )
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
 
-    def _of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
+    def _vectors_of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
         """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
         known = self._vectors.setdefault(learner.name, {})
         if key not in known:
@@ -92,19 +92,19 @@ class Spectral(Intervention):
         }
 
 
-def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
+def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
     """Return the trained layers by identity, each with its matrix (rows, columns); a tied weight occurs once.
 
     A fused layer has several matrices, (parts, rows, columns), and so has a stack, (members, …).
     """
     found = {}
     for weight, layer in trained_kernels(learner.layers).items():
-        matrices = _in_parts(weight.flatten(1 + layer.stacked), -2, layer)
+        matrices = _split_parts(weight.flatten(1 + layer.stacked), -2, layer)
         found[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
     return found
 
 
-def _in_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
+def _split_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
     """Return the values of a fused layer's outputs, which lie along an axis, by part."""
     return values if layer.split == 1 else values.unflatten(axis, (layer.split, -1))
 

@@ -100,9 +100,9 @@ class TRAC(Intervention):
         for key, parameter in moving.items():
             if key not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
-        scale = self._scales_of(learner)["scale"]
+        scale = self._find_scales(learner)["scale"]
         if self.variant == "as_released":
-            shrunk = _Fitted(scale + self.epsilon)
+            shrunk = _Broadcast(scale + self.epsilon)
             for key, parameter in moving.items():
                 torch.div(parameter - reference[key], shrunk(parameter), out=sums[key])
         paid = []
@@ -112,7 +112,7 @@ class TRAC(Intervention):
             part = torch.linalg.vecdot(total.flatten(int(own)), parameter.grad.flatten(int(own)))
             paid.append(part if own or len(scale) == 1 else part.expand(len(scale)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
-        self._before[learner.name] = moving, self._rescaled(self._scales_of(learner), torch.stack(paid))
+        self._before[learner.name] = moving, self._rescale_(self._find_scales(learner), torch.stack(paid))
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
@@ -120,12 +120,12 @@ class TRAC(Intervention):
             raise RuntimeError("trac: the training loop must call before_update(learner) before every optimizer step")
         moving, scale = before
         reference, sums = self._reference[learner.name], self._sum[learner.name]
-        fitted = _Fitted(scale)
+        fitted = _Broadcast(scale)
         for key, parameter in moving.items():
             total = sums[key].add_(parameter)
             torch.addcmul(reference[key], total, fitted(parameter), out=parameter.data)
 
-    def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
+    def _find_scales(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): for one network, or for the members of a stack."""
         if learner.name not in self._scales:
             networks, device = max(1, members_of(learner)), next(learner.module.parameters()).device
@@ -137,7 +137,7 @@ class TRAC(Intervention):
             }
         return self._scales[learner.name]
 
-    def _rescaled(self, scales: dict[str, Tensor], paid: Tensor) -> Tensor:
+    def _rescale_(self, scales: dict[str, Tensor], paid: Tensor) -> Tensor:
         """Return the new S, (networks,). paid: parts of h, (parameters, networks), or (parameters,) for one network."""
         h = paid.sum(0, dtype=torch.float64).unsqueeze(-1)
         betas, squares = _betas(h.device)
@@ -149,7 +149,7 @@ class TRAC(Intervention):
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return S, the scale of the movement away from the initial parameters."""
-        scale = self._scales_of(learner)["scale"]
+        scale = self._find_scales(learner)["scale"]
         return {"trac_scale": scale if len(scale) > 1 else scale[0]}
 
     def state_dict(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class TRAC(Intervention):
         self._before = {}
 
 
-class _Fitted:
+class _Broadcast:
     """One number for each network, broadcastable to a parameter; the mean of them if members of a stack share it.
 
     each: the numbers, (networks,).

@@ -43,13 +43,13 @@ class WeightClip(Intervention):
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         for layer in learner.select(self.scope):
-            limit = self.kappa * _bound(layer)
+            limit = self.kappa * _initial_bound(layer)
             for parameter in layer.module.parameters(recurse=False):
                 if parameter.requires_grad:  # a frozen one is kept
                     parameter.clamp_(-limit, limit)
 
 
-def _bound(layer: Layer) -> float:
+def _initial_bound(layer: Layer) -> float:
     """Return 1/√fan_in."""
     fan_in: int = layer.kernel.flatten(1 + int(layer.stacked)).shape[-1]
     return fan_in**-0.5

@@ -76,7 +76,7 @@ def paired_difference(
     if comparisons < 1:
         raise ValueError(f"paired_difference: comparisons must be 1 or more, got {comparisons}")
     known = np.isfinite(x) & np.isfinite(y)
-    d = _without_rounding(x[known], y[known])
+    d = _subtract(x[known], y[known])
     ends = t_interval(d, level)
     if ends is None:
         return PairedDifference(len(d), float(d[0]) if d.size else float("nan"))
@@ -153,7 +153,7 @@ def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05
     return many
 
 
-def _without_rounding(x: Array, y: Array) -> Array:
+def _subtract(x: Array, y: Array) -> Array:
     """Return x − y, with differences exactly 0 or exactly equal if they are so up to rounding."""
     d, rounding = x - y, 1e-12 * np.abs([x, y]).max(initial=0.0)
     d = np.where(np.abs(d) <= rounding, 0.0, d)

@@ -67,28 +67,28 @@ class Metric:
                 raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")
 
 
-def _dfi(view: View) -> Tensor:
-    return torch.stack([view.apart(dfi).sum(1) for dfi, _, _ in view.isometry]).sum(0)
+def _sum_dfi(view: View) -> Tensor:
+    return torch.stack([view.by_network(dfi).sum(1) for dfi, _, _ in view.isometry]).sum(0)
 
 
-def _per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
+def _mean_per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
     """Return the deviations of each layer, (members,), over the number of all singular values."""
     count = sum(size * len(of) for of, (_, _, size) in zip(deviations, view.isometry, strict=True)) / view.networks
-    return torch.stack([view.apart(of).sum(1) for of in deviations]).sum(0) / count
+    return torch.stack([view.by_network(of).sum(1) for of in deviations]).sum(0) / count
 
 
-def _norm(view: View, tensors: list[Tensor]) -> Tensor:
+def _global_norm(view: View, tensors: list[Tensor]) -> Tensor:
     """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
     real = [t.detach().abs() if t.is_complex() else t.detach() for t in tensors]
-    parts = [view.apart(view.own(t)) for t in real if t.is_floating_point()]  # others are quantised
+    parts = [view.by_network(view.select(t)) for t in real if t.is_floating_point()]  # others are quantised
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
 
-def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
+def _mean_over_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
     """Return the mean over the pairs of consecutive linear maps of a number of each pair, () or (members,)."""
     values = [of(pair) for pair in view.learner.linear_pairs()]
-    return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
+    return torch.stack([view.by_network(view.select(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
 
 
 def _update_ratio(view: View) -> Tensor:
@@ -96,39 +96,41 @@ def _update_ratio(view: View) -> Tensor:
     assert view.marked is not None  # `needs` says so
     now = view.learner.trained()
     before = [view.marked[name] for name in now]
-    return update_ratio(*([view.apart(view.own(t)) for t in each] for each in (before, now.values())))
+    return update_ratio(*([view.by_network(view.select(t)) for t in each] for each in (before, now.values())))
 
 
 def _policy_churn(view: View) -> Tensor:
     """Return how far the policy moved on the probe; networks that act are not stacks."""
     assert view.learner.policy is not None
-    return policy_churn(*(view.learner.policy(*of) for of in view.outputs_apart))[None]
+    return policy_churn(*(view.learner.policy(*of) for of in view.outputs_before_and_now))[None]
 
 
 def _value_churn(view: View) -> Tensor:
     assert view.learner.values is not None
-    before, now = (view.apart(view.own(view.learner.values(outputs))) for outputs, _ in view.outputs_apart)
+    before, now = (
+        view.by_network(view.select(view.learner.values(outputs))) for outputs, _ in view.outputs_before_and_now
+    )
     return value_churn(before, now)
 
 
-def _dormant(view: View, *layers: Tensor) -> Tensor:
+def _share_dormant(view: View, *layers: Tensor) -> Tensor:
     """Return the share of the units of these layers, (members, n, …) each, that are dormant at τ = 0."""
-    dormant = [view.apart(member_scores(layer) <= 0) for layer in layers]
+    dormant = [view.by_network(member_scores(layer) <= 0) for layer in layers]
     return torch.cat(dormant, dim=1).double().mean(1)
 
 
-def _saturated(view: View) -> Tensor:
-    saturated = [view.apart(slopes < SATURATED) for slopes in view.slopes.values()]
+def _share_saturated(view: View) -> Tensor:
+    saturated = [view.by_network(slopes < SATURATED) for slopes in view.slopes.values()]
     return torch.stack([layer.sum(1) for layer in saturated]).sum(0) / sum(layer.shape[1] for layer in saturated)
 
 
-def _lambda_max(view: View) -> Tensor:
+def _find_lambda_max(view: View) -> Tensor:
     with unchanged(view.learner.module):
         values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
-    return values if view.members is None else view.own(values[:, 0])
+    return values if view.members is None else view.select(values[:, 0])
 
 
-def _gradient_rank(view: View) -> Tensor:
+def _rank_gradients(view: View) -> Tensor:
     losses = view.sample_losses
     assert losses is not None  # `needs` says so
     losses = losses[..., :SAMPLES]
@@ -136,45 +138,45 @@ def _gradient_rank(view: View) -> Tensor:
         return gradient_effective_rank(
             per_sample_gradients(losses.reshape(-1, losses.shape[-1]).sum(0), view.parameters())
         )
-    return gradient_effective_rank(view.own(per_sample_gradients(losses, view.parameters())))
+    return gradient_effective_rank(view.select(per_sample_gradients(losses, view.parameters())))
 
 
-def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
+def _make_rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
     """Return a rank of the features, from their singular values, shape and type."""
-    return lambda view: view.apart(rank(*view.spectrum).double()).mean(1)
+    return lambda view: view.by_network(rank(*view.spectrum).double()).mean(1)
 
 
 metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
-        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices", _dfi, "sum"
+        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices", _sum_dfi, "sum"
     ),
     "dfi_per_dim": Metric(
         "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
         "matrices",
-        lambda v: _per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
+        lambda v: _mean_per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
     ),
     "dfi_unscaled": Metric(
         "dfi_per_dim of every W divided by its FIRE scale: 0 right after an exact FIRE",
         "matrices",
-        lambda v: _per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
+        lambda v: _mean_per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
     ),
     "weight_norm": Metric(
-        "L2 norm of all parameters", "weights", lambda v: _norm(v, list(v.learner.module.parameters())), "norm"
+        "L2 norm of all parameters", "weights", lambda v: _global_norm(v, list(v.learner.module.parameters())), "norm"
     ),
     "lambda_balance": Metric(
         "λ that minimises ‖W2ᵀW2 − W1W1ᵀ − λI‖, mean over pairs of consecutive linear maps (the λ-balanced paper)",
         "pairs",
-        lambda v: _of_pairs(nearest_lambda, v),
+        lambda v: _mean_over_pairs(nearest_lambda, v),
     ),
     "lambda_residual": Metric(
         "root mean square over hidden units of W2ᵀW2 − W1W1ᵀ − λI for lambda_balance's λ, mean over the same pairs",
         "pairs",
-        lambda v: _of_pairs(deviation_of, v),
+        lambda v: _mean_over_pairs(deviation_of, v),
     ),
     "gradient_norm": Metric(
         "L2 norm of the loss gradient on a recent batch",
         "batch",
-        lambda v: _norm(v, list(v.gradients.values())),
+        lambda v: _global_norm(v, list(v.gradients.values())),
         "norm",
     ),
     "small_gradient_fraction": Metric(
@@ -194,42 +196,44 @@ metrics: Registry[Metric] = Registry("metric", {
     "dormant_fraction": Metric(
         "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
         "units",
-        lambda v: _dormant(v, *v.outputs.values()),
+        lambda v: _share_dormant(v, *v.outputs.values()),
     ),
     "saturated_fraction": Metric(
         "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (Lillo & Cheney 2025, Section 4)",
         "slopes",
-        _saturated,
+        _share_saturated,
     ),
     "srank": Metric(
         "smallest k whose k largest singular values of the features hold 99 % of the sum (Kumar et al. 2021)",
         "units",
-        _rank(lambda values, *_: count_holding(values, 0.99)),
+        _make_rank(lambda values, *_: count_holding(values, 0.99)),
     ),
     "effective_rank": Metric(
         "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
         "units",
-        _rank(lambda values, *_: entropy_rank(values)),
+        _make_rank(lambda values, *_: entropy_rank(values)),
     ),
     "feature_rank": Metric(
         "number of singular values of the features / √n above 0.01 (Lyle et al. 2022)",
         "units",
-        _rank(lambda values, shape, _: count_large(values, shape[-2])),
+        _make_rank(lambda values, shape, _: count_large(values, shape[-2])),
     ),
     "numerical_rank": Metric(
-        "number of singular values of the features above rounding, σ₁ · max(n, d) · ε", "units", _rank(count_resolved)
+        "number of singular values of the features above rounding, σ₁ · max(n, d) · ε",
+        "units",
+        _make_rank(count_resolved),
     ),
     "lambda_max": Metric(
         "largest eigenvalue of the loss's Hessian on a recent batch (FIRE, Figure 5b)",
         "batch",
-        _lambda_max,
+        _find_lambda_max,
         "max",
         True,
     ),
     "gradient_effective_rank": Metric(
         f"number of directions with 99 % of the energy of {SAMPLES} samples' gradients (Lillo & Cheney 2025, B.7.2)",
         "samples",
-        _gradient_rank,
+        _rank_gradients,
         costly=True,
     ),
 }, groups=("supple.metrics",))  # fmt: skip
@@ -273,7 +277,7 @@ def measure(
     """
     view = learner if isinstance(learner, View) else View(learner, member)
     with measuring(view.learner.module):
-        taken = _take(view, per_layer, costly)
+        taken = _compute(view, per_layer, costly)
     return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
 
 
@@ -286,11 +290,11 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
     if view.members is None:
         raise ValueError(f"'{view.learner.name}' is no stack of networks; use measure")
     with measuring(view.learner.module):
-        columns = {name: values.tolist() for name, (values, _) in _take(view, per_layer, costly).items()}
+        columns = {name: values.tolist() for name, (values, _) in _compute(view, per_layer, costly).items()}
     return [{name: float(column[i]) for name, column in columns.items()} for i in range(view.networks)]
 
 
-def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
+def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
     """Return the values of every network, (networks,), and how to pool them, by name."""
     seen = view.probe is not None and bool(view.marked)
     there: dict[str, Callable[[], bool]] = {
@@ -308,16 +312,18 @@ def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, 
     }
     wanted = METRICS if costly else CHEAP_METRICS
     taken = {
-        name: (_value(name, metric, view), metric.pool) for name, metric in wanted.items() if there[metric.needs]()
+        name: (_compute_one(name, metric, view), metric.pool)
+        for name, metric in wanted.items()
+        if there[metric.needs]()
     }
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         for name, output in view.outputs.items():
-            taken[f"dormant_fraction/{names.get(name, name)}"] = (_dormant(view, output), "mean")
+            taken[f"dormant_fraction/{names.get(name, name)}"] = (_share_dormant(view, output), "mean")
     return taken
 
 
-def _value(name: str, metric: Metric, view: View) -> Tensor:
+def _compute_one(name: str, metric: Metric, view: View) -> Tensor:
     """Return the value of a metric, (networks,), which is checked if the metric is not supple's own."""
     with calling(metric.value, "metric", name, "its function") as call:
         found = metric.value(view)

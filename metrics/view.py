@@ -54,11 +54,11 @@ class View:
         """The number of networks for which each metric has a value."""
         return 1 if self.member is not None or self.members is None else self.members
 
-    def own(self, values: Tensor) -> Tensor:
+    def select(self, values: Tensor) -> Tensor:
         """Return the part of (members, …) values that belongs to the selected members."""
         return values if self.member is None else values[self.member : self.member + 1]
 
-    def apart(self, values: Tensor) -> Tensor:
+    def by_network(self, values: Tensor) -> Tensor:
         """Return values (members, …) by network, (networks, …).
 
         If the learner is not a stack, the members of its stacked layers belong to one network.
@@ -86,7 +86,7 @@ class View:
     @property
     def outputs(self) -> dict[str, Tensor]:
         """Post-activation units by module name, (members, n, …)."""
-        return {name: self._members(self.recording.units[name], of=name) for name in self.learner.units}
+        return {name: self._by_member(self.recording.units[name], of=name) for name in self.learner.units}
 
     @property
     def units(self) -> dict[str, tuple[Tensor, ...]]:
@@ -101,11 +101,11 @@ class View:
     @property
     def _features(self) -> Tensor:
         last = self.learner.units[-1]
-        return self._members(self.recording.units[self.learner.features or last], of=last)
+        return self._by_member(self.recording.units[self.learner.features or last], of=last)
 
-    def _members(self, values: Tensor, of: str) -> Tensor:
+    def _by_member(self, values: Tensor, of: str) -> Tensor:
         """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to."""
-        return self.own(values) if self.learner.is_stacked(of) else values[None]
+        return self.select(values) if self.learner.is_stacked(of) else values[None]
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, torch.Size, torch.dtype]:
@@ -132,7 +132,7 @@ class View:
             called = self.recording.made_by[name]
             block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
             if name in self.recording.inputs and not block:
-                slopes[name] = self._members(activation_slopes(called, self.recording.inputs[name]), of=name)
+                slopes[name] = self._by_member(activation_slopes(called, self.recording.inputs[name]), of=name)
         return slopes
 
     @cached_property
@@ -144,9 +144,9 @@ class View:
         numbers, and the factors of adapters, are left out.
         """
         with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
-            return self._isometry()
+            return self._measure_isometry()
 
-    def _isometry(self) -> list[tuple[Tensor, Tensor, int]]:
+    def _measure_isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         found = []
         for matrices, scale in self._matrices():
             gram = gram_matrices(matrices)
@@ -160,7 +160,7 @@ class View:
             kernel = layer.kernel
             if layer.factor or unfit(kernel):
                 continue
-            weight = layer.described(self.own(kernel) if layer.stacked else kernel)
+            weight = layer.described(self.select(kernel) if layer.stacked else kernel)
             matrices = weight.matrices() if layer.stacked else weight.matrices()[None]
             yield matrices.flatten(1, -3), weight.scale()
         others = weight_matrices(self.learner.module)
@@ -196,7 +196,7 @@ class View:
             gradient = self.gradients.get(f"{layer.name}.weight".lstrip("."))
             if layer.role != "head" and gradient is not None:
                 gradient = gradient.mT if layer.transposed else gradient
-                stacked = self.own(gradient) if layer.stacked else gradient[None]
+                stacked = self.select(gradient) if layer.stacked else gradient[None]
                 found.append(stacked.flatten(2))
         # what is stacked in a learner that is not is more units of one network
         return [each.reshape(self.networks, -1, each.shape[-1]) for each in found]
@@ -213,7 +213,7 @@ class View:
         return marked
 
     @cached_property
-    def outputs_apart(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
+    def outputs_before_and_now(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
         """The outputs on the probe and all parameters, once at the last measurement and once now."""
         assert self.probe is not None
         assert self.marked is not None

@@ -30,7 +30,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     Raises:
         ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
     """
-    before, after = _named(a), _named(b)
+    before, after = _tensors_by_name(a), _tensors_by_name(b)
     if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
         buffers = {name for module in (a, b) if isinstance(module, nn.Module) for name, _ in module.named_buffers()}
         before, after = ({n: t for n, t in each.items() if n not in buffers} for each in (before, after))
@@ -134,7 +134,7 @@ def _global_norm(tensors: Sequence[Tensor]) -> float:
     return torch.linalg.vector_norm(torch.stack(norms)).item()
 
 
-def _named(weights: Weights) -> dict[str, Tensor]:
+def _tensors_by_name(weights: Weights) -> dict[str, Tensor]:
     if isinstance(weights, Tensor):
         return {"": weights}
     if isinstance(weights, nn.Module):

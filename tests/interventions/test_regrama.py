@@ -79,7 +79,7 @@ def test_it_finds_as_many_units_as_the_metric_counts() -> None:
     with torch.no_grad():
         target.module[4].weight[:, 1:3] = 0
     fraction = measure(View(target))["small_gradient_fraction"]
-    found = make("regrama", tau=0.01).chosen(target, (X,))
+    found = make("regrama", tau=0.01).choose(target, (X,))
     assert sum(int(mask.sum()) for mask in found.values()) == pytest.approx(11 * fraction)
     assert fraction >= 2 / 11
 
@@ -98,7 +98,7 @@ def test_members_of_a_stack_have_masks_of_their_own() -> None:
         stack[2].weight[1, :, 3] = 0
     inputs = X.expand(2, -1, -1)
     target = learner_for(stack, probe=lambda: (inputs,), loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum())
-    mask = make("regrama").chosen(target, (inputs,))["1"]
+    mask = make("regrama").choose(target, (inputs,))["1"]
     assert mask.nonzero().tolist() == [[1, 3]]
 
 
