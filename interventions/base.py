@@ -126,16 +126,17 @@ class Reinitialization(Intervention, ABC):
             raise ValueError(f"{self.name}: scope is empty and selects no layer; leave it out to select all layers")
         contract = contract_for(self.name, self.preset, learner.algorithm)
         if contract.weights and self.scope not in ("all", contract.weights):
-            raise ValueError(
-                f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {_words(self.scope)}"
-            )
+            scope = scope_text(self.scope)
+            raise ValueError(f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {scope}")
         for scope in (contract.weights or self.scope_on(learner), contract.restore):
             if scope and scope != "all":  # which may mean parameters that belong to no layer
                 learner.select(scope)
         check_contract(learner, contract)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        return contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope_on(learner)), learner)
+        return contract_for(self.name, self.preset, learner.algorithm).describe(
+            scope_text(self.scope_on(learner)), learner
+        )
 
     def apply(self, learner: Learner) -> list[str]:
         contract = contract_for(self.name, self.preset, learner.algorithm)
@@ -158,8 +159,18 @@ class Reinitialization(Intervention, ABC):
         return written
 
 
-def _words(scope: Scope) -> str:
+def scope_text(scope: Scope) -> str:
+    """Return a scope as reports and errors name it."""
     return scope if isinstance(scope, str) else " + ".join(scope)
+
+
+def copy_state(state: Any) -> Any:
+    """Return nested dicts and lists with copies of their tensors, which the owner may then write in place."""
+    if isinstance(state, dict):
+        return {key: copy_state(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [copy_state(value) for value in state]
+    return state.clone() if isinstance(state, Tensor) else state
 
 
 interventions: Registry[type[Intervention]] = Registry("intervention", groups=("supple.interventions",))

@@ -115,7 +115,7 @@ def _outgoing_magnitude(learner: Learner, group: Hidden) -> Tensor:
     """Return Σ|w_out| of each unit over all layers that read it."""
     sums = [weight.abs().sum((-3, -1)) for _, weight in outgoing_weights(learner.module, group)]
     # a stack may read single units
-    return torch.stack([each if each.ndim == len(group.shape) else each.sum(0) for each in sums]).sum(0)
+    return torch.stack([total if total.ndim == len(group.shape) else total.sum(0) for total in sums]).sum(0)
 
 
 def _compensate_(learner: Learner, group: Hidden, mean: Tensor) -> None:

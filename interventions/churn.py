@@ -39,7 +39,6 @@ and contains the entropy bonus, λ is at least 1, and both means start again at 
 """
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any, TypedDict
 
 import torch
@@ -48,7 +47,7 @@ from torch.distributions import Distribution, kl_divergence
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from .base import Intervention, interventions
+from .base import Intervention, copy_state, interventions
 
 
 class Recent(TypedDict):
@@ -157,4 +156,4 @@ class Chain(Intervention):
         return {"before": self._before, "recent": self._recent}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._before, self._recent = deepcopy(state["before"]), deepcopy(state["recent"])  # written in place
+        self._before, self._recent = copy_state(state["before"]), copy_state(state["recent"])

@@ -42,10 +42,10 @@ class ResetContract:
     weights: str | None = None
     restore: str | None = None
 
-    def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the contract as a table row, column name → words, without columns for parts that the learner lacks.
+    def describe(self, scope: str, learner: Learner, columns: Mapping[str, str] = {}) -> dict[str, str]:
+        """Return the contract as a table row, column name → text, without columns for parts that the learner lacks.
 
-        own: columns for which an intervention supplies its own words.
+        columns: those for which an intervention supplies its own text.
         """
         weights = self.weights or scope
         if self.restore:
@@ -75,7 +75,7 @@ class ResetContract:
             "target network": bool(learner.followers),
             "temperature": learner.temperature is not None,
         }
-        return {term: own.get(term, words) for term, words in terms.items() if has.get(term, True)}
+        return {name: columns.get(name, text) for name, text in terms.items() if has.get(name, True)}
 
 
 UNIFORM = ResetContract()

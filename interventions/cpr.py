@@ -22,7 +22,6 @@ draws from Kaiming's uniform distribution, which its networks begin with. Here t
 distribution, which for PyTorch's default is 2.4 times narrower.
 """
 
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.units import Hidden, hidden_units, incoming_gradients
-from .base import Intervention, interventions
+from .base import Intervention, copy_state, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows
 
 DECAY = 0.99  # of u, per update
@@ -61,8 +60,8 @@ class CalibratedPartialResets(Intervention):
         utility = self._memory[learner.name]["utility"]
         gradients = {n: p.grad for n, p in learner.module.named_parameters() if p.grad is not None}
         for name, group in hidden_units(learner, self.name).items():
-            if (found := incoming_gradients(group, gradients)) is not None:
-                magnitudes = found.abs().mean(-1)
+            if (incoming := incoming_gradients(group, gradients)) is not None:
+                magnitudes = incoming.abs().mean(-1)
                 score = magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-8)
                 old = utility.get(key := learner.identity(name))
                 utility[key] = torch.ones_like(score) if old is None else old
@@ -85,7 +84,7 @@ class CalibratedPartialResets(Intervention):
         return self._memory
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = deepcopy(state)
+        self._memory = copy_state(state)
 
 
 def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Tensor]) -> None:

@@ -98,6 +98,6 @@ class Dash(Reinitialization):
 def shrink_(weight: Tensor, uphill: Tensor, lam: float, axes: tuple[int, ...]) -> None:
     """Shrink in place: w ← w·clamp(cos(−uphill, w), λ, 1); the vectors lie along `axes`."""
     product = (weight * uphill).sum(axes, keepdim=True)
-    lengths = [torch.linalg.vector_norm(each, dim=axes, keepdim=True) for each in (weight, uphill)]
+    lengths = [torch.linalg.vector_norm(vectors, dim=axes, keepdim=True) for vectors in (weight, uphill)]
     cosine = (-product / (lengths[0] * lengths[1])).nan_to_num_(0.0)
     weight.mul_(cosine.clamp_(lam, 1.0))

@@ -97,17 +97,17 @@ class EWC(Intervention):
             centre[key] = torch.lerp(centre[key], now[name], share) if key in centre else now[name].clone()
 
     def state_dict(self) -> dict[str, dict[str, dict[str, Tensor]]]:
-        kept = {"fisher": self._fisher, "centre": self._centre}
-        return {key: {learner: dict(values) for learner, values in each.items()} for key, each in kept.items()}
+        return {"fisher": self._fisher, "centre": self._centre}
 
     def load_state_dict(self, state: dict[str, dict[str, dict[str, Tensor]]]) -> None:
-        def placed(of: dict[str, Tensor], learner: str) -> dict[str, Tensor]:
-            """On the learner's device: a checkpoint is read to the CPU. A copy, since F is written in place."""
-            return {name: v.to(self._devices.get(learner, v.device), copy=True) for name, v in of.items()}
+        self._fisher, self._centre = self._place(state["fisher"]), self._place(state["centre"])
 
-        self._fisher, self._centre = (
-            {learner: placed(values, learner) for learner, values in state[key].items()} for key in ("fisher", "centre")
-        )
+    def _place(self, values: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+        """Return copies on the learners' devices: a checkpoint is read to the CPU, and F is written in place."""
+        return {
+            learner: {name: v.to(self._devices.get(learner, v.device), copy=True) for name, v in by_name.items()}
+            for learner, by_name in values.items()
+        }
 
 
 def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:

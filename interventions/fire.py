@@ -82,26 +82,28 @@ class Fire(Reinitialization):
     def _choose(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
         scope = contract_for(self.name, self.preset, learner.algorithm).weights or self.scope_on(learner)
-        words = {scope} if isinstance(scope, str) else set(scope)
-        found, names = weight_matrices(learner.module), _weight_names(learner)
+        scopes = {scope} if isinstance(scope, str) else set(scope)
+        matrices, names = weight_matrices(learner.module), _weight_names(learner)
         chosen: dict[str, int] = {}
         kept: dict[str, str] = {}
         for layer in learner.select(scope) if learner.layers or scope != "all" else ():
             name = names[layer]
-            asked = bool(words & {layer.role, layer.part})
-            if name not in found.weights:
-                kept[name] = found.skipped.get(name, f"no weight matrix of its {type(layer.module).__name__}")
-            elif not found.weights[name].tensor.requires_grad:
+            is_asked = bool(scopes & {layer.role, layer.part})
+            if name not in matrices.weights:
+                kept[name] = matrices.skipped.get(name, f"no weight matrix of its {type(layer.module).__name__}")
+            elif not matrices.weights[name].tensor.requires_grad:
                 kept[name] = FROZEN
-            elif name in found.spared and not asked:
-                kept[name] = found.spared[name]
+            elif name in matrices.spared and not is_asked:
+                kept[name] = matrices.spared[name]
             else:
                 chosen[name] = layer.split
-        if "all" in words:
-            chosen |= {n: w.split for n, w in found.weights.items() if n in found.several and n not in found.spared}
-            own = {*names.values(), *found.several}
-            others = {name: "in none of the learner's layers" for name in found.weights if name not in own}
-            kept = {**others, **found.left(), **kept}
+        if "all" in scopes:
+            chosen |= {
+                n: w.split for n, w in matrices.weights.items() if n in matrices.several and n not in matrices.spared
+            }
+            in_layers = {*names.values(), *matrices.several}
+            others = {name: "in none of the learner's layers" for name in matrices.weights if name not in in_layers}
+            kept = {**others, **matrices.left(), **kept}
         return chosen, {name: why for name, why in kept.items() if name not in chosen}
 
 

@@ -137,13 +137,13 @@ class _Parser(Parser):
 
     def options(self) -> dict[str, Any]:
         """Parse the options of a condition: the value that clears it, and the smallest distance between firings."""
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         while self.accept(","):
             token = self.next
             name = self.take("word", "clear or least").text
-            if name not in ("clear", "least") or name in found:
-                problem = "given twice" if name in found else f"unknown{did_you_mean(name, ['clear', 'least'])}"
+            if name not in ("clear", "least") or name in options:
+                problem = "given twice" if name in options else f"unknown{did_you_mean(name, ['clear', 'least'])}"
                 self.fail(f"{name!r} of a condition: {problem} (known: clear, least)", token)
             self.require("=")
-            found[name] = float(self.number("a value")) if name == "clear" else self.amount()
-        return found
+            options[name] = float(self.number("a value")) if name == "clear" else self.amount()
+        return options

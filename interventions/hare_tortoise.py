@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from .base import Intervention, interventions
+from .base import Intervention, copy_state, interventions
 from .contract import UNIFORM, check_optimizer, settle
 
 
@@ -64,21 +64,18 @@ class HareTortoise(Intervention):
         tortoise = self._tortoises.get(learner.name, {})
         frozen = {learner.identity(name) for name in learner.frozen()}
         for name, value in _values(learner).items():
-            if (
-                name in tortoise and name not in frozen
-            ):  # it is not before the first update, or the first since it was added
+            # it has no average before the first update, or the first since it was added
+            if name in tortoise and name not in frozen:
                 value.copy_(tortoise[name])
         written = [name for name in learner.writable() if learner.identity(name) in tortoise]
         settle(learner, written, UNIFORM)
         return written
 
     def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        return {learner: dict(tortoise) for learner, tortoise in self._tortoises.items()}
+        return self._tortoises
 
     def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
-        self._tortoises = {  # copies, since they are written in place
-            learner: {name: value.clone() for name, value in tortoise.items()} for learner, tortoise in state.items()
-        }
+        self._tortoises = copy_state(state)
 
 
 def _values(learner: Learner) -> dict[str, Tensor]:

@@ -83,12 +83,12 @@ class Injection(Intervention):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
-        words = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
-        own = {
+        weights = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
+        columns = {
             "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
             "as_released": {"target network": "wrapped around its own old head"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
+        return contract_for(self.name, self.preset, learner.algorithm).describe(weights, learner, columns)
 
     def restructure(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)  # the new head joins it
@@ -182,9 +182,9 @@ def _find_head(learner: Learner) -> tuple[str, nn.Module]:
             f"injection: '{learner.name}' has no part to duplicate; set Learner.injectable to one, as DQN does"
         )
     head = learner.module.get_submodule(path)
-    own = set(head.parameters())
+    in_head = set(head.parameters())
     for name, parameter in learner.module.named_parameters(remove_duplicate=False):
-        if parameter in own and not _is_within(name, path):
+        if parameter in in_head and not _is_within(name, path):
             raise ValueError(
                 f"injection: '{learner.name}' shares '{name}' with '{path}', which cannot be frozen alone"
                 " (prelu(granularity=global)? take layer or neuron)"

@@ -100,14 +100,14 @@ def _locate(weight: Weight, view: Tensor, position: int) -> str:
     """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
     *outer, part = index
-    words = []
+    parts = []
     if weight.layout == "stacked":
-        words.append(f"member {outer.pop(0)}")
+        parts.append(f"member {outer.pop(0)}")
     if outer:
-        words.append(f"tap ({', '.join(map(str, outer))})")
+        parts.append(f"tap ({', '.join(map(str, outer))})")
     if weight.split > 1:
-        words.append(f"part {part}")
-    return ", ".join([weight.name, *words])
+        parts.append(f"part {part}")
+    return ", ".join([weight.name, *parts])
 
 
 def fire_(
@@ -141,19 +141,21 @@ def fire_(
             rewritten in place (weight or spectral norm, a lazy or quantised layer), or belongs to a transposed
             convolution, whose scale the paper does not define; or `orthogonalize_weights_` refuses it.
     """
-    found, first, kind = weight_matrices(module), first_names(module), type(module).__name__
+    matrices, first, kind = weight_matrices(module), first_names(module), type(module).__name__
     parts = {first.get(name, name): number for name, number in (split or {}).items()}
     if names is None:
-        wanted, skipped = found.weights.keys() - found.spared.keys(), found.left()
+        wanted, skipped = matrices.weights.keys() - matrices.spared.keys(), matrices.left()
     else:
         wanted, skipped = {first.get(name, name) for name in names}, {}
-    for name in sorted({*wanted, *parts} - found.weights.keys()):
-        raise ValueError(f"{name} is {found.skipped[name]}" if name in found.skipped else _unknown(name, kind))
+    for name in sorted({*wanted, *parts} - matrices.weights.keys()):
+        raise ValueError(f"{name} is {matrices.skipped[name]}" if name in matrices.skipped else _unknown(name, kind))
     if not wanted:
         why = f": {in_words(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
     weights = [
-        replace(weight, split=parts.get(name, weight.split)) for name, weight in found.weights.items() if name in wanted
+        replace(weight, split=parts.get(name, weight.split))
+        for name, weight in matrices.weights.items()
+        if name in wanted
     ]
     return Written(orthogonalize_weights_(weights, method, steps, tolerance), skipped)
 

@@ -116,7 +116,7 @@ def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -
     same: dict[torch.Size, list[int]] = {}
     for index, batch in enumerate(batches):
         same.setdefault(batch.shape[1:], []).append(index)
-    found = list(moves)
+    directions = list(moves)
     for (rows, columns), indices in same.items():
         X = torch.cat([batches[i] for i in indices])
         X = X.to(torch.promote_types(X.dtype, torch.float32))
@@ -124,8 +124,8 @@ def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -
         X = iterate(X.mT, "muon", 5).mT if columns > rows else iterate(X, "muon", 5)
         for i, part in zip(indices, X.split([len(batches[i]) for i in indices]), strict=True):
             m, n = moves[i].shape[-2:] if variant == "as_released" else (rows, columns)
-            found[i] = (part * math.sqrt(max(1.0, m / n))).reshape(moves[i].shape).to(moves[i].dtype)
-    return found
+            directions[i] = (part * math.sqrt(max(1.0, m / n))).reshape(moves[i].shape).to(moves[i].dtype)
+    return directions
 
 
 @interventions.register("muon")
@@ -210,9 +210,10 @@ class Muon(Intervention):
 def _find_matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
     """Return the weights of the Linear and Conv layers that Muon trains → whether each is a stack."""
     roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
-    return {
-        weight: isinstance(layer.module, STACKED)
-        for layer in learner.layers
-        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV))
-        if (weight := layer.module._parameters.get("weight")) is not None and weight.requires_grad
-    }
+    matrices: dict[Tensor, bool] = {}
+    for layer in learner.layers:
+        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV)):
+            weight = layer.module._parameters.get("weight")
+            if weight is not None and weight.requires_grad:
+                matrices[weight] = isinstance(layer.module, STACKED)
+    return matrices

@@ -85,9 +85,9 @@ class NormalizeProject(Intervention):
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = ["rescaled to their norms at step 0, now and after every update"] * self.project
-        words += ["normalisation before every nonlinearity"] * self.normalize
-        return UNIFORM.describe("; ".join(words), learner)
+        effects = ["rescaled to their norms at step 0, now and after every update"] * self.project
+        effects += ["normalisation before every nonlinearity"] * self.normalize
+        return UNIFORM.describe("; ".join(effects), learner)
 
     def restructure(self, learner: Learner) -> None:
         added = 0

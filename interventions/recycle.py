@@ -64,9 +64,9 @@ def recycle_(
                 layer.get_parameter("bias").masked_fill_(mask, 0)
                 note(layer.get_parameter("bias"), mask)
         for part in map(module.get_submodule, (*wiring[unit].norms, *activation_module(unit))):
-            for own in own_tensors(part):
-                if own.shape == mask.shape and isinstance(own, nn.Parameter):
-                    draw(own, mask)
+            for tensor in own_tensors(part):
+                if tensor.shape == mask.shape and isinstance(tensor, nn.Parameter):
+                    draw(tensor, mask)
             for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
                 if isinstance(statistics := getattr(part, name, None), Tensor):
                     statistics.masked_fill_(mask, start)
@@ -82,10 +82,10 @@ def recycle_(
     return written
 
 
-def describe_reach(words: str, learner: Learner, who: str) -> str:
-    """Return words for a report, with the number of unit modules that they hold for, unless they hold for all."""
+def describe_reach(effect: str, learner: Learner, who: str) -> str:
+    """Return an effect, for reports, with the number of unit modules that it holds for unless it holds for all."""
     usable, all_ = len(hidden_units(learner, who)), len(learner.units)
-    return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
+    return effect if usable == all_ else f"{effect} (private units alone: {usable} of {all_} modules)"
 
 
 def broadcast_over_rows(values: Tensor, layer: nn.Module) -> Tensor:

@@ -61,12 +61,12 @@ class Redo(Intervention):
         hidden_units(learner, self.name)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = describe_reach(self.effect, learner, self.name)
-        own = {
+        effect = describe_reach(self.effect, learner, self.name)
+        columns = {
             "uniform": {"optimizer state": "slots of the rewritten entries and step counters zeroed in place"},
             "as_released": {"optimizer state": "slots of the rewritten weights zeroed in place"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
+        return contract_for(self.name, self.preset, learner.algorithm).describe(effect, learner, columns)
 
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:

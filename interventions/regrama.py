@@ -64,8 +64,8 @@ class ReGraMa(Redo):
     def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
         learner.settle_wiring(inputs)
-        found = loss_gradients(learner, list(named.values()))
-        gradients = {name: g for name, g in zip(named, found, strict=True) if g is not None}
+        by_name = zip(named, loss_gradients(learner, list(named.values())), strict=True)
+        gradients = {name: gradient for name, gradient in by_name if gradient is not None}
         groups = hidden_units(learner, self.name)
-        seen = {unit: g for unit, group in groups.items() if (g := incoming_gradients(group, gradients)) is not None}
-        return {unit: small_gradients(g, self.tau) for unit, g in seen.items()}
+        incoming = {unit: incoming_gradients(group, gradients) for unit, group in groups.items()}
+        return {unit: small_gradients(g, self.tau) for unit, g in incoming.items() if g is not None}

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.units import Hidden, hidden_units, observe
-from .base import Intervention
+from .base import Intervention, copy_state
 from .contract import ResetContract, check_optimizer, zero_slots_
 from .recycle import describe_reach, recycle_
 
@@ -95,14 +94,14 @@ class Replacement(Intervention, ABC):
         return {f"{self.name}_replaced": memory["replaced"]} if memory else {}
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        own = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
-        return ResetContract(target="kept").describe(describe_reach(self.effect, learner, self.name), learner, own)
+        columns = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
+        return ResetContract(target="kept").describe(describe_reach(self.effect, learner, self.name), learner, columns)
 
     def state_dict(self) -> dict[str, Any]:
         return self._memory
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = deepcopy(state)
+        self._memory = copy_state(state)
 
 
 def _new_memory() -> dict[str, Any]:

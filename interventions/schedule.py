@@ -58,8 +58,8 @@ class Moment:
         if self.metrics is None:
             return self
         prefix = f"{learner}/"
-        own = {name.removeprefix(prefix): value for name, value in self.metrics.items() if name.startswith(prefix)}
-        return replace(self, metrics={**self.metrics, **own})
+        of_learner = {name.removeprefix(prefix): v for name, v in self.metrics.items() if name.startswith(prefix)}
+        return replace(self, metrics={**self.metrics, **of_learner})
 
 
 class Schedule(Protocol):
@@ -247,8 +247,8 @@ class When:
 
     def __str__(self) -> str:
         options = {"clear": self.clear, "least": self.least or None}
-        words = [f",{name}={_format_number(value)}" for name, value in options.items() if value is not None]
-        return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(words)}"
+        texts = [f",{name}={_format_number(value)}" for name, value in options.items() if value is not None]
+        return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(texts)}"
 
 
 def _find_problem(step: int, total: int, start: int) -> str | None:

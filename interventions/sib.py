@@ -89,8 +89,8 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         totals = torch.stack([before.sum(), after.sum()]).sqrt()
         if not totals[0].isfinite():
             raise ValueError("sib: the gradients of the loss are not finite; no weight was changed")
-        for pair, each in zip(pairs, alphas, strict=True):
-            scale_(pair, each)
+        for pair, factors in zip(pairs, alphas, strict=True):
+            scale_(pair, factors)
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return Rescaling(
         pairs=len(pairs),
@@ -122,13 +122,13 @@ def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Te
             loss = loss_fn()
         if loss.numel() != 1 or not loss.isfinite():
             raise ValueError(f"sib: the loss must be one finite number, got {loss.detach().tolist()}")
-        found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else (None,)
+        gradients = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else (None,)
     finally:
         for weight in frozen:
             weight.requires_grad_(False)
-    if all(gradient is None for gradient in found):
+    if all(gradient is None for gradient in gradients):
         raise ValueError("sib: the loss does not depend on the weights of this model")
-    return tuple(torch.zeros_like(w) if g is None else g for w, g in zip(weights, found, strict=True))
+    return tuple(torch.zeros_like(w) if g is None else g for w, g in zip(weights, gradients, strict=True))
 
 
 def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

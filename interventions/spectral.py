@@ -27,7 +27,7 @@ from torch.nn.functional import normalize
 from ..networks.layers import Layer, but_factors, trained_kernels
 from ..networks.learner import Learner
 from ..networks.modules import NORMS
-from .base import Intervention, interventions
+from .base import Intervention, copy_state, interventions
 
 START = 10  # steps of the power iteration before the first loss
 STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
@@ -66,10 +66,8 @@ class Spectral(Intervention):
                 gains.append(norm.get_parameter("weight"))
                 if getattr(norm, "bias", None) is not None:  # RMSNorm has none
                     shifts.append(norm.get_parameter("bias").square())
-        to_one, to_zero = (
-            torch.cat([each.reshape(-1) for each in parts]) if parts else torch.zeros_like(sigma[0])
-            for parts in (sigma + gains, biases + shifts)
-        )
+        to_one = torch.cat([values.reshape(-1) for values in sigma + gains])
+        to_zero = torch.cat([values.reshape(-1) for values in biases + shifts or [torch.zeros_like(sigma[0])]])
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
 
     def _vectors_of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
@@ -83,13 +81,10 @@ class Spectral(Intervention):
         return known[key]["right"]
 
     def state_dict(self) -> dict[str, Any]:
-        return {learner: {key: dict(v) for key, v in known.items()} for learner, known in self._vectors.items()}
+        return self._vectors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._vectors = {  # copies, since they are written in place
-            learner: {key: {name: value.clone() for name, value in v.items()} for key, v in known.items()}
-            for learner, known in state.items()
-        }
+        self._vectors = copy_state(state)
 
 
 def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
@@ -97,11 +92,11 @@ def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
 
     A fused layer has several matrices, (parts, rows, columns), and so has a stack, (members, …).
     """
-    found = {}
+    trained = {}
     for weight, layer in trained_kernels(learner.layers).items():
         matrices = _split_parts(weight.flatten(1 + layer.stacked), -2, layer)
-        found[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
-    return found
+        trained[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
+    return trained
 
 
 def _split_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:

@@ -77,7 +77,7 @@ class Swap(Intervention):
             "target network": "kept, with the same activations",
         }
         has = {"optimizer state": learner.optimizer is not None, "target network": bool(learner.followers)}
-        return {term: words for term, words in terms.items() if has.get(term, True)}
+        return {name: text for name, text in terms.items() if has.get(name, True)}
 
     def restructure(self, learner: Learner) -> None:
         self.attach(learner)

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.members import fit, members_of, of_each
-from .base import Intervention, Variant, interventions
+from .base import Intervention, Variant, copy_state, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 SIGMA = 1e-8  # σ at the beginning
@@ -93,7 +93,7 @@ class TRAC(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        reference, sums = (each.setdefault(learner.name, {}) for each in (self._reference, self._sum))
+        reference, sums = self._reference.setdefault(learner.name, {}), self._sum.setdefault(learner.name, {})
         moving: dict[str, Tensor] = {
             learner.identity(n): p for n, p in learner.module.named_parameters() if p.grad is not None
         }
@@ -105,14 +105,14 @@ class TRAC(Intervention):
             shrunk = _Broadcast(scale + self.epsilon)
             for key, parameter in moving.items():
                 torch.div(parameter - reference[key], shrunk(parameter), out=sums[key])
-        paid = []
+        products = []
         for key, parameter in moving.items():
             assert parameter.grad is not None
-            total, own = sums[key], of_each(parameter, len(scale))
-            part = torch.linalg.vecdot(total.flatten(int(own)), parameter.grad.flatten(int(own)))
-            paid.append(part if own or len(scale) == 1 else part.expand(len(scale)))
+            total, stacked = sums[key], of_each(parameter, len(scale))
+            product = torch.linalg.vecdot(total.flatten(int(stacked)), parameter.grad.flatten(int(stacked)))
+            products.append(product if stacked or len(scale) == 1 else product.expand(len(scale)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
-        self._before[learner.name] = moving, self._rescale_(self._find_scales(learner), torch.stack(paid))
+        self._before[learner.name] = moving, self._rescale_(self._find_scales(learner), torch.stack(products))
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
@@ -137,9 +137,9 @@ class TRAC(Intervention):
             }
         return self._scales[learner.name]
 
-    def _rescale_(self, scales: dict[str, Tensor], paid: Tensor) -> Tensor:
-        """Return the new S, (networks,). paid: parts of h, (parameters, networks), or (parameters,) for one network."""
-        h = paid.sum(0, dtype=torch.float64).unsqueeze(-1)
+    def _rescale_(self, scales: dict[str, Tensor], products: Tensor) -> Tensor:
+        """Return the new S, (networks,), from the parts of h, (parameters, networks) or (parameters,) for a network."""
+        h = products.sum(0, dtype=torch.float64).unsqueeze(-1)
         betas, squares = _betas(h.device)
         variance, sigma = scales["variance"], scales["sigma"]
         variance.mul_(squares).addcmul_(h, h)
@@ -153,30 +153,28 @@ class TRAC(Intervention):
         return {"trac_scale": scale if len(scale) > 1 else scale[0]}
 
     def state_dict(self) -> dict[str, Any]:
-        kept = {"scales": self._scales, "reference": self._reference, "sum": self._sum}
-        return {key: {learner: dict(values) for learner, values in each.items()} for key, each in kept.items()}
+        return {"scales": self._scales, "reference": self._reference, "sum": self._sum}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._scales, self._reference, self._sum = (  # copies, since they are written in place
-            {learner: {name: value.clone() for name, value in values.items()} for learner, values in state[key].items()}
-            for key in ("scales", "reference", "sum")
-        )
+        self._scales, self._reference, self._sum = (copy_state(state[key]) for key in ("scales", "reference", "sum"))
         self._before = {}
 
 
 class _Broadcast:
     """One number for each network, broadcastable to a parameter; the mean of them if members of a stack share it.
 
-    each: the numbers, (networks,).
+    numbers: (networks,).
     """
 
-    def __init__(self, each: Tensor) -> None:
-        self.each = each
-        self._known: dict[tuple[bool, torch.dtype], Tensor] = {}
+    def __init__(self, numbers: Tensor) -> None:
+        self.numbers = numbers
+        self._cast: dict[tuple[bool, torch.dtype], Tensor] = {}
 
     def __call__(self, parameter: Tensor) -> Tensor:
-        own = of_each(parameter, len(self.each))
-        if (own, parameter.dtype) not in self._known:
-            self._known[own, parameter.dtype] = (self.each if own else self.each.mean()).to(parameter.dtype)
-        value = self._known[own, parameter.dtype]
-        return fit(value, parameter) if own else value
+        stacked = of_each(parameter, len(self.numbers))
+        if (stacked, parameter.dtype) not in self._cast:
+            self._cast[stacked, parameter.dtype] = (self.numbers if stacked else self.numbers.mean()).to(
+                parameter.dtype
+            )
+        value = self._cast[stacked, parameter.dtype]
+        return fit(value, parameter) if stacked else value

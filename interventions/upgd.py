@@ -40,7 +40,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.members import fit, members_of, normal_like
-from .base import Intervention, Variant, interventions
+from .base import Intervention, Variant, copy_state, interventions
 
 
 @interventions.register("upgd")
@@ -128,18 +128,10 @@ class UPGD(Intervention):
             parameter.copy_(old.addcmul_(freedom, change))
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "utility": {learner: dict(values) for learner, values in self._utility.items()},
-            "steps": {learner: dict(values) for learner, values in self._steps.items()},
-        }
+        return {"utility": self._utility, "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._utility = {  # copies, since they are written in place
-            learner: {name: value.clone() for name, value in values.items()}
-            for learner, values in state["utility"].items()
-        }
-        self._steps = {learner: dict(values) for learner, values in state["steps"].items()}
-        self._before = {}
+        self._utility, self._steps, self._before = copy_state(state["utility"]), copy_state(state["steps"]), {}
 
 
 def released_steps(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> float:
