@@ -113,15 +113,15 @@ class Diagnosis:
     @property
     def signs(self) -> list[str]:
         """The layers with many dormant units or a low rank, a clause for each finding, in forward order."""
-        found = []
+        signs = []
         for now, new in zip(self.now.units, self.new.units, strict=False):
             if now.dormant - new.dormant >= DORMANT:
                 before = f"at initialisation {new.dormant:.0%}"
-                found.append(f"{now.name} ({now.dormant:.0%} of {now.count} units dormant, {before})")
+                signs.append(f"{now.name} ({now.dormant:.0%} of {now.count} units dormant, {before})")
             if now.effective_rank <= RANK * new.effective_rank:
                 before = f"at initialisation {new.effective_rank:.1f}"
-                found.append(f"{now.name} (effective rank {now.effective_rank:.1f}, {before})")
-        return found
+                signs.append(f"{now.name} (effective rank {now.effective_rank:.1f}, {before})")
+        return signs
 
     def verdict(self) -> list[str]:
         """Return the findings with their numbers as a list of short texts. They say only what was measured."""
@@ -130,7 +130,7 @@ class Diagnosis:
             f"of their variance, at initialisation {self.new_loss:.2g})."
         )
         policy = f"deterministic (entropy {self.now.entropy or 0:.1%} of the maximum)"
-        said = {
+        finding = {
             "lost": f"'{self.learner}' has lost plasticity. {fit}",
             "diverged": f"Whether '{self.learner}' has lost plasticity cannot be said, because the fit to random "
             f"targets diverged. {fit} The error is 1 before the first update, so the learning rate of the fit is too "
@@ -143,7 +143,7 @@ class Diagnosis:
         }[self.state]
         degraded = f"Degraded layers: {'; '.join(self.signs)}." if self.signs else ""
         besides = f"Its policy is also {policy}." if self.state == "lost" and self.entropy_is_gone else ""
-        return [sentence for sentence in (said, degraded, besides) if sentence]
+        return [sentence for sentence in (finding, degraded, besides) if sentence]
 
 
 def diagnose(
@@ -196,7 +196,7 @@ def _check_finite(view: View) -> None:
 
     Single outputs may be infinite, such as the logits of actions that are not allowed."""
     learner = view.learner
-    if any(not each.isfinite().all() for each in list_real_inputs(view.probe)):
+    if any(not values.isfinite().all() for values in list_real_inputs(view.probe)):
         raise ValueError(f"the recent inputs of '{learner.name}' contain NaN or infinity")
     if view.probe is None:
         return

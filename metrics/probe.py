@@ -96,7 +96,8 @@ def _update_ratio(view: View) -> Tensor:
     assert view.marked is not None  # `needs` says so
     now = view.learner.trained()
     before = [view.marked[name] for name in now]
-    return update_ratio(*([view.by_network(view.select(t)) for t in each] for each in (before, now.values())))
+    old, new = ([view.by_network(view.select(t)) for t in tensors] for tensors in (before, now.values()))
+    return update_ratio(old, new)
 
 
 def _policy_churn(view: View) -> Tensor:
@@ -326,11 +327,11 @@ def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tenso
 def _compute_one(name: str, metric: Metric, view: View) -> Tensor:
     """Return the value of a metric, (networks,), which is checked if the metric is not supple's own."""
     with calling(metric.value, "metric", name, "its function") as call:
-        found = metric.value(view)
+        values = metric.value(view)
         if call.owner:
             shapes = [(view.networks,), *([()] if view.networks == 1 else [])]
-            right = isinstance(found, Tensor) and found.shape in shapes and not found.is_complex()
-            call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", found)
-            found = found.detach()
-            found.double().tolist()  # of a type and on a device from which numbers can be read
-    return found
+            right = isinstance(values, Tensor) and values.shape in shapes and not values.is_complex()
+            call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", values)
+            values = values.detach()
+            values.double().tolist()  # of a type and on a device from which numbers can be read
+    return values

@@ -181,7 +181,7 @@ def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Arra
     0: not at all; values above 1 and below 0 are possible. It does not depend on an offset of the returns or on other
     arms. NaN if fresh ≤ random, since the fresh agent learned nothing. The definition is ours.
     """
-    a, f, r = (np.asarray(each, dtype=np.float64) for each in (area, fresh, random))
+    a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
     learned = f - r
     return np.divide(
         a - r, learned, out=np.full(np.broadcast_shapes(a.shape, f.shape, r.shape), np.nan), where=learned > 0

@@ -103,9 +103,9 @@ def _fit(
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
         now = _outputs(view, parameters)
-        if [own.shape for own in now] != [target.shape for target in targets]:
+        if [output.shape for output in now] != [target.shape for target in targets]:
             raise ValueError(f"'{view.learner.name}' returns other shapes each time for the same inputs")
-        wanted = [own + target for own, target in zip(now, targets, strict=True)]
+        wanted = [output + target for output, target in zip(now, targets, strict=True)]
 
     def as_stored() -> dict[str, Tensor]:
         return {name: value.to(types[name]) for name, value in fitted.items()}
@@ -130,13 +130,13 @@ def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each tensor that the network returns on the probe, (members, rows, numbers)."""
     assert view.probe is not None
     outputs, name = view.learner.outputs(parameters, view.probe), view.learner.name
-    found = [_widen(t) for t in list_tensors(outputs)]
-    found = [t for t in (t if view.members else t[None] for t in found) if t.ndim > 1]
-    if not found:
+    tensors = [_widen(t) if view.members else _widen(t)[None] for t in list_tensors(outputs)]
+    tensors = [t for t in tensors if t.ndim > 1]
+    if not tensors:
         raise ValueError(f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input")
-    if not all(t.numel() for t in found):
+    if not all(t.numel() for t in tensors):
         raise ValueError(f"'{name}' has nothing to be measured on: its recent inputs are empty")
-    return [_thin_out(t.reshape(*t.shape[:2], -1)) for t in found]
+    return [_thin_out(t.reshape(*t.shape[:2], -1)) for t in tensors]
 
 
 def _widen(values: Tensor) -> Tensor:
@@ -165,8 +165,8 @@ def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
 
 def list_real_inputs(values: Any) -> list[Tensor]:
     """Return the tensors and arrays of real numbers in arguments of a network, also those in containers."""
-    found = (torch.as_tensor(each) for each in tree_leaves(values) if _is_real(each))
-    return [t for t in found if _has_real_numbers(t)]
+    leaves = (torch.as_tensor(leaf) for leaf in tree_leaves(values) if _is_real(leaf))
+    return [leaf for leaf in leaves if _has_real_numbers(leaf)]
 
 
 def _is_real(value: Any) -> bool:

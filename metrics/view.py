@@ -147,12 +147,14 @@ class View:
             return self._measure_isometry()
 
     def _measure_isometry(self) -> list[tuple[Tensor, Tensor, int]]:
-        found = []
+        deviations_by_weight = []
         for matrices, scale in self._matrices():
             gram = gram_matrices(matrices)
             unscaled = gram / scale**2
-            found.append((deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2]))
-        return found
+            deviations_by_weight.append(
+                (deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2])
+            )
+        return deviations_by_weight
 
     def _matrices(self) -> Iterator[tuple[Tensor, float]]:
         """Yield the matrices of each weight, (members, matrices, d_out, d_in), and the scale of their isometry."""
@@ -182,8 +184,8 @@ class View:
         trained = self.learner.trained()
         if not trained:
             return {}
-        found = loss_gradients(self.learner, list(trained.values()))
-        return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
+        gradients = zip(trained, loss_gradients(self.learner, list(trained.values())), strict=True)
+        return {name: gradient for name, gradient in gradients if gradient is not None}
 
     @cached_property
     def unit_gradients(self) -> list[Tensor]:
@@ -191,15 +193,15 @@ class View:
 
         Heads, and layers that the loss does not reach, are left out.
         """
-        found = []
+        gradients = []
         for layer in self.learner.layers:
             gradient = self.gradients.get(f"{layer.name}.weight".lstrip("."))
             if layer.role != "head" and gradient is not None:
                 gradient = gradient.mT if layer.transposed else gradient
                 stacked = self.select(gradient) if layer.stacked else gradient[None]
-                found.append(stacked.flatten(2))
+                gradients.append(stacked.flatten(2))
         # what is stacked in a learner that is not is more units of one network
-        return [each.reshape(self.networks, -1, each.shape[-1]) for each in found]
+        return [rows.reshape(self.networks, -1, rows.shape[-1]) for rows in gradients]
 
     @property
     def marked(self) -> dict[str, Tensor] | None:
@@ -220,8 +222,8 @@ class View:
         now = {name: p.detach() for name, p in self.learner.module.named_parameters()}
         before = now | self.marked
         with torch.no_grad():
-            was, is_now = (self.learner.outputs(each, self.probe) for each in (before, now))
-        return (was, before), (is_now, now)
+            outputs = [self.learner.outputs(parameters, self.probe) for parameters in (before, now)]
+        return (outputs[0], before), (outputs[1], now)
 
     @cached_property
     def sample_losses(self) -> Tensor | None:

@@ -33,7 +33,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     before, after = _tensors_by_name(a), _tensors_by_name(b)
     if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
         buffers = {name for module in (a, b) if isinstance(module, nn.Module) for name, _ in module.named_buffers()}
-        before, after = ({n: t for n, t in each.items() if n not in buffers} for each in (before, after))
+        before, after = ({n: t for n, t in tensors.items() if n not in buffers} for tensors in (before, after))
     if before.keys() != after.keys():
         unmatched = sorted(before.keys() ^ after.keys())
         raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")
