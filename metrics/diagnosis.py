@@ -158,8 +158,8 @@ def diagnose(
     Parameters and buffers are exchanged temporarily and then restored. Optimizers and generators do not change.
 
     Args:
-        updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a
-            stack, numbers describe all members together.
+        learner: The learner. For a stack, numbers describe all members together.
+        updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward.
         after_each: A function to call after each of these updates, as for a progress bar.
 
     Raises:

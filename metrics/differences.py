@@ -18,10 +18,14 @@ MOST_SEEDS = 10_000
 class PairedDifference:
     """The difference between two arms with the same seeds.
 
-    mean: of the differences of the n seeds that both have; NaN for none. low, high: its t interval; p_t: p-value of the
-    two-sided t test that it is 0; all three None for fewer than two seeds. p_sign_flip: p-value of the exact sign-flip
-    test; None for fewer than 6 seeds or more than 40. seeds_needed: number of seeds that would detect the difference if
-    it and its standard deviation are as observed; None for fewer than two seeds, and if 10,000 are not enough.
+    Attributes:
+        n: Number of seeds that both have.
+        mean: Of their differences; NaN for none.
+        low, high: The t interval of the mean; None for fewer than two seeds.
+        p_t: P-value of the two-sided t test that it is 0; None for fewer than two seeds.
+        p_sign_flip: P-value of the exact sign-flip test; None for fewer than 6 seeds or more than 40.
+        seeds_needed: Number of seeds that would detect the difference if it and its standard deviation are as observed;
+            None for fewer than two seeds, and if 10,000 are not enough.
     """
 
     n: int
@@ -36,8 +40,15 @@ class PairedDifference:
 def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | None:
     """Return the ends (low, high) of Student's interval for the mean over seeds; None for fewer than two seeds.
 
-    values: (seeds, …) in any unit, finite; the ends have the shape of one seed's values. If all seeds are equal, the
-    interval is that point. Raises ValueError for a level outside (0, 1) and for values that are not finite.
+    Args:
+        values: (seeds, …) in any unit, finite. If all seeds are equal, the interval is that point.
+        level: Confidence, in (0, 1).
+
+    Returns:
+        Two arrays, (…), the shape of one seed's values.
+
+    Raises:
+        ValueError: The level is outside (0, 1), or values are not finite.
     """
     from scipy.stats import t  # takes half a second to import, which every run would pay
 
@@ -60,6 +71,7 @@ def paired_difference(
 
     Args:
         values, baseline: (seeds,), in the same order of seeds and the same unit. A seed with NaN in either is left out.
+        level: Confidence of the t interval, in (0, 1).
         comparisons: Number of comparisons that share the family-wise level. It raises `seeds_needed` (to the level of
             the first of Holm's steps) and nothing else. P-values are corrected by `holm`.
 
@@ -123,11 +135,17 @@ def holm(p_values: ArrayLike) -> Array:
 def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05) -> int | None:
     """Return the smallest number of seeds, 2 or more, for a two-sided t test with this power; None beyond 10,000.
 
-    The power is the probability that the test at this level finds a difference with this mean and standard deviation,
-    in its direction (noncentral t distribution).
+    If mean and sd are estimated from three seeds, the result is only an order of magnitude.
 
-    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. If they are estimated from three seeds, the result
-    is only an order of magnitude. Raises ValueError for numbers out of range.
+    Args:
+        mean: Of the differences.
+        sd: Their standard deviation, ≥ 0 and unbiased, in the unit of the mean.
+        power: Probability, in (0, 1), that the test finds a difference with this mean and standard deviation, in its
+            direction (noncentral t distribution).
+        level: Of the test, in (0, 1).
+
+    Raises:
+        ValueError: A number is out of range.
     """
     from scipy.stats import nct, t
 

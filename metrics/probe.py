@@ -44,13 +44,18 @@ Needs = Literal[
 class Metric:
     """A number computed from a network: its description, the data it needs, and its function.
 
-    value: computes the number of each network in a view, (networks,). pool: how the numbers of members are combined, by
-    "sum", "mean", "max", "min" or "norm". costly: it takes many passes over data, so it is only measured on request.
-
     Your own metric is measured, logged and available to `@when` after its registration:
     `metrics.register("name")(Metric(…))`.
 
-    Raises ValueError for an unknown `needs` or `pool`, or a `value` that is no function.
+    Attributes:
+        about: What it is, for `supple list`.
+        needs: The data without which it is left out.
+        value: Computes the number of each network in a view, (networks,).
+        pool: How the numbers of members are combined, by "sum", "mean", "max", "min" or "norm".
+        costly: It takes many passes over data, so it is only measured on request.
+
+    Raises:
+        ValueError: `needs` or `pool` is unknown, or `value` is no function.
     """
 
     about: str
@@ -271,10 +276,21 @@ def measure(
     Args:
         learner: The learner, or a `View` of it, whose forward pass is then used.
         per_layer: Add `dormant_fraction/<units>` for each hidden layer, pooled over the members of a stack.
-        member: Measure only this network of a stack, as if it were trained alone. Raises ValueError as `View` does.
+        member: Measure only this network of a stack, as if it were trained alone.
         costly: Include the costly metrics.
 
-    Raises PluginFault if a metric that is not supple's raises an exception or returns something else than its numbers.
+    Raises:
+        ValueError: There is no such member (see `View`).
+        PluginFault: A metric that is not supple's raises an exception or returns something else than its numbers.
+
+    Examples:
+        >>> from supple.interventions import learner_for
+        >>> x, net = torch.eye(2), torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        >>> numbers = measure(learner_for(net, probe=lambda: (x,), loss=lambda: net(x).square().mean()))
+        >>> sorted(numbers)[:4]
+        ['dfi', 'dfi_per_dim', 'dfi_unscaled', 'dormant_fraction']
+        >>> sorted(measure(learner_for(net)))  # without data, only weights are measured
+        ['dfi', 'dfi_per_dim', 'dfi_unscaled', 'lambda_balance', 'lambda_residual', 'weight_norm']
     """
     view = learner if isinstance(learner, View) else View(learner, member)
     with measuring(view.learner.module):
@@ -285,7 +301,12 @@ def measure(
 def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
     """Return `measure` of every member of a stack, in their order, computed for all members at once.
 
-    Raises ValueError if the learner is not a stack.
+    Args:
+        learner, per_layer, costly: As for `measure`.
+
+    Raises:
+        ValueError: The learner is not a stack.
+        PluginFault: As `measure` does.
     """
     view = learner if isinstance(learner, View) else View(learner)
     if view.members is None:

@@ -58,11 +58,16 @@ def trainability(
 ) -> Trainability | None:
     """Return how well a learner's network can be fitted to a random one on its probe; None before it has any data.
 
-    Both networks are fitted in evaluation mode, with all rows of the probe in each of the `updates` of a new Adam. Each
-    member of a stack is fitted separately, to its own target. If the network returns several tensors, each has the same
-    weight, with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and backward, and
-    memory for five copies of the parameters. The learner and its generators do not change. `after_each` is called after
-    each of the 2·`updates` updates, as for a progress bar.
+    Both networks are fitted in evaluation mode, with all rows of the probe in each update of a new Adam. Each member of
+    a stack is fitted separately, to its own target. If the network returns several tensors, each has the same weight,
+    with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and backward, and memory for
+    five copies of the parameters. The learner and its generators do not change.
+
+    Args:
+        learner: The learner, or a `View` of it.
+        updates: Updates of each of the two fits, at least 1.
+        learning_rate: Of Adam, above 0.
+        after_each: A function to call after each of the 2·`updates` updates, as for a progress bar.
 
     Raises:
         ValueError: Less than one update, a learning rate that is not above 0, no inputs, or outputs that are no tensors
@@ -144,7 +149,7 @@ def _widen(values: Tensor) -> Tensor:
 
 
 def list_tensors(outputs: Any) -> list[Tensor]:
-    """Return the tensors of real numbers among outputs: a tensor, or several in a sequence or by name."""
+    """Return the tensors of real numbers, (…), among outputs: a tensor, or several in a sequence or by name."""
     if isinstance(outputs, Tensor):
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
@@ -157,14 +162,14 @@ def _has_real_numbers(tensor: Tensor) -> bool:
 
 @torch.no_grad()
 def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
-    """Return whether a network with these parameters has equal outputs for all rows of its probe."""
+    """Return whether a network with these parameters, (…) by name, has equal outputs for all rows of its probe."""
     with measuring(view.learner.module):
         outputs = _outputs(view, parameters)
     return all(bool((t.amax(1) - t.amin(1) <= RESOLVED * t.abs().amax(1)).all()) for t in outputs)
 
 
 def list_real_inputs(values: Any) -> list[Tensor]:
-    """Return the tensors and arrays of real numbers in arguments of a network, also those in containers."""
+    """Return the tensors and arrays of real numbers, (…), in arguments of a network and in their containers."""
     leaves = (torch.as_tensor(leaf) for leaf in tree_leaves(values) if _is_real(leaf))
     return [leaf for leaf in leaves if _has_real_numbers(leaf)]
 

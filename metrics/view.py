@@ -28,7 +28,9 @@ from .weights import deviations, gram_matrices
 class View:
     """A learner at one step, for metrics. Its probe is run at most once, and only if a metric needs it.
 
-    member: use only this network of a stack. Raises ValueError if it does not exist, or if the learner is not a stack.
+    Attributes:
+        learner: The learner.
+        member: Use only this network of a stack. Raises ValueError if it does not exist, or if the learner is no stack.
     """
 
     learner: Learner
@@ -90,7 +92,7 @@ class View:
 
     @property
     def units(self) -> dict[str, tuple[Tensor, ...]]:
-        """Post-activation units by module name: those of one network, or of each member of a stack."""
+        """Post-activation units by module name, (n, …): those of one network, or of each member of a stack."""
         return {name: output.unbind() for name, output in self.outputs.items()}
 
     @property
@@ -177,7 +179,7 @@ class View:
 
     @cached_property
     def gradients(self) -> dict[str, Tensor]:
-        """The gradients of the loss on the recent batch, by name of the parameter.
+        """The gradients of the loss on the recent batch, by name of the parameter, of its shape, (…).
 
         Parameters that the loss does not reach are left out. `.grad` does not change.
         """
@@ -216,7 +218,7 @@ class View:
 
     @cached_property
     def outputs_before_and_now(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
-        """The outputs on the probe and all parameters, once at the last measurement and once now."""
+        """The outputs on the probe and all parameters, (…) by name, once at the last measurement and once now."""
         assert self.probe is not None
         assert self.marked is not None
         now = {name: p.detach() for name, p in self.learner.module.named_parameters()}
