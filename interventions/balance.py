@@ -70,6 +70,16 @@ def rebalance_(
         ValueError: Nothing was written. λ > 0 and h > o ("linear": W2ᵀW2 has rank o at most, and λI rank h), or λ < 0
             and h > i; shapes do not fit; both are the same matrix; or numbers are not finite, or would not be finite in
             the dtype of the weights.
+
+    Examples:
+        >>> first, second = torch.eye(2, 3), torch.ones(4, 2) + torch.eye(4, 2)
+        >>> product = second @ first
+        >>> rebalance_(first, second, lam=0.5)
+        tensor([True, True])
+        >>> torch.allclose(second.T @ second - first @ first.T, 0.5 * torch.eye(2), atol=1e-5)
+        True
+        >>> torch.allclose(second @ first, product, atol=1e-5)
+        True
     """
     for side in (first, second):
         if isinstance(side, nn.Module) and not isinstance(side, LINEAR):
@@ -97,8 +107,13 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
     """Rebalance several pairs together, in place. Pairs may share layers, as in an MLP with several hidden layers.
 
     Pairs that share a layer are balanced in turn until all are balanced. This descends ½Σ‖W‖² − λ·Σ log α, which is
-    convex in log α and minimal when every pair has the balance λ. Raises ValueError as `rebalance_` does, and if
-    `SWEEPS` turns are not enough.
+    convex in log α and minimal when every pair has the balance λ.
+
+    Returns:
+        For each pair the mask (…, h) that `rebalance_` returns.
+
+    Raises:
+        ValueError: As in `rebalance_`, and if `SWEEPS` turns are not enough.
     """
     check_lam(lam)
     for pair in pairs:

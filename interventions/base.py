@@ -53,6 +53,7 @@ class Intervention:
         raise AttributeError(f"{self.name} does nothing before a loss")
 
     def penalty(self, learner: Learner) -> Tensor:
+        """Return a differentiable loss term, ()."""
         raise AttributeError(f"{self.name} adds no loss term")
 
     def before_update(self, learner: Learner) -> None:
@@ -118,7 +119,9 @@ class Reinitialization(Intervention, ABC):
 
         Args:
             module: The learner's own network or one of its followers.
-            start: The parameters that a new run would begin with, by name (see `toward`).
+            learner: The learner.
+            start: The parameters, (…), that a new run would begin with, by name (see `toward`).
+            scope: The layers to rewrite.
         """
 
     def attach(self, learner: Learner) -> None:
@@ -177,11 +180,18 @@ interventions: Registry[type[Intervention]] = Registry("intervention", groups=("
 
 
 def make(name: str, **params: Any) -> Intervention:
-    """Return the intervention of that name: `make("fire", steps=10)`.
+    """Return the intervention of that name.
 
     Raises:
         ValueError: The name is unknown or a parameter is wrong. The message is one line and suggests similar names.
         PluginFault: Making it raised another exception, and its class is not supple's.
+
+    Examples:
+        >>> str(make("fire", steps=5))
+        'fire(steps=5)'
+        >>> make("snp", lam=2.0)
+        Traceback (most recent call last):
+        ValueError: snp: lam must lie in [0, 1], got 2.0
     """
     factory = interventions.get(name)
     with calling(factory, "intervention", name, "making it", refusals=(ValueError,)) as call:

@@ -43,9 +43,11 @@ DECAY = 0.99  # of the averages, per update
 class ContinualBackprop(Replacement):
     """Replace the least useful mature units at a constant rate (Dohare et al. 2024).
 
-    replacement_rate: ρ, share of a layer's mature units replaced per update, in [0, 1]; 1e-4 and 1e-5 are usual.
-    maturity: m, updates during which a new unit is protected, ≥ 0; FIRE's experiments use 100 and 1000 (Appendix E).
-    period: updates between two looks at the units, ≥ 1. Rate, maturity and averages remain per update.
+    Args:
+        replacement_rate: ρ, share of a layer's mature units replaced per update, in [0, 1]; 1e-4 and 1e-5 are usual.
+        maturity: m, updates during which a new unit is protected, ≥ 0; FIRE's experiments use 100 and 1000 (Appendix
+            E).
+        period: Updates between two looks at the units, ≥ 1. Rate, maturity and averages remain per update.
     """
 
     effect = (

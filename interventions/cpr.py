@@ -40,7 +40,9 @@ SHARPNESS = 16.0
 class CalibratedPartialResets(Intervention):
     """Replace part of the weights of units with small gradients, every `period` updates (LucMc/continual-learning).
 
-    rate: the largest p in w ← (1 − p)·w + p·(a new draw), in [0, 1]. period: updates between two resets, ≥ 1.
+    Args:
+        rate: The largest p in w ← (1 − p)·w + p·(a new draw), in [0, 1].
+        period: Updates between two resets, ≥ 1.
     """
 
     def __init__(self, rate: float = 0.015, period: int = 1000) -> None:

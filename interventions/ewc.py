@@ -42,9 +42,12 @@ BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in
 class EWC(Intervention):
     """Penalise ΣF·(θ − θ*)² with F measured at the end of every task (Kirkpatrick et al. 2017).
 
-    strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11). samples: number from which F is estimated, ≥ 1, for
-    each member of a stack; they come from successive batches of the task that ends. decay: γ in [0, 1], the weight of
-    older tasks. reference: `last` (θ* after the last task) or `each` (one θ* for each task).
+    Args:
+        strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11).
+        samples: Number from which F is estimated, ≥ 1, for each member of a stack; they come from successive batches of
+            the task that ends.
+        decay: γ in [0, 1], the weight of older tasks.
+        reference: `last` (θ* after the last task) or `each` (one θ* for each task).
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class EWC(Intervention):
 
 
 def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:
-    """Return the mean squared gradient of single samples' training losses over `samples` samples, by parameter.
+    """Return the mean squared gradient of single samples' training losses over `samples` samples, by parameter, (…).
 
     In a stack each member has its own. Raises ValueError if the learner has no batches or no sample.
     """

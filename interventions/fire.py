@@ -34,10 +34,14 @@ class Fire(Reinitialization):
     Ten cubic Newton–Schulz steps, the released default, do not reach an isometry for square matrices.
     Use `tolerance` or `method=polar` if that matters. Events record DfI before and after.
 
-    scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
-        (`Learner.fire_scope`): the query and key projections of a vision transformer, whose other layers did not gain
-        (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role. Frozen weights
-        are kept. A head that is tied to an embedding is kept, unless its role or part is in the scope (`scope=head`).
+    Args:
+        method, steps, tolerance: As in `orthogonalize`.
+        scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
+            (`Learner.fire_scope`): the query and key projections of a vision transformer, whose other layers did not
+            gain (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role.
+            Frozen weights are kept. A head that is tied to an embedding is kept, unless its role or part is in the
+            scope (`scope=head`).
+        contract: What else is reset, `uniform` or `as_released`.
     """
 
     def __init__(

@@ -26,7 +26,8 @@ from .contract import UNIFORM, check_optimizer, settle
 class HareTortoise(Intervention):
     """Return the network to its moving average; it needs a schedule, such as `@every:50_000` (Lee et al. 2024).
 
-    momentum: μ in [0, 1), per update; 0.999 averages over about the last 1000 updates.
+    Args:
+        momentum: μ in [0, 1), per update; 0.999 averages over about the last 1000 updates.
     """
 
     def __init__(self, momentum: float = 0.999) -> None:

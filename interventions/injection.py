@@ -33,8 +33,9 @@ from .contract import Preset, check_contract, check_optimizer, contract_for, set
 class Injected(nn.Module):
     """A head after injection: old(x) + (new(x) − twin(x)), of which only `new` is trained.
 
-    head: the present head, which is frozen and becomes `old`. `new` and `twin` are copies of it. If injection has been
-    applied to it before, they are copies of its `new`. Frozen parameters are copied too.
+    Args:
+        head: The present head, which is frozen and becomes `old`. `new` and `twin` are copies of it. If injection has
+            been applied to it before, they are copies of its `new`. Frozen parameters are copied too.
     """
 
     old: nn.Module
@@ -52,7 +53,7 @@ class Injected(nn.Module):
         self.training = head.training
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the head's output for x."""
+        """Return the head's output for x: (…, d_in) → (…, d_out)."""
         return self.old(x) + (self.new(x) - self.twin(x))
 
 
@@ -60,12 +61,14 @@ class Injected(nn.Module):
 class Injection(Intervention):
     """Freeze the head and add a new one whose contribution is 0 at first: plasticity injection (Nikishin et al. 2023).
 
-    toward: The new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a `fresh`
-        draw (as Nikishin et al. describe it). A second injection freezes all parts that the first one made.
-
     Later interventions act on the trained parts. Layers and units of the new head, whose modules are "mlp.new.0" and so
     on, keep their original names, and scopes exclude the frozen parts. Interventions on every parameter (`reset`
     without `what`, `snp` with scope all) include the frozen parts, so that they lead to the network of step 0.
+
+    Args:
+        toward: The new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a
+            `fresh` draw (as Nikishin et al. describe it). A second injection freezes all parts that the first one made.
+        contract: What else is reset, `uniform` or `as_released`.
     """
 
     def __init__(self, toward: Literal["initial", "fresh"] = "initial", contract: Preset = "uniform") -> None:

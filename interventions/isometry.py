@@ -30,11 +30,15 @@ def orthogonalize_weights_(
     steps: int = 10,
     tolerance: float | None = None,
 ) -> list[str]:
-    """Apply FIRE to these weights in place, and return the names written. For the settings see `orthogonalize`.
+    """Apply FIRE to these weights in place, and return the names written.
 
     Every result is computed before the first is written. A tensor that occurs more than once (tied weights) is written
     once, under its first name. Views, optimizers and graphs that hold the tensors stay valid. Peak extra memory: one
     copy of the weights, and three of the largest batch.
+
+    Args:
+        weights: Weights whose `matrices()` are (…, d_out, d_in).
+        method, steps, tolerance: As in `orthogonalize`.
 
     Raises:
         ValueError: A matrix is empty, zero or not finite, or the tolerance is not met. The message names the layer.
@@ -127,6 +131,8 @@ def fire_(
     lists a tied tensor under its first name only; `names` and `split` may have any of its names.
 
     Args:
+        module: Any module. A matrix (d_out, d_in) gets the scale √(d_out/d_in), a kernel (C_out, C_in, *kernel) at each
+            tap √(C_out/C_in) over the number of taps.
         method, steps, tolerance: See `orthogonalize`.
         names: Qualified weight names, such as "encoder.0.weight"; None for all.
         split: Weight name → number of equal parts along its outputs that are separate matrices, such as
@@ -140,6 +146,14 @@ def fire_(
         ValueError: Nothing was changed. There is no weight to rewrite, or a name fits none; a named weight cannot be
             rewritten in place (weight or spectral norm, a lazy or quantised layer), or belongs to a transposed
             convolution, whose scale the paper does not define; or `orthogonalize_weights_` refuses it.
+
+    Examples:
+        >>> net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+        >>> fire_(net, method="polar")
+        ['0.weight', '2.weight']
+        >>> weight = net[0].weight.detach()
+        >>> torch.allclose(weight.T @ weight, 16 / 4 * torch.eye(4), atol=1e-4)
+        True
     """
     matrices, first, kind = weight_matrices(module), first_names(module), type(module).__name__
     parts = {first.get(name, name): number for name, number in (split or {}).items()}

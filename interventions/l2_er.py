@@ -40,8 +40,11 @@ from .base import Intervention, interventions
 class L2EffectiveRank(Intervention):
     """Penalise ‖θ‖², and climb the effective rank of all hidden layers' features (He et al. 2025).
 
-    strength: λ ≥ 0. rate: η ≥ 0, the length of a step in units of the gradient of the mean effective rank.
-    period: updates between two climbs, ≥ 1. steps: of a climb, ≥ 1.
+    Args:
+        strength: λ ≥ 0.
+        rate: η ≥ 0, the length of a step in units of the gradient of the mean effective rank.
+        period: Updates between two climbs, ≥ 1.
+        steps: Steps of a climb, ≥ 1.
     """
 
     def __init__(self, strength: float = 1e-4, rate: float = 1e-3, period: int = 100, steps: int = 1) -> None:

@@ -51,9 +51,10 @@ class MuonWithAdam(torch.optim.Optimizer):
     def __init__(self, adam: torch.optim.Optimizer, matrices: dict[Tensor, bool], variant: Variant = "paper") -> None:
         """Take over the parameters of `adam`.
 
-        adam: the optimizer that holds the matrices now; it must not be used on its own afterwards. matrices: parameter
-        → whether it is a stack of matrices, (members, d_out, …), or a single one, (d_out, …). variant: of the factor of
-        kernels.
+        Args:
+            adam: The optimizer that holds the matrices now; it must not be used on its own afterwards.
+            matrices: Parameter → whether it is a stack of matrices, (members, d_out, …), or a single one, (d_out, …).
+            variant: Of the factor of kernels.
         """
         self.adam, self.variant = adam, variant
         self.slot_starts = {**slot_starts(adam), "momentum_buffer": 0.0}
@@ -132,15 +133,16 @@ def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -
 class Muon(Intervention):
     """Train hidden matrices by Muon from now on, and all other parameters by Adam as before (Jordan et al. 2024).
 
-    lr: Learning rate of the matrices; by default 10 times Adam's, as released with FIRE. If Adam's learning rate
-    changes
-        during training, this ratio is kept. momentum: 0.95, as its authors recommend.
-    weight_decay: Of the matrices, decoupled; by default unchanged.
-    variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) for kernels.
-
     Without a schedule it is applied at the start. It keeps the weights and resets the optimizer's state. If applied
     again, it changes its settings and resets the state again. Your own training code must call `learner.optimizer`,
     which is a new object afterwards.
+
+    Args:
+        lr: Learning rate of the matrices; by default 10 times Adam's, as released with FIRE. If Adam's learning rate
+            changes during training, this ratio is kept.
+        momentum: In [0, 1); 0.95, as its authors recommend.
+        weight_decay: Of the matrices, decoupled, ≥ 0; by default unchanged.
+        variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) for kernels.
     """
 
     at_start = True

@@ -119,6 +119,14 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     Raises:
         ValueError: W has fewer than two dimensions, is not floating point, or is empty; a matrix is zero or not finite;
             the method is unknown; steps < 1; or the tolerance is not met.
+
+    Examples:
+        >>> orthogonalize(torch.tensor([[3.0, 0.0], [0.0, 0.5]]), method="polar")
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> isometry = orthogonalize(torch.ones(4, 2) + torch.eye(4, 2), tolerance=1e-9)
+        >>> torch.allclose(isometry.T @ isometry, torch.eye(2), atol=1e-4)
+        True
     """
     check_method(method, steps, tolerance)
     if W.ndim < 2 or not W.is_floating_point():
@@ -172,10 +180,17 @@ def complete_isometry(partial: Tensor) -> Tensor:
 
 
 def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) -> Tensor:
-    """Make polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1.
+    """Make polynomial steps on matrices whose singular values are at most 1, and return the result, (B, N, k).
 
     Each step is two or three batched products whose epilogues add the lower-order terms, between buffers that are
     allocated once. Nothing is checked, and without a tolerance nothing waits for the device.
+
+    Args:
+        X: (B, N, k), N ≥ k; overwritten.
+        method, steps, tolerance: As in `orthogonalize`, but not `polar`.
+
+    Raises:
+        MatrixError: The tolerance is not met.
     """
     other = torch.empty_like(X)
     gram = X.new_empty(X.shape[0], X.shape[-1], X.shape[-1])

@@ -67,7 +67,10 @@ class _Distance(torch.autograd.Function):
 class Parseval(Intervention):
     """Penalise Σ‖WWᵀ − sI‖²_F of the trained Linear and convolution weights in the scope (Chung et al. 2024).
 
-    strength: λ ≥ 0; the FIRE paper sweeps 1e-3, 1e-4, 1e-5 (Appendix D). s: squared length of a row, > 0.
+    Args:
+        strength: λ ≥ 0; the FIRE paper sweeps 1e-3, 1e-4, 1e-5 (Appendix D).
+        s: Squared length of a row, > 0.
+        scope: The layers whose weights count.
     """
 
     def __init__(self, strength: float = 1e-3, s: float = 1.0, scope: Scope = "all") -> None:

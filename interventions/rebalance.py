@@ -31,11 +31,12 @@ from .contract import UNIFORM, check_optimizer, settle
 class Rebalance(Intervention):
     """Give every two consecutive linear maps the balance λ and keep the function (the λ-balanced paper, D.4).
 
-    lam: λ. 0 makes both maps equally large, λ > 0 the second larger, λ < 0 the first. The paper uses −10 to 10.
-    scope: Only pairs of which all layers are in the scope.
-
     Without a schedule it is applied once, at the start. If activations lie between the maps, only factors of the hidden
     units keep the function, and only the diagonal of W2ᵀW2 − W1W1ᵀ = λI is reached. The contract is `uniform`.
+
+    Args:
+        lam: λ. 0 makes both maps equally large, λ > 0 the second larger, λ < 0 the first. The paper uses −10 to 10.
+        scope: Only pairs of which all layers are in the scope.
     """
 
     at_start = True

@@ -27,6 +27,7 @@ def recycle_(
     the units, come from `fresh`. Running statistics return to 0 and 1.
 
     Args:
+        module: The network.
         masks: Unit module → boolean mask of the units to reinitialise, (units,), or (members, units) in a stack.
         wiring: Unit module → its incoming and outgoing layers. After convolutions, a Linear layer reads the channels
             one after the other, each with all its positions (PyTorch's flattening of C, H, W).

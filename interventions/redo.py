@@ -40,13 +40,14 @@ from .recycle import Outgoing, describe_reach, recycle_
 class Redo(Intervention):
     """Reinitialise dormant units: new incoming weights, bias and outgoing weights 0 (Sokar et al. 2023).
 
-    tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et al.
-        use 0.1 (0.025 at DQN's own replay ratio) every 1000 steps, which are gradient steps in their code. A
-        schedule counts environment steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
-    contract: `uniform`, or `as_released`, which keeps Adam's step count.
-
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
     wiring.py) are unchanged.
+
+    Args:
+        tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et
+            al. use 0.1 (0.025 at DQN's own replay ratio) every 1000 steps, which are gradient steps in their code. A
+            schedule counts environment steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
+        contract: `uniform`, or `as_released`, which keeps Adam's step count.
     """
 
     effect = "of dormant units: incoming re-drawn, bias and outgoing 0"
@@ -82,7 +83,10 @@ class Redo(Intervention):
         return list(masks)
 
     def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
-        """Return a mask of the units to reinitialise, by module of units, for the modules that these inputs reach."""
+        """Return a mask of the units to reinitialise, (units,) or (members, units), by module of units.
+
+        Modules that these inputs do not reach are left out.
+        """
         scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
         return {unit: score <= self.tau for unit, score in scores.items()}
 

@@ -46,12 +46,13 @@ from .redo import Redo, check_tau
 class ReGraMa(Redo):
     """Reinitialise units whose incoming weights have small gradients (Liu et al. 2025).
 
-    tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). LucMc's program
-        has 0.01 every 1000 steps: `regrama@every:1000`.
-    outgoing: `kept` leaves the outgoing weights of these units as they are, `zero` sets them to 0.
-
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
     wiring.py) are unchanged.
+
+    Args:
+        tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). LucMc's
+            program has 0.01 every 1000 steps: `regrama@every:1000`.
+        outgoing: `kept` leaves the outgoing weights of these units as they are, `zero` sets them to 0.
     """
 
     def __init__(self, tau: float = 0.01, outgoing: Outgoing = "kept") -> None:

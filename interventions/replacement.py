@@ -39,7 +39,17 @@ class Replacement(Intervention, ABC):
         self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict[str, Any]],
         seen: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:  # fmt: skip
-        """Update the memory with a new statistic, and return the units to reinitialise: name → mask, if any."""
+        """Update the memory with a new statistic, and return the units to reinitialise, if any.
+
+        Args:
+            learner: The learner.
+            groups: The layers of units, by name.
+            states: The memory of each, from `begin`; changed here.
+            seen: The `statistic` of each layer that the inputs reach, (…, units) in its last axes.
+
+        Returns:
+            Name → mask, (units,) or (members, units); layers without such a unit may be left out.
+        """
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer, entries=True)

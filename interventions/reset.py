@@ -34,10 +34,14 @@ OPTIMIZER_ALONE = ResetContract(optimizer="fresh", target="kept")
 class Reset(Reinitialization):
     """Return part of the network to its initial parameters (Nikishin et al. 2022).
 
-    what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
-        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest depths;
-        parallel heads count as one), or `optimizer` (its state, and no parameter).
-    toward: `initial`, the step-0 values, or `fresh`, a new draw.
+    Args:
+        what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
+            `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest depths;
+            parallel heads count as one), or `optimizer` (its state, and no parameter).
+        layer: The name of the layer, with `what=layer` only.
+        count: Number of depths, ≥ 1, with `what=last` only.
+        toward: `initial`, the step-0 values, or `fresh`, a new draw.
+        contract: What else is reset, `uniform` or `as_released`.
     """
 
     def __init__(

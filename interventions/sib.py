@@ -38,10 +38,14 @@ STRIPS = 16  # few enough that a GPU does not wait for their launches
 class Rescaling:
     """The changes that `sib_` made.
 
-    pairs: number of pairs. written: names of the parameters that were written.
-    alpha: the factors of all channels, in the order of the pairs, (channels,), in float32 at least.
-    clipped: number of channels whose factor was clipped to R or 1/R; idle: number without any gradient, with factor 1.
-    gradient_norm: ‖∂L‖ over all entries that were scaled, before; predicted: the same afterwards, from the factors.
+    Attributes:
+        pairs: Number of pairs.
+        written: Names of the parameters that were written.
+        alpha: The factors of all channels, in the order of the pairs, (channels,), in float32 at least.
+        clipped: Number of channels whose factor was clipped to R or 1/R.
+        idle: Number of channels without any gradient, with factor 1.
+        gradient_norm: ‖∂L‖ over all entries that were scaled, before.
+        predicted: The same afterwards, computed from the factors.
     """
 
     pairs: int
@@ -67,13 +71,35 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
     unchanged. Frozen weights are balanced as well, and stay frozen.
 
     Args:
-        loss_fn: Returns the scalar loss on the data to retain; called once.
+        model: A model of a supported architecture, or one that declares its pairs (see symmetry.py). The weights of a
+            pair are (channels, d_in) and (d_out, channels).
+        loss_fn: Returns the scalar loss, (), on the data to retain; called once.
         ratio: R ≥ 1, the largest factor and the inverse of the smallest; the paper uses 100.
 
     Raises:
         ValueError: Nothing was written. The model has no known symmetries (`NoSymmetry`, with its name and the reason),
             the ratio is below 1, the loss is not a finite scalar or does not depend on the pairs, or gradients are not
             finite.
+
+    Examples:
+        >>> class Gated(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.gate, self.up, self.down = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 4)
+        ...
+        ...     def forward(self, x):
+        ...         return self.down(self.gate(x).sigmoid() * self.up(x))
+        ...
+        ...     def scale_symmetries(self):
+        ...         return [ScalePair("mlp", self.up, self.down, channels=6)]
+        >>> _ = torch.manual_seed(0)
+        >>> model, x = Gated(), torch.randn(8, 4)
+        >>> before = model(x)
+        >>> changes = sib_(model, lambda: model(x).square().mean())
+        >>> changes.written
+        ('up.weight', 'down.weight', 'up.bias')
+        >>> changes.predicted < changes.gradient_norm, torch.allclose(model(x), before, atol=1e-5)
+        (True, True)
     """
     check_ratio(ratio)
     pairs = scale_pairs(model)
@@ -147,11 +173,12 @@ def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Te
 class Sib(Intervention):
     """Balance a language model's scale-symmetric pairs by the gradients of the retain loss (the SIB paper).
 
-    ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
-
     A learner with frozen weights in a pair is refused. Without a schedule it is applied once, at the start. The loss is
     `Learner.retain`, or the training loss if there is none. The contract is `uniform`: the optimizer state of the
     rewritten entries is zeroed, followers := online network.
+
+    Args:
+        ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
     """
 
     at_start = True

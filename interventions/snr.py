@@ -4,8 +4,8 @@
 
 A_i is the time, in updates, that unit i is silent between two firings. The threshold is relative to each unit. A unit
 fires at an update if |h| > 1e-3 (Lillo & Cheney, Table E10) on *any* sample of the batch (at any position of a
-convolution). The distribution is the histogram of the unit's last 1000
-silences (`window` in Lillo & Cheney), with one additional silence of 1000 updates:
+convolution). The distribution is the histogram of the unit's last 1000 silences (`window` in Lillo & Cheney), with one
+additional silence of 1000 updates:
 
     P(A ≥ a) = (#{A_k ≥ a} + [a ≤ 1000]) / (#A_k + 1)
 
@@ -50,9 +50,11 @@ FIRED = 1e-3  # |h| above this (Lillo & Cheney, Table E10)
 class SelfNormalizedResets(Replacement):
     """Reinitialise units that are silent for longer than is usual for them (Farias & Jozefiak 2024).
 
-    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney use 1e-3, 3e-3 and
-    1e-2. window: number of silences remembered for each unit, and the longest one in updates, from 1 to 30,000. period:
-    updates between two looks at the units, ≥ 1; time is then counted in looks.
+    Args:
+        eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney use 1e-3, 3e-3
+            and 1e-2.
+        window: Number of silences remembered for each unit, and the longest one in updates, from 1 to 30,000.
+        period: Updates between two looks at the units, ≥ 1; time is then counted in looks.
     """
 
     effect = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"

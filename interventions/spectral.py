@@ -37,8 +37,11 @@ STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
 class Spectral(Intervention):
     """Penalise Σ[(σ₁(W)^power − 1)² + ‖b‖^(2·power)] of all layers (Lewandowski et al. 2024).
 
-    strength: λ ≥ 0; 1e-4 is usual. power: k ≥ 1; the paper uses 2. A larger power penalises large singular values more.
     Parameters outside layers and normalisations, and parameters that are not trained, are unchanged.
+
+    Args:
+        strength: λ ≥ 0; 1e-4 is usual.
+        power: k ≥ 1; the paper uses 2. A larger power penalises large singular values more.
     """
 
     def __init__(self, strength: float = 1e-4, power: int = 2) -> None:

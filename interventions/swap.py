@@ -32,11 +32,13 @@ WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 class Swap(Intervention):
     """Give all hidden units another activation: `swap(activation=leaky_relu(negative_slope=0.6))`.
 
-    activation: Its text, as for `--activation`. The old and the new one must have one feature for each pre-activation.
-        With crelu, deep_fourier or swiglu the layers have other shapes, so these must be chosen at the start.
-
     Units keep their names. Weights are not adapted to the gain of the new activation. Heads that plasticity injection
     froze keep their activation.
+
+    Args:
+        activation: Its text, as for `--activation`. The old and the new one must have one feature for each
+            pre-activation. With crelu, deep_fourier or swiglu the layers have other shapes, so these must be chosen at
+            the start.
     """
 
     def __init__(self, activation: str) -> None:

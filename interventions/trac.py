@@ -73,8 +73,11 @@ ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
 class TRAC(Intervention):
     """Scale the movement away from the initial parameters by how much it has helped so far (Muppidi et al. 2024).
 
-    epsilon: ε > 0, the initial scale (1e-8). variant: whether δ is the sum of all steps (`paper`) or computed from θ
-    (`as_released`). The network's parameters are one vector, in a stack one for each member.
+    The network's parameters are one vector, in a stack one for each member.
+
+    Args:
+        epsilon: ε > 0, the initial scale (1e-8).
+        variant: Whether δ is the sum of all steps (`paper`) or computed from θ (`as_released`).
     """
 
     def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:

@@ -47,10 +47,14 @@ from .base import Intervention, Variant, copy_state, interventions
 class UPGD(Intervention):
     """Protect useful weights from updates and perturb the others (Elsayed & Mahmood 2024).
 
-    beta: β in [0, 1) of the utility's moving average, per update. sigma: standard deviation s ≥ 0 of the noise, in
-    units of the gradient; 0: no noise. variant: the equations (`paper`), or the authors' code (`as_released`), which
-    scales utilities otherwise, leaves weight decay unprotected and takes twice Adam's step; it needs SGD without
-    momentum, Adam without weight decay, or AdamW. Parameters without a gradient (those of another task) are unchanged.
+    Parameters without a gradient (those of another task) are unchanged.
+
+    Args:
+        beta: β in [0, 1) of the utility's moving average, per update.
+        sigma: Standard deviation s ≥ 0 of the noise, in units of the gradient; 0: no noise.
+        variant: The equations (`paper`), or the authors' code (`as_released`), which scales utilities otherwise, leaves
+            weight decay unprotected and takes twice Adam's step; it needs SGD without momentum, Adam without weight
+            decay, or AdamW.
     """
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:

@@ -35,8 +35,11 @@ INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an en
 class SortedStart:
     """Step-0 values in one vector: a row for each network that a parameter belongs to, each sorted separately.
 
-    names: the parameters. parts: begin and end of what is sorted at once, a long row or several short ones; for short
-    ones, the row that each entry belongs to, (entries,).
+    Attributes:
+        names: The parameters.
+        values: (entries,).
+        parts: Begin and end of what is sorted at once, a long row or several short ones; for short ones, the row that
+            each entry belongs to, (entries,).
     """
 
     names: list[str]

@@ -29,7 +29,9 @@ from .base import Intervention, interventions
 class WeightClip(Intervention):
     """Keep every weight and bias of the scope within ±kappa/√fan_in of its layer (Elsayed et al. 2024).
 
-    kappa: κ > 0; the paper sweeps 1 … 5. From 1 on, PyTorch's own initialisation is not clipped.
+    Args:
+        kappa: κ > 0; the paper sweeps 1 … 5. From 1 on, PyTorch's own initialisation is not clipped.
+        scope: The layers that are clipped.
     """
 
     def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:

@@ -106,9 +106,9 @@ def test_each_member_of_a_stack_moves_as_alone() -> None:
     [((7, 5), False, 7, 5), ((7, 3, 5), False, 21, 5), ((7, 2, 3, 4), False, 7, 24), ((2, 7, 5), True, 7, 5)],
 )
 def test_rows_are_inputs_or_tokens(shape: tuple[int, ...], stacked: bool, rows: int, columns: int) -> None:
-    from supple.interventions.l2_er import _matrix
+    from supple.interventions.l2_er import _to_matrix
 
-    assert _matrix(torch.zeros(shape), stacked).shape[-2:] == (rows, columns)
+    assert _to_matrix(torch.zeros(shape), stacked).shape[-2:] == (rows, columns)
 
 
 def test_before_there_are_inputs_nothing_climbs() -> None:
