@@ -84,7 +84,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_1000_updates_are_the_released_codes(case: str) -> None:
+def test_1000_updates_equal_the_released_code(case: str) -> None:
     capabilities, term = CASES[case]
     own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
     target, chain = learner(mlp(), others, **capabilities), make("chain", strength=STRENGTH)
@@ -151,7 +151,7 @@ def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
             torch.testing.assert_close(parameter[member], dict(single.named_parameters())[name], rtol=0, atol=1e-12)
 
 
-def test_a_network_with_other_parts_than_before_has_no_penalty_yet() -> None:
+def test_after_a_change_of_architecture_the_first_penalty_is_zero() -> None:
     target, chain = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out), make("chain")
     for x in batches(1, 2, 8, 4):
         update(target, chain, x)
@@ -180,12 +180,12 @@ def test_a_share_of_an_unknown_loss_is_refused() -> None:
 @pytest.mark.parametrize(
     ("wrong", "name"), [({"share": 0.0}, "share"), ({"share": math.inf}, "share"), ({"window": 0}, "window")]
 )
-def test_a_share_or_window_that_makes_no_sense_is_refused(wrong: dict[str, float], name: str) -> None:
+def test_a_share_or_window_out_of_range_is_refused(wrong: dict[str, float], name: str) -> None:
     with pytest.raises(ValueError, match=f"chain: {name} must be"):
         make("chain", **wrong)
 
 
 @pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])
-def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
+def test_a_strength_out_of_range_is_refused(strength: float) -> None:
     with pytest.raises(ValueError, match="chain: strength must be"):
         make("chain", strength=strength)

@@ -115,7 +115,7 @@ def test_a_parameter_that_no_sample_depends_on_is_free():
     assert ewc.penalty(target).item() == 0.0
 
 
-def test_what_training_and_the_checkpoint_share_is_copied():
+def test_loaded_state_is_a_copy():
     target, ewc = learner(Task(1)), make("ewc", samples=8)
     ewc.finish_task(target)
     other = make("ewc", samples=8)
@@ -129,7 +129,7 @@ def test_what_training_and_the_checkpoint_share_is_copied():
 @pytest.mark.parametrize(
     "params", [{"strength": -1.0}, {"samples": 0}, {"decay": 1.5}, {"reference": "first"}, {"strength": float("nan")}]
 )
-def test_numbers_that_make_no_sense_are_refused(params: dict[str, Any]):
+def test_parameters_out_of_range_are_refused(params: dict[str, Any]):
     with pytest.raises(ValueError, match=f"ewc: {next(iter(params))} must"):
         make("ewc", **params)
 

@@ -122,7 +122,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("make_layer", "name", "why"), KEPT, ids=[why for _, _, why in KEPT])
-def test_what_cannot_be_rewritten_is_kept_bit_for_bit_and_named(
+def test_weights_that_cannot_be_rewritten_are_kept_bit_for_bit_and_named(
     make_layer: Callable[[], nn.Module], name: str, why: str
 ) -> None:
     module = nn.Sequential(nn.Linear(3, 3), make_layer())
@@ -181,7 +181,7 @@ def memory() -> Any:
     )  # fmt: skip
 
 
-def test_the_hook_writes_gates_and_keeps_what_is_tied_or_frozen() -> None:
+def test_the_hook_writes_gates_and_keeps_tied_and_frozen_weights() -> None:
     learner = memory()
     learner.module.gru.weight_ih_l0.requires_grad_(False)
     fire = make("fire", method="polar")
@@ -216,7 +216,7 @@ def test_the_hook_writes_frozen_followers_as_the_network_itself() -> None:
     assert torch.equal(target[0].weight, module[0].weight)
 
 
-def test_a_network_of_which_nothing_is_left_is_refused_at_attach() -> None:
+def test_a_network_without_a_weight_to_rewrite_is_refused_at_attach() -> None:
     module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)).requires_grad_(False)
     with pytest.raises(ValueError, match=r"has no weight matrix to rewrite: 0.weight, 2.weight \(frozen") as refusal:
         make("fire").attach(learner_for(module))
@@ -236,7 +236,7 @@ def test_measured_isometry_is_that_of_the_matrices_that_are_written() -> None:
     assert found["dfi"] == pytest.approx(float(((singular**2 - 1) ** 2).sum()) + 3)
 
 
-def test_a_look_does_not_move_the_power_iteration_of_a_parametrized_layer() -> None:
+def test_measuring_does_not_move_the_power_iteration_of_a_parametrized_layer() -> None:
     module = nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU(), nn.Linear(4, 2))
     learner = learner_for(module, torch.optim.Adam(module.parameters()))
     before = {name: value.clone() for name, value in module.state_dict().items()}

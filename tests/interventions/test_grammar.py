@@ -86,7 +86,7 @@ def test_a_hook_may_name_its_learner(text, hook):
     assert str(hook).startswith(f"{hook.learner}/{hook.call.name}")
 
 
-def test_the_name_behind_a_learner_knows_its_place():
+def test_the_name_after_a_learner_has_its_position_in_errors():
     assert parse_hook_text(" critic/fire@0.5").call.position == 8
 
 
@@ -96,7 +96,7 @@ def test_none_is_the_hook_that_does_nothing():
 
 @quick
 @given(hooks)
-def test_what_is_written_reads_back_the_same(hook):
+def test_the_text_of_a_hook_parses_to_the_same_hook(hook):
     again = parse_hook_text(str(hook))
     assert again == hook
     assert str(again) == str(hook)  # True == 1 == 1.0: equality alone would miss a changed type
@@ -104,7 +104,7 @@ def test_what_is_written_reads_back_the_same(hook):
 
 @quick
 @given(schedules)
-def test_a_schedule_alone_reads_back_the_same(schedule):
+def test_the_text_of_a_schedule_parses_to_the_same_schedule(schedule):
     assert parse_schedule(str(schedule)) == schedule
 
 

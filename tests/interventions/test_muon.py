@@ -109,7 +109,7 @@ def test_hidden_matrices_follow_the_equation():
         torch.testing.assert_close(matrix.detach(), W, rtol=1e-4, atol=1e-5)
 
 
-def test_a_kernel_is_the_matrix_of_its_outputs_by_all_else():
+def test_a_kernel_is_a_matrix_with_one_row_for_each_output():
     torch.manual_seed(0)
     ours = learner_for(module := Convolutions(), torch.optim.Adam(module.parameters()))
     make("muon", lr=0.1).apply(ours)
@@ -120,7 +120,7 @@ def test_a_kernel_is_the_matrix_of_its_outputs_by_all_else():
     torch.testing.assert_close(moved, orthogonalize(kernel.grad.flatten(1), "muon", steps=5), rtol=1e-3, atol=1e-4)
 
 
-def test_a_stack_learns_what_its_members_learn_apart():
+def test_members_of_a_stack_learn_as_networks_of_their_own():
     torch.manual_seed(0)
     stack = Convolutions(MEMBERS)
     together = learner_for(stack, torch.optim.AdamW(stack.parameters(), lr=1e-3))
@@ -138,7 +138,7 @@ def test_a_stack_learns_what_its_members_learn_apart():
             torch.testing.assert_close(stack.get_parameter(name)[i], p, rtol=1e-4, atol=1e-5)
 
 
-def test_a_member_without_gradient_stays_and_disturbs_no_other():
+def test_a_member_without_gradient_is_unchanged_and_does_not_change_the_others():
     torch.manual_seed(0)
     stack = Convolutions(MEMBERS)
     make("muon").apply(each := learner_for(stack, torch.optim.Adam(stack.parameters())))
@@ -151,7 +151,7 @@ def test_a_member_without_gradient_stays_and_disturbs_no_other():
     assert (stack.hidden.weight[1:] != before[1:]).any(-1).any(-1).all()
 
 
-def test_as_released_the_first_layer_is_trained_by_it_too_and_kernels_have_the_factor_of_their_own_sides():
+def test_as_released_the_first_layer_is_included_and_kernels_have_the_factor_of_their_sides():
     """√max(1, k_h/k_w) of each kernel, the paper's factor of each matrix, in stacks as for one network."""
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -184,7 +184,7 @@ def test_as_released_each_member_of_a_stack_takes_the_step_of_a_network_of_its_o
 # -- as an optimizer -----------------------------------------------------------------------------------------
 
 
-def test_steps_of_matrices_keep_their_ratio_to_adams_whoever_sets_the_rate():
+def test_steps_of_matrices_keep_their_ratio_to_adams_learning_rate():
     default, chosen = learner(1e-3), learner(1e-3)
     make("muon").apply(default)
     make("muon", lr=0.05).apply(chosen)
@@ -224,7 +224,7 @@ def test_its_state_can_be_zeroed_and_saved():
         assert torch.equal(mine, theirs)
 
 
-def test_it_goes_on_where_a_state_dict_was_loaded():
+def test_it_continues_from_a_loaded_state_dict():
     ours, again = learner(), learner()
     for each in (ours, again):
         make("muon").apply(each)
@@ -281,7 +281,7 @@ def test_applied_again_it_changes_its_settings():
     assert ours.changes == ["muon", "muon(lr=0.1,momentum=0.5)"]
 
 
-def test_another_variant_than_the_one_at_work_is_refused():
+def test_a_second_variant_on_one_learner_is_refused():
     ours = learner()
     make("muon").apply(ours)
     with pytest.raises(ValueError, match="'model' is already trained with variant=paper, not as_released"):
@@ -304,7 +304,7 @@ def test_without_a_schedule_it_is_applied_at_the_start():
         (lambda: learner_for(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))), "no Linear or Conv layer between"),
     ],
 )
-def test_a_learner_that_it_does_not_fit_is_refused(build, message):
+def test_a_learner_without_hidden_matrices_or_adam_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         make("muon").attach(build())
 

@@ -179,7 +179,7 @@ def test_the_input_is_not_changed_and_no_gradient_flows():
     assert torch.equal(W, before)
 
 
-def test_a_polar_factor_exists_for_a_rank_deficient_matrix():
+def test_a_rank_deficient_matrix_has_a_polar_factor():
     X = orthogonalize(torch.ones(5, 3), "polar")
     torch.testing.assert_close(X.mT @ X, torch.eye(3))
 
@@ -201,7 +201,7 @@ def test_a_polar_factor_exists_for_a_rank_deficient_matrix():
         (torch.tensor([[1.0, math.inf]]), {}, "the matrix is not finite"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(W, settings, message):
+def test_wrong_input_is_refused_in_one_line(W, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
         orthogonalize(W, **settings)
     assert "\n" not in str(caught.value)

@@ -142,7 +142,7 @@ class Autoencoder(nn.Module):
         return F.linear(self.code(F.relu(self.encoder(x))), self.encoder.weight.T)
 
 
-def test_what_else_depends_on_the_units_or_weights_makes_no_pair() -> None:
+def test_layers_whose_units_or_weights_are_used_elsewhere_are_no_pair() -> None:
     assert not found(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
     learner = learner_for(Autoencoder(), units=())
     assert not found(learner)
@@ -175,7 +175,7 @@ def test_pairs_are_those_of_the_network_as_it_is_now() -> None:
     assert learner.linear_pairs()[0].first[0] is module[0].weight
 
 
-def test_where_the_pairs_were_taken_away_meanwhile_it_says_so_instead_of_doing_nothing() -> None:
+def test_pairs_that_have_disappeared_since_attach_raise_an_error() -> None:
     learner, intervention = learner_for(mlp()), make("rebalance", lam=1.0)
     assert intervention.concerns(learner)
     intervention.attach(learner)
@@ -206,7 +206,7 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
     torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
 
 
-def test_where_a_track_names_the_wiring_it_is_taken_from_there() -> None:
+def test_pairs_follow_a_wiring_that_is_given() -> None:
     module = MultiHead(
         {"a": Space(6, Gaussian(2)), "b": Space(5, Gaussian(1))},
         (8, 7),
@@ -262,7 +262,7 @@ def test_adapters_with_constant_weights_declare_a_and_b_of_the_current_task(kind
 
 
 @pytest.mark.parametrize("members", [0, 2])
-def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_forgets_what_was_written(members: int) -> None:
+def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_state_of_what_was_written_is_zeroed(members: int) -> None:
     module = mlp(members=members)
     target = copy.deepcopy(module)
     optimizer = torch.optim.Adam(module.parameters())
@@ -283,7 +283,7 @@ def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_forgets_what_was_wri
         assert bool(optimizer.state[parameter]["exp_avg"].any()) == (name not in written)
 
 
-def test_what_no_factor_can_balance_keeps_its_optimizer_state() -> None:
+def test_units_that_no_factor_can_balance_keep_their_optimizer_state() -> None:
     module = net(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     optimizer = torch.optim.Adam(module.parameters())
     learner = learner_for(module, optimizer)
@@ -332,7 +332,7 @@ def test_sizes_and_numbers_are_refused_before_training() -> None:
         make("rebalance", lam=float("inf"))
 
 
-def test_without_a_moment_it_acts_once_at_the_start() -> None:
+def test_without_a_schedule_it_acts_once_at_the_start() -> None:
     hook = parse_hook("rebalance(lam=5)")
     assert hook is not None
     assert hook.intervention.at_start

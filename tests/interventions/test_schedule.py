@@ -159,7 +159,7 @@ def test_when_waits_until_it_was_cleared_and_for_the_smallest_distance(values, c
         (When("x", ">", 0.0), {"total": 500}, None),
     ],
 )
-def test_problem_tells_why_a_schedule_never_fires(schedule, run, problem):
+def test_problem_says_why_a_schedule_never_fires(schedule, run, problem):
     assert schedule.problem(**run) == problem
 
 

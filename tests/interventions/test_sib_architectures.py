@@ -200,7 +200,7 @@ def test_wrapped_quantised_and_shared_layers_are_refused_and_nothing_is_written(
             sib_(model, lambda: torch.zeros(()))
 
 
-def test_lora_on_queries_alone_does_not_hinder() -> None:
+def test_lora_on_queries_alone_is_accepted() -> None:
     from peft import LoraConfig, get_peft_model
 
     model = get_peft_model(tiny("llama"), LoraConfig(r=2, target_modules=["q_proj"]))

@@ -97,7 +97,7 @@ def test_a_stack_is_as_many_separate_networks():
     assert len(set(replaced)) > 1  # they are not alike
 
 
-def test_a_run_that_is_saved_and_loaded_goes_on_bit_for_bit(tmp_path):
+def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
     whole, halves = build(MEMBERS), build(MEMBERS)
     snr, first, second = (make("snr", eta=ETA, window=WINDOW) for _ in range(3))
     pass_updates(whole, snr, 100)
@@ -135,7 +135,7 @@ def test_a_unit_that_fires_at_every_update_is_reset_once_its_silence_is_rarer_th
     assert scripted([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
 
 
-def test_what_is_usual_for_a_unit_is_no_reason():
+def test_silences_as_long_as_usual_reset_no_unit():
     usual = [True, False, False] * 40
     assert scripted(usual, eta=0.1, window=100)[-1] == 0
     assert scripted([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
@@ -151,7 +151,7 @@ def test_old_silences_are_forgotten():
     assert scripted([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
 
 
-def test_a_unit_that_is_drawn_anew_has_no_history():
+def test_a_reinitialised_unit_has_no_history():
     fires = [True] * 9 + [False] + [True] * 8 + [False] * 4
     assert scripted(fires, eta=0.1, window=100)[-1] == 1
 

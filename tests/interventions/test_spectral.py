@@ -55,7 +55,7 @@ class ByHand:
 
 
 @pytest.mark.parametrize("power", [1, 2])
-def test_every_one_of_1000_updates_is_the_formulas(power: int) -> None:
+def test_each_of_1000_updates_equals_the_formulas(power: int) -> None:
     """Each from where the last one led: where another singular value becomes the largest, the iteration turns to its
     vector by what roundings there are of it."""
     target, spectral = learner(), make("spectral", strength=0.1, power=power)
@@ -98,7 +98,7 @@ def test_the_iteration_follows_the_weights_that_training_moves() -> None:
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_zero_matrix_has_no_gradient_and_is_taken_up_once_it_has_grown() -> None:
+def test_a_zero_matrix_has_no_gradient_until_it_has_grown() -> None:
     target, spectral = learner(), make("spectral", strength=1.0)
     weight = target.module[3].weight
     with torch.no_grad():
@@ -126,7 +126,7 @@ def test_kernels_and_the_parts_of_a_fused_layer_are_matrices() -> None:
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_what_is_not_trained_is_left_alone() -> None:
+def test_parameters_that_are_not_trained_are_not_penalised() -> None:
     target = learner()
     target.module.requires_grad_(False)
     with pytest.raises(ValueError, match="spectral: no layer of 'model' is trained"):
@@ -134,6 +134,6 @@ def test_what_is_not_trained_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"strength": -1e-3}, {"strength": math.nan}, {"power": 0}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict) -> None:
+def test_parameters_out_of_range_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"spectral: (strength|power) must be"):
         make("spectral", **wrong)

@@ -52,7 +52,7 @@ def by_hand(
 
 @pytest.mark.parametrize("variant", ["paper", "as_released"])
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
-def test_with_sgd_it_is_the_papers_algorithm_or_the_released_one(sigma, variant):
+def test_with_sgd_it_equals_the_papers_or_the_released_algorithm(sigma, variant):
     wanted = by_hand(learner(), 0.9, sigma, 0.05, 8, variant)
     target, upgd = learner(), make("upgd", beta=0.9, sigma=sigma, variant=variant)
     for _ in range(8):
@@ -229,7 +229,7 @@ def test_without_a_useful_weight_nothing_is_protected_and_without_a_gradient_not
     assert torch.equal(head.weight, before[2].weight)
 
 
-def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
+def test_a_loop_without_before_update_raises_an_error():
     target = learner()
     with pytest.raises(RuntimeError, match=r"upgd: .* before_update\(learner\)"):
         make("upgd").after_update(target)
@@ -238,12 +238,12 @@ def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
 
 
 @pytest.mark.parametrize("params", [{"beta": 1.0}, {"beta": -0.1}, {"sigma": -1.0}, {"sigma": float("inf")}])
-def test_numbers_that_make_no_sense_are_refused(params):
+def test_parameters_out_of_range_are_refused(params):
     with pytest.raises(ValueError, match=f"upgd: {next(iter(params))} must"):
         make("upgd", **params)
 
 
-def test_parameters_that_the_optimizer_does_not_hold_stay_where_they_are():
+def test_parameters_outside_the_optimizer_are_unchanged():
     target, upgd = learner(), make("upgd", sigma=0.3)
     target.optimizer = torch.optim.SGD(target.module[2].parameters(), lr=0.05)
     before = {name: value.clone() for name, value in target.module.state_dict().items()}

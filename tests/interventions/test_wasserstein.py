@@ -14,7 +14,7 @@ def learner() -> Learner:
     return learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
-def test_1000_updates_are_the_formulas() -> None:
+def test_1000_updates_equal_the_formulas() -> None:
     target, wasserstein = learner(), make("wasserstein", strength=0.02)
     source = torch.Generator().manual_seed(1)
     x, y = torch.randn(2, 16, 4, generator=source, dtype=torch.float64)
@@ -56,7 +56,7 @@ def test_entries_that_change_places_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("strength", [-1e-3, math.inf, math.nan])
-def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
+def test_a_strength_out_of_range_is_refused(strength: float) -> None:
     with pytest.raises(ValueError, match="wasserstein: strength must be"):
         make("wasserstein", strength=strength)
 

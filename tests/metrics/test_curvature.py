@@ -78,7 +78,7 @@ def test_any_spectrum_is_found_from_the_top(eigenvalues: list[float], k: int) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_largest_is_algebraic_and_repeated_ones_come_again(dtype: torch.dtype) -> None:
+def test_the_largest_is_algebraic_and_repeated_eigenvalues_are_all_found(dtype: torch.dtype) -> None:
     loss, x = quadratic([-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 2.0, 2.0, 2.0, 1.9], dtype)
     found = hessian_eigenvalues(loss, [x], k=5)
     torch.testing.assert_close(found, torch.tensor([2, 2, 2, 1.9, 1], dtype=torch.float64), rtol=1e-3, atol=0)
@@ -90,7 +90,7 @@ def test_the_largest_is_algebraic_and_repeated_ones_come_again(dtype: torch.dtyp
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("block", "max_basis"), [(1, 8), (1, 16), (2, 9), (5, 10), (5, 18), (None, 20)])
-def test_a_bounded_basis_finds_the_same(block: int | None, max_basis: int, dtype: torch.dtype) -> None:
+def test_a_bounded_basis_finds_the_same_eigenvalues(block: int | None, max_basis: int, dtype: torch.dtype) -> None:
     spectrum = [-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 3.0, 2.5, 2.0, 1.8, 1.5]
     loss, x = quadratic(spectrum, dtype)
     found = hessian_eigenvalues(loss, [x], 5, max_iterations=400, block=block, max_basis=max_basis)
@@ -116,7 +116,7 @@ def test_a_restart_keeps_all_directions_of_the_block_even_near_the_end_of_the_sp
     torch.testing.assert_close(found, torch.tensor([1, 1 / 256, 0], dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
-def test_a_bounded_basis_serves_members_too_and_ends_in_time() -> None:
+def test_a_bounded_basis_works_for_members_and_keeps_to_its_budget() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 9), nn.Tanh(), StackedLinear(3, 9, 2)).double()
     x, products = torch.randn(20, 4, dtype=torch.float64), 0
@@ -148,7 +148,7 @@ def test_a_bounded_basis_serves_members_too_and_ends_in_time() -> None:
     assert found[0] <= 199 + 1e-6
 
 
-def test_members_of_a_stack_have_what_each_alone_has() -> None:
+def test_members_of_a_stack_have_the_eigenvalues_of_networks_of_their_own() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 7), nn.Tanh(), StackedLinear(3, 7, 2)).double()
     with torch.no_grad():
@@ -183,7 +183,7 @@ def test_attention_has_a_second_derivative() -> None:
     assert value.isfinite().all()
 
 
-def test_gradients_and_global_generators_are_left_alone_and_it_repeats() -> None:
+def test_gradients_and_global_generators_are_unchanged_and_results_repeat() -> None:
     loss, x = quadratic([3.0, 1.0, -1.0])
     x.grad = torch.full_like(x, 7.0)
     state = torch.get_rng_state()
@@ -193,7 +193,7 @@ def test_gradients_and_global_generators_are_left_alone_and_it_repeats() -> None
     assert x.grad.tolist() == [7.0] * 3
 
 
-def test_bad_input_is_refused() -> None:
+def test_wrong_input_is_refused() -> None:
     loss, x = quadratic([1.0, 2.0])
     for k in (0, 3):
         with pytest.raises(ValueError, match="k must be between 1 and the 2 parameters"):

@@ -33,7 +33,7 @@ def states(target: Learner) -> dict[str, Tensor]:
     return copy.deepcopy({**target.module.state_dict(), "draws": target.generator.get_state()})
 
 
-def test_it_says_what_metrics_say_of_the_network_now_and_when_it_was_new() -> None:
+def test_a_diagnosis_has_the_metrics_of_the_network_now_and_at_step_0() -> None:
     target = learner()
     new = copy.deepcopy(target.module)
     silence(target.module, 0.25)
@@ -50,7 +50,7 @@ def test_it_says_what_metrics_say_of_the_network_now_and_when_it_was_new() -> No
         assert condition.norms["2"] == pytest.approx(module[2].weight.norm().item())
 
 
-def test_nothing_of_the_learner_moves() -> None:
+def test_a_diagnosis_changes_nothing_of_the_learner() -> None:
     target = learner()
     silence(target.module, 0.5)
     target.mark()
@@ -85,7 +85,7 @@ def test_the_verdict_follows_from_what_was_measured(wear: Callable[[nn.Module], 
     assert any("units dormant" in sentence for sentence in found.verdict()) == (state != "sound")
 
 
-def test_a_policy_that_takes_one_action_only_is_told_apart_from_a_network_that_cannot_learn() -> None:
+def test_a_deterministic_policy_is_distinguished_from_lost_plasticity() -> None:
     target = learner(policy=policy_of(1.0))
     with torch.no_grad():
         target.module[4].weight.mul_(3)  # type: ignore[index, operator]
@@ -97,13 +97,13 @@ def test_a_policy_that_takes_one_action_only_is_told_apart_from_a_network_that_c
     assert found.verdict()[0].startswith("The policy of 'model' is deterministic (entropy ")
 
 
-def test_without_data_there_is_nothing_to_say() -> None:
+def test_without_data_there_is_no_diagnosis() -> None:
     target = learner(probe=lambda: None)
     with pytest.raises(ValueError, match="'model' has seen no data yet"):
         diagnose(target)
 
 
-def test_a_network_that_no_longer_says_a_number_is_refused() -> None:
+def test_a_network_with_nan_outputs_is_refused() -> None:
     target = learner()
     with torch.no_grad():
         target.module[4].bias[0] = torch.nan  # type: ignore[index, operator]
@@ -111,7 +111,7 @@ def test_a_network_that_no_longer_says_a_number_is_refused() -> None:
         diagnose(target, updates=2)
 
 
-def test_inputs_that_are_all_alike_are_refused() -> None:
+def test_equal_inputs_are_refused() -> None:
     with pytest.raises(ValueError, match="'model' at step 0 has equal outputs"):
         diagnose(learner(probe=lambda: (X[:1].expand(8, 5),)), updates=2)
 

@@ -54,7 +54,7 @@ def test_paired_t_test_is_scipys(pairs: list[tuple[float, float]]) -> None:
         assert (found.low <= 0 <= found.high) == (found.p_t >= 0.05)
 
 
-def test_what_all_seeds_share_cancels() -> None:
+def test_what_both_arms_share_cancels() -> None:
     trunk, own = np.array([0.0, 100, -50]), np.array([1.0, 2, 3])
     assert paired_difference(trunk + own, trunk) == paired_difference(own, np.zeros(3))
 
@@ -72,7 +72,7 @@ def test_one_seed_gives_its_difference_and_nothing_else() -> None:
     assert math.isnan(paired_difference([1.0], [math.nan]).mean)
 
 
-def test_differences_that_agree_leave_nothing_to_chance_unless_there_is_none() -> None:
+def test_equal_differences_have_the_limit_of_the_p_value() -> None:
     same = paired_difference([3.0, 4.0, 5.0], [1.0, 2.0, 3.0])
     assert (same.low, same.high, same.p_t, same.seeds_needed) == (2.0, 2.0, 0.0, 2)
     none = paired_difference([3.0, 4.0], [3.0, 4.0])
@@ -112,7 +112,7 @@ def test_sign_flips_of_40_seeds_are_still_exact() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "known"), [(5, False), (6, True)])
-def test_sign_flips_are_told_from_six_seeds_on(seeds: int, known: bool) -> None:
+def test_sign_flips_are_tested_from_six_seeds_on(seeds: int, known: bool) -> None:
     found = paired_difference(np.arange(1.0, seeds + 1), np.zeros(seeds))
     assert found.p_sign_flip == (2.0**-5 if known else None)
 
@@ -126,7 +126,7 @@ def test_sign_flip_refuses_what_it_cannot_enumerate(differences: object) -> None
 # --- Holm --------------------------------------------------------------------------------------------------
 
 
-def test_holm_by_hand() -> None:
+def test_holm_equals_a_computation_by_hand() -> None:
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
     assert holm([]).shape == (0,)
 
@@ -169,7 +169,7 @@ def test_with_the_seeds_needed_the_test_has_its_power() -> None:
 
 @few
 @given(st.lists(numbers, min_size=2, max_size=8), st.integers(1, 6))
-def test_what_is_not_told_apart_needs_more_seeds_than_there_are(differences: list[float], arms: int) -> None:
+def test_a_difference_that_is_not_significant_needs_more_seeds(differences: list[float], arms: int) -> None:
     found = paired_difference(differences, np.zeros(len(differences)), comparisons=arms)
     assert found.p_t is not None
     if found.p_t > 0.05 / arms and found.seeds_needed is not None:

@@ -72,7 +72,7 @@ def test_normalized_covariance_holds_cosines() -> None:
     assert not cosines[2].any()
 
 
-def test_bad_input_is_refused() -> None:
+def test_wrong_input_is_refused() -> None:
     with pytest.raises(ValueError, match="needs losses"):
         per_sample_gradients(torch.ones((), requires_grad=True), [])
     shared = torch.ones(3, requires_grad=True)

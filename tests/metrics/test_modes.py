@@ -37,7 +37,7 @@ def numbers(learner) -> list[float]:
     "mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)],
     ids=["no_grad", "inference_mode", "autocast"],
 )  # fmt: skip
-def test_the_mode_of_the_caller_does_not_matter(mode: Callable[[], AbstractContextManager]) -> None:
+def test_metrics_do_not_depend_on_the_mode_of_the_caller(mode: Callable[[], AbstractContextManager]) -> None:
     learner = learner_of(network())
     outside = numbers(learner)
     with mode():
@@ -59,7 +59,7 @@ def drawn(source: str) -> Tensor:
 
 
 @pytest.mark.parametrize("source", ["torch", "numpy"])
-def test_what_probe_and_loss_draw_does_not_move_the_generators(source: str) -> None:
+def test_draws_of_probe_and_loss_do_not_move_the_generators(source: str) -> None:
     module = network()
     learner = learner_of(module, probe=lambda: (drawn(source),), loss=lambda: module(drawn(source)).square().mean())
     before = take(module, optimizer=learner.optimizer)
@@ -131,7 +131,7 @@ class Other(nn.Module):
         return self.of(self.net(x))
 
 
-def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
+def test_networks_that_cannot_be_fitted_are_refused_in_one_line() -> None:
     categorical = Other(lambda y: torch.distributions.Categorical(logits=y))
     loss = {"loss": lambda: categorical(X).logits.square().mean()}
     with pytest.raises(ValueError, match="returns a Categorical without a tensor of real numbers"):
@@ -143,7 +143,7 @@ def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
         trainability(learner_of(network(), forward=lambda _, x: other(x) + 0 * other(x).detach()), updates=1)
 
 
-def test_a_number_beside_the_outputs_is_no_output_for_each_input() -> None:
+def test_a_scalar_among_the_outputs_is_left_out() -> None:
     plain, module = network(), Other(lambda y: (y, y.norm()))
     learner = learner_of(module, loss=lambda: module(X)[0].square().mean())
     assert trainability(learner, updates=2) == trainability(learner_of(plain), updates=2)

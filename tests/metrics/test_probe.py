@@ -57,7 +57,7 @@ def learner(module: nn.Module, samples: bool = True) -> Learner:
     return learner_for(module, probe=lambda: (X,), loss=lambda: errors().mean(), **batches)
 
 
-def test_measured_values_are_those_of_the_functions():
+def test_measured_values_equal_the_functions():
     module = network()
     values = measure(learner(module), costly=True)
     assert values.keys() == METRICS.keys() - CHANGE
@@ -107,7 +107,7 @@ def test_costly_metrics_are_taken_only_when_asked_for():
 
 
 @pytest.mark.parametrize("costly", [False, True])
-def test_a_metric_of_ones_own_is_measured_from_its_registration_on(costly):
+def test_a_registered_metric_is_measured(costly):
     module = network()
     metrics.register("largest")(Metric("largest weight", "weights", lambda view: module[0].weight.detach().max()[None],
                                        costly=costly))  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_metric_of_ones_own_is_measured_from_its_registration_on(costly):
 
 
 @pytest.mark.parametrize("wrong", [{"needs": "weight"}, {"pool": "median"}])
-def test_a_metric_says_which_data_and_which_pools_there_are(wrong):
+def test_an_unknown_need_or_pool_is_refused_with_the_known_ones(wrong):
     with pytest.raises(ValueError, match=rf"{next(iter(wrong))} must be one of \w+, .*'{next(iter(wrong.values()))}'"):
         Metric(**{"about": "mine", "needs": "weights", "value": lambda view: torch.zeros(1), **wrong})
 
@@ -130,7 +130,7 @@ def test_without_losses_of_samples_there_is_no_rank_of_their_gradients():
     assert values.keys() == METRICS.keys() - CHANGE - {"gradient_effective_rank"}
 
 
-def test_measuring_leaves_modes_gradients_generators_and_statistics_alone():
+def test_measuring_changes_no_mode_gradient_generator_or_statistic():
     module = network().train()
     module[1].norm.eval()
     target = learner(module)
@@ -150,7 +150,7 @@ def test_measuring_leaves_modes_gradients_generators_and_statistics_alone():
     assert all(torch.equal(buffers[name], value) for name, value in module.named_buffers())
 
 
-def test_a_unit_that_works_in_place_is_recorded_with_what_it_was_given():
+def test_a_unit_that_works_in_place_is_recorded_with_its_inputs():
     module = nn.Sequential(nn.Linear(36, 5), nn.ELU(inplace=True), nn.Linear(5, 2))
     x = X.flatten(1)
     recording = record(module, ["1"], (x,))

@@ -196,7 +196,7 @@ def test_area_is_the_mean_over_steps_and_not_over_episodes() -> None:
     assert learning_curve_area(steps, [1.0] * 10 + [3.0], 0, 100, bins=2) == 2.0
 
 
-def test_an_empty_bin_has_what_the_one_before_it_has() -> None:
+def test_an_empty_bin_has_the_value_of_the_bin_before_it() -> None:
     assert learning_curve_area([30, 90], [2.0, 8.0], 0, 100, bins=4) == (2 + 2 + 2 + 8) / 4
 
 
