@@ -1,4 +1,4 @@
-"""What interventions remember of parameters and units, when another intervention puts new ones in their place."""
+"""State that interventions store about parameters and units, when another intervention replaces these."""
 
 import copy
 from collections.abc import Iterator
@@ -168,8 +168,8 @@ def test_a_run_with_two_injections_resumes_from_a_checkpoint(name: str, tmp_path
     state = checkpoint.load(folder, "one")
     load_learner_state(again.learner, state["learner"])
     again.kept.load_state_dict(state["kept"])
-    for each in (world, again):
-        each.train(6)
+    for run in (world, again):
+        run.train(6)
     for parameter, value in world.values().items():
         assert torch.equal(again.values()[parameter], value), parameter
 
@@ -187,23 +187,23 @@ def test_two_arms_from_one_state_do_not_write_into_each_other(name: str) -> None
 
 
 def test_injection_refuses_a_head_that_shares_parameters_with_the_encoder() -> None:
-    words = "shares 'encoder.1.weight' with 'mlp', which cannot be frozen alone"
+    message = "shares 'encoder.1.weight' with 'mlp', which cannot be frozen alone"
     world = World(activation="prelu(granularity=global)")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         make("injection").attach(world.learner)
     later = World()
     injection = make("injection")
     injection.attach(later.learner)
     later.change("swap", activation="prelu(granularity=global)")
     before = later.values()
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         injection.apply(later.learner)
     assert later.learner.changes == ["swap(activation='prelu(granularity=global)')"]
     assert all(torch.equal(value, before[name]) for name, value in later.values().items())
 
 
 def test_random_activations_of_an_added_head_use_the_generators_of_the_others() -> None:
-    """Else their draws would not be in a checkpoint."""
+    """Otherwise a checkpoint would not contain their draws."""
     world = World(activation="rand_smooth_leaky")
     world.learner.activation_draws = [torch.Generator().manual_seed(1)]
     world.change("injection")

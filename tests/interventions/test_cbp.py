@@ -135,12 +135,12 @@ def test_a_stack_is_as_many_separate_networks():
     cbp = make("cbp", replacement_rate=RATE, maturity=MATURITY)
     alone = [make("cbp", replacement_rate=RATE, maturity=MATURITY) for _ in range(MEMBERS)]
     for _ in range(60):
-        for each, own in zip(members, alone, strict=True):
-            train(each, 1, own)
+        for member, member_cbp in zip(members, alone, strict=True):
+            train(member, 1, member_cbp)
         train(stack, 1, cbp)
-    for i, (each, own) in enumerate(zip(members, alone, strict=True)):
-        close({name: value[i] for name, value in snapshot(stack.module).items()}, snapshot(each.module))
-        assert cbp.numbers(stack)["cbp_replaced"][i] == own.numbers(each)["cbp_replaced"] > 0
+    for i, (member, member_cbp) in enumerate(zip(members, alone, strict=True)):
+        close({name: value[i] for name, value in snapshot(stack.module).items()}, snapshot(member.module))
+        assert cbp.numbers(stack)["cbp_replaced"][i] == member_cbp.numbers(member)["cbp_replaced"] > 0
 
 
 def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):

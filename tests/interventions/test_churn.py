@@ -86,11 +86,11 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_1000_updates_equal_the_released_code(case: str) -> None:
     capabilities, term = CASES[case]
-    own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
     target, chain = learner(mlp(), others, **capabilities), make("chain", strength=STRENGTH)
     chain.attach(target)
     net, old = mlp(), None
-    for number, x in enumerate(own):
+    for number, x in enumerate(minibatches):
         update(target, chain, x)
         # nothing is drawn at the first update, where there is nothing to compare with
         net, old = by_hand(net, old, x, others[number - 1], term), net
@@ -102,7 +102,7 @@ def test_1000_updates_equal_the_released_code(case: str) -> None:
 def test_with_a_share_1000_updates_adapt_the_strength_to_the_last_ones(case: str) -> None:
     share, window = 0.01, 20
     capabilities, term = CASES[case]
-    own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
     target = learner(mlp(), others, **capabilities, last_loss=lambda: torch.zeros(()))
     chain = make("chain", strength=STRENGTH, share=share, window=window)
     chain.attach(target)
@@ -110,7 +110,7 @@ def test_with_a_share_1000_updates_adapt_the_strength_to_the_last_ones(case: str
     losses: list[float] = []
     churns: list[float] = []
     strengths = []
-    for number, x in enumerate(own):
+    for number, x in enumerate(minibatches):
         update(target, chain, x)
         strength = STRENGTH
         if len(churns) >= window:
@@ -133,13 +133,13 @@ def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
     singles = [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double() for _ in range(2)]
     for member, single in enumerate(singles):
         single.load_state_dict({name: p[member] for name, p in stack.state_dict().items()})
-    own, others = batches(1, 20, 8, 4), batches(2, 20, 8, 4)
+    minibatches, others = batches(1, 20, 8, 4), batches(2, 20, 8, 4)
     nets: list[nn.Module] = [stack, *singles]
     values = {"values": lambda out: out}
     targets = [learner(net, others if i else others.expand(2, -1, -1, -1).movedim(0, 1), **values)
                for i, net in enumerate(nets)]  # fmt: skip
     hooks = [make("chain", strength=STRENGTH) for _ in nets]
-    for x in own:
+    for x in minibatches:
         for i, (target, chain) in enumerate(zip(targets, hooks, strict=True)):
             target.optimizer.zero_grad()
             outputs = target.module(x if i else x.expand(2, -1, -1))

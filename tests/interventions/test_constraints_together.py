@@ -79,7 +79,7 @@ class World:
             self.learner.generators = tuple(generators)
         else:
             self.learner.generator = generators[member]
-        hooks = [hook for text in texts if (hook := parse_hook(text))]
+        hooks = [hook for hook in map(parse_hook, texts) if hook]
         self.driver = HookDriver(hooks, {"model": self.learner}, lambda **_: None, UPDATES)
 
     def losses_and_inputs(self, rows: slice = slice(None)) -> tuple[Tensor, Tensor]:

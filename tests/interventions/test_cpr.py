@@ -56,7 +56,7 @@ def test_1000_updates_equal_the_formulas() -> None:
 
 
 def stack(member: int | None) -> Learner:
-    """Two networks at once, or one of them; what they are drawn anew from is the same."""
+    """A stack of two networks, or one of them; both take the same fresh parameters."""
     torch.manual_seed(0)
     both = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 3)).double()
     fresh = {name: torch.randn_like(p) for name, p in both.named_parameters()}

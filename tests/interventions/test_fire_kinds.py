@@ -39,7 +39,7 @@ KINDS: list[tuple[Any, dict[str, Callable[[Tensor], Tensor]]]] = [
     (nn.RNN(3, 5), {"weight_ih_l0": by_svd, "weight_hh_l0": by_svd}),
     (
         nn.GRU(3, 5, num_layers=2, bidirectional=True),
-        {f"weight_{k}_l{n}{end}": in_parts(3) for n in (0, 1) for end in ("", "_reverse") for k in ("ih", "hh")},
+        {f"weight_{k}_{end}": in_parts(3) for k in ("ih", "hh") for end in ("l0", "l1", "l0_reverse", "l1_reverse")},
     ),
     (nn.LSTM(3, 6, proj_size=2), {"weight_ih_l0": in_parts(4), "weight_hh_l0": in_parts(4), "weight_hr_l0": by_svd}),
     (nn.RNNCell(3, 5), {"weight_ih": by_svd, "weight_hh": by_svd}),
@@ -55,7 +55,7 @@ KINDS: list[tuple[Any, dict[str, Callable[[Tensor], Tensor]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "expected"), KINDS, ids=lambda each: str(each)[:24])
+@pytest.mark.parametrize(("module", "expected"), KINDS, ids=lambda value: str(value)[:24])
 def test_every_matrix_equals_its_singular_value_decomposition(module: nn.Module, expected: dict[str, Any]) -> None:
     module = copy.deepcopy(module)
     before = snapshot(module)
@@ -134,9 +134,9 @@ def test_weights_that_cannot_be_rewritten_are_kept_bit_for_bit_and_named(
     assert written.skipped[f"1.{name}"].startswith(why)
     assert f"1.{name}" not in written
     kept = module[1].state_dict()
-    for each, value in before.items():
-        if f"1.{each}" not in written and not value.is_meta:
-            assert torch.equal(kept[each].abs().float(), value.abs().float()), each
+    for key, value in before.items():
+        if f"1.{key}" not in written and not value.is_meta:
+            assert torch.equal(kept[key].abs().float(), value.abs().float()), key
     if why != "frozen":  # a user may mean a frozen weight, such as a target network's
         with pytest.raises(ValueError, match=f"^1.{name} is "):
             fire_(module, names=[f"1.{name}"])
@@ -231,9 +231,9 @@ def test_measured_isometry_is_that_of_the_matrices_that_are_written() -> None:
     module = nn.Sequential(Conv1D(6, 4), nn.ReLU(), Conv1D(3, 6))
     with torch.no_grad():
         module[2].weight.zero_()
-    found = measure(learner_for(module))
+    numbers = measure(learner_for(module))
     singular = torch.linalg.svdvals(module[0].weight.detach().double())
-    assert found["dfi"] == pytest.approx(float(((singular**2 - 1) ** 2).sum()) + 3)
+    assert numbers["dfi"] == pytest.approx(float(((singular**2 - 1) ** 2).sum()) + 3)
 
 
 def test_measuring_does_not_move_the_power_iteration_of_a_parametrized_layer() -> None:
@@ -259,8 +259,8 @@ def test_penalties_leave_frozen_weights_out(name: str) -> None:
     learner, alone = learner_for(whole), learner_for(nn.Sequential(whole[2]))
     with torch.no_grad():
         whole[0].weight.mul_(3)
-    found = [make(name).penalty(each) for each in (learner, alone)]
-    assert torch.equal(*found)
+    penalties = [make(name).penalty(target) for target in (learner, alone)]
+    assert torch.equal(*penalties)
     whole.requires_grad_(False)
     if name != "wasserstein":
         with pytest.raises(ValueError, match="is trained"):
@@ -293,10 +293,10 @@ def test_a_transposed_weight_is_treated_as_the_linear_layer_that_it_is() -> None
     theirs = learner_for(linear, batches=lambda _: iter([(x @ linear[0].weight.T).square().sum(1)]))
     assert ours.select("linear")
     for name in ("parseval", "spectral"):
-        torch.testing.assert_close(*(make(name).penalty(each) for each in (ours, theirs)))
-    for each in (ours, theirs):
-        make("weight_clip", kappa=0.3).after_update(each)
+        torch.testing.assert_close(*(make(name).penalty(target) for target in (ours, theirs)))
+    for target in (ours, theirs):
+        make("weight_clip", kappa=0.3).after_update(target)
     assert transposed[0].weight.detach().abs().max().item() == pytest.approx(0.1)
-    for each in (ours, theirs):
-        make("dash", scope="linear").apply(each)
+    for target in (ours, theirs):
+        make("dash", scope="linear").apply(target)
     torch.testing.assert_close(transposed[0].weight.T, linear[0].weight)

@@ -12,18 +12,18 @@ from supple.registry import Call, parse_call
 
 quick = settings(max_examples=150, deadline=None)
 
-words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_./+-]{0,8}", fullmatch=True)
+identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_./+-]{0,8}", fullmatch=True)
 scalars = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**62), 2**62),
     st.floats(allow_nan=False, allow_infinity=False),
-    words,
+    identifiers,
     st.text(max_size=8),
 )
 values = st.one_of(scalars, st.lists(scalars, max_size=3).map(tuple))
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
-calls = st.builds(Call, names.filter(lambda w: w != "none"), st.dictionaries(words, values, max_size=3).map(dict))
+calls = st.builds(Call, names.filter(lambda w: w != "none"), st.dictionaries(identifiers, values, max_size=3).map(dict))
 fractions = st.floats(0, 1)
 schedules = st.one_of(
     st.builds(AtStep, st.integers(0, 2**62)),
@@ -32,7 +32,9 @@ schedules = st.one_of(
     st.builds(Every, fractions.filter(bool)),
     st.builds(AtTask, st.none() | st.integers(1, 99)),
     st.just(AtStart()),
-    st.builds(When, words, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)),
+    st.builds(
+        When, identifiers, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)
+    ),
 )
 hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules, st.none() | names)
 
@@ -140,7 +142,7 @@ def syntax_error(parse, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "words"),
+    ("text", "position", "message"),
     [
         ("", 0, "expected a name"),
         ("fire(steps=10,@task", 14, "expected a parameter name"),
@@ -183,12 +185,12 @@ def syntax_error(parse, text):
         ("/fire@0.5", 0, "expected a name"),
     ],
 )
-def test_errors_point_at_the_offending_character(text, position, words):
+def test_errors_point_at_the_offending_character(text, position, message):
     with pytest.raises(HookSyntaxError) as caught:
         parse_hook_text(text)
     assert caught.value.position == position
     assert f"at character {position + 1} of {text!r}" in str(caught.value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_hook_that_never_fires_says_why():

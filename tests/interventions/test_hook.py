@@ -97,20 +97,20 @@ def test_a_missing_moment_raises_an_error_that_names_it():
         make("l2_init").apply(learner)
 
 
-def model(name: str, **given: Any) -> Learner:
+def model(name: str, **settings: Any) -> Learner:
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    return learner_for(module, name=name, **given)
+    return learner_for(module, name=name, **settings)
 
 
 def test_a_hook_acts_on_the_learner_that_it_names_or_on_all():
     actor, critic = model("actor"), model("critic")
-    assert [parse_hook("critic/fire@task").concerns(each) for each in (actor, critic)] == [False, True]
-    assert [parse_hook("fire@task").concerns(each) for each in (actor, critic)] == [True, True]
+    assert [parse_hook("critic/fire@task").concerns(learner) for learner in (actor, critic)] == [False, True]
+    assert [parse_hook("fire@task").concerns(learner) for learner in (actor, critic)] == [True, True]
 
 
 def test_injection_acts_only_where_there_is_a_part_to_duplicate():
     actor, critic = model("actor"), model("critic", injectable="2")
-    assert [parse_hook("injection@task").concerns(each) for each in (actor, critic)] == [False, True]
+    assert [parse_hook("injection@task").concerns(learner) for learner in (actor, critic)] == [False, True]
     assert not parse_hook("actor/injection@task").concerns(actor)
 
 
@@ -120,7 +120,7 @@ def test_a_hook_has_a_memory_for_each_learner():
 
     def due(actors: float, critics: float) -> list[bool]:
         metrics = {"actor/dormant_fraction": actors, "critic/dormant_fraction": critics}
-        return [hook.due(Moment(10, 10, 100, metrics=metrics), each) for each in (actor, critic)]
+        return [hook.due(Moment(10, 10, 100, metrics=metrics), learner) for learner in (actor, critic)]
 
     assert due(0.4, 0.1) == [True, False]
     assert due(0.4, 0.4) == [False, True]

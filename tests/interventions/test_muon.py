@@ -1,4 +1,4 @@
-"""Muon on hidden matrices, Adam on all else; each member of a stack is a network of its own."""
+"""Muon trains hidden matrices, Adam the rest; each member of a stack is a network of its own."""
 
 import copy
 
@@ -129,23 +129,23 @@ def test_members_of_a_stack_learn_as_networks_of_their_own():
         module = Convolutions()
         module.load_state_dict({name: value[i] for name, value in stack.state_dict().items()})
         apart.append(learner_for(module, torch.optim.AdamW(module.parameters(), lr=1e-3)))
-    for each in (together, *apart):
-        make("muon").apply(each)
+    for subject in (together, *apart):
+        make("muon").apply(subject)
     train(together, 4, IMAGES)
-    for i, each in enumerate(apart):
-        train(each, 4, IMAGES[i])
-        for name, p in each.module.named_parameters():
+    for i, subject in enumerate(apart):
+        train(subject, 4, IMAGES[i])
+        for name, p in subject.module.named_parameters():
             torch.testing.assert_close(stack.get_parameter(name)[i], p, rtol=1e-4, atol=1e-5)
 
 
 def test_a_member_without_gradient_is_unchanged_and_does_not_change_the_others():
     torch.manual_seed(0)
     stack = Convolutions(MEMBERS)
-    make("muon").apply(each := learner_for(stack, torch.optim.Adam(stack.parameters())))
+    make("muon").apply(subject := learner_for(stack, torch.optim.Adam(stack.parameters())))
     before = stack.hidden.weight.detach().clone()
     (stack(IMAGES)[1:] - 1).square().sum().backward()
-    assert each.optimizer
-    each.optimizer.step()
+    assert subject.optimizer
+    subject.optimizer.step()
     assert torch.equal(stack.hidden.weight[0], before[0])
     assert stack.hidden.weight.isfinite().all()
     assert (stack.hidden.weight[1:] != before[1:]).any(-1).any(-1).all()
@@ -174,9 +174,9 @@ def test_as_released_each_member_of_a_stack_takes_the_step_of_a_network_of_its_o
     stack = learner_for(module := Convolutions(MEMBERS), torch.optim.Adam(module.parameters()))
     alone = learner_for(one := Convolutions(), torch.optim.Adam(one.parameters()))
     one.load_state_dict({name: value[1] for name, value in module.state_dict().items()})
-    for each, images in ((stack, IMAGES), (alone, IMAGES[1])):
-        make("muon", variant="as_released").apply(each)
-        train(each, 1, images)
+    for subject, images in ((stack, IMAGES), (alone, IMAGES[1])):
+        make("muon", variant="as_released").apply(subject)
+        train(subject, 1, images)
     for name, value in one.named_parameters():
         torch.testing.assert_close(module.get_parameter(name)[1], value, rtol=1e-3, atol=1e-5)
 
@@ -188,8 +188,8 @@ def test_steps_of_matrices_keep_their_ratio_to_adams_learning_rate():
     default, chosen = learner(1e-3), learner(1e-3)
     make("muon").apply(default)
     make("muon", lr=0.05).apply(chosen)
-    for each, rate in ((default, 1e-2), (chosen, 0.05)):
-        (group,) = groups(each)
+    for subject, rate in ((default, 1e-2), (chosen, 0.05)):
+        (group,) = groups(subject)
         assert group["lr"] * group["ratio"] == pytest.approx(rate)
     assert default.optimizer
     for group in default.optimizer.param_groups:
@@ -217,8 +217,8 @@ def test_its_state_can_be_zeroed_and_saved():
 
     load_learner_state(again, copy.deepcopy(learner_state(ours)))
     assert isinstance(again.optimizer, MuonWithAdam)
-    for each in (ours, again):
-        train(each, 2)
+    for subject in (ours, again):
+        train(subject, 2)
     assert again.changes == ["muon"]
     for mine, theirs in zip(ours.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(mine, theirs)
@@ -226,13 +226,13 @@ def test_its_state_can_be_zeroed_and_saved():
 
 def test_it_continues_from_a_loaded_state_dict():
     ours, again = learner(), learner()
-    for each in (ours, again):
-        make("muon").apply(each)
+    for subject in (ours, again):
+        make("muon").apply(subject)
     train(ours)
     again.module.load_state_dict(ours.module.state_dict())
     again.optimizer.load_state_dict(copy.deepcopy(ours.optimizer.state_dict()))
-    for each in (ours, again):
-        train(each, 2)
+    for subject in (ours, again):
+        train(subject, 2)
     for mine, theirs in zip(ours.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
@@ -264,7 +264,7 @@ def test_applying_it_changes_the_optimizer_alone():
     assert all(torch.equal(value, before[name]) for name, value in ours.module.state_dict().items())
     (group,) = groups(ours)
     assert [p.shape for p in group["params"]] == [(8, 12), (12, 8)]
-    held = [p for each in ours.optimizer.param_groups for p in each["params"]]
+    held = [p for group in ours.optimizer.param_groups for p in group["params"]]
     assert len(held) == len({id(p) for p in held}) == len(list(ours.module.parameters()))
     assert ours.changes == ["muon"]
 

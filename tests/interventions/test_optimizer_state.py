@@ -1,4 +1,4 @@
-"""A reset optimizer steps as a new one does, bit for bit, whichever it is; one that is not known is refused at once."""
+"""A reset optimizer of any known kind steps like a new one, bit for bit; an unknown kind is refused at the start."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -276,7 +276,7 @@ class OwnSlot(optim.Adam):
 
 
 class LateSlot(optim.Adam):
-    """The same, which its step does not show."""
+    """A subclass whose additional slot is not visible in its step."""
 
     def step(self, closure: Any = None) -> Any:
         value = super().step(closure)
@@ -330,11 +330,11 @@ def learner_with(build: Make, **more: Any) -> Any:
 @pytest.mark.parametrize("hook", TOUCHING)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_an_optimizer_that_cannot_be_reset_is_refused_by_name_at_attach(kind: str, hook: str) -> None:
-    build, words = REFUSED[kind]
+    build, message = REFUSED[kind]
     learner = learner_with(build)
     if hook == "muon":  # which looks for Adam's settings first
-        words = type(learner.optimizer).__name__
-    with pytest.raises(ValueError, match=words) as error:
+        message = type(learner.optimizer).__name__
+    with pytest.raises(ValueError, match=message) as error:
         make(hook, **TOUCHING[hook]).attach(learner)
     assert "\n" not in str(error.value)
 
@@ -367,9 +367,9 @@ def test_a_reset_of_schedule_free_is_refused_and_its_evaluation_loss_stays() -> 
         (module(inputs) - outputs).square().mean().backward()
         optimizer.step()
     before = evaluation()
-    for hook, given in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
+    for hook, options in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
         with pytest.raises(ValueError, match=r"ScheduleFree\.slot_starts"):  # without attach
-            make(hook, **given).apply(learner_for(module, optimizer))
+            make(hook, **options).apply(learner_for(module, optimizer))
     with pytest.raises(ValueError, match="ScheduleFree"):
         zero_slots_(optimizer, list(module.parameters()))
     assert evaluation() == before

@@ -66,7 +66,7 @@ def test_singular_values_are_those_of_the_theorem(lam: float) -> None:
 
 @pytest.mark.parametrize(("i", "h", "o", "lam"), [(5, 3, 4, 2.0), (5, 3, 4, -2.0), (2, 4, 6, 2.0), (6, 4, 2, -2.0)])
 def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: int, lam: float) -> None:
-    """All of them are QW1, W2Qᵀ of one another, and where the rank is below h of the larger map's free directions."""
+    """All balanced factors are QW1, W2Qᵀ of one another, and where the rank is below h of the larger map's free directions."""
     old1, old2 = draw(h, i), draw(o, h, seed=1)
     new1, new2 = old1.clone(), old2.clone()
     rebalance_(new1, new2, lam)
@@ -234,9 +234,9 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
         (second(activation(first(x))) - y).square().sum(1).mean().backward()
         optimizer.step()
     moved = first.weight.square().sum(1) - start[0].square().sum(1)
-    own = first.bias.square() - start[1].square()
+    of_bias = first.bias.square() - start[1].square()
     with_bias = second.weight.square().sum(0) - first.weight.square().sum(1) - first.bias.square()
-    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < own.abs().max()
+    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < of_bias.abs().max()
     assert moved.abs().max() > 1e-3
     if between == "linear":
         assert residual(first.weight.detach(), second.weight.detach(), 1.0, first.bias.detach()) < 1e-4
@@ -246,7 +246,7 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "given", "message"),
+    ("first", "second", "options", "message"),
     [
         (draw(3, 4), draw(5, 2), {}, r"do not fit: \(3, 4\) and \(5, 2\)"),
         (draw(2, 3, 4), draw(5, 3), {}, "do not fit"),
@@ -261,9 +261,9 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
         (tied := nn.Linear(3, 3), tied, {}, "tied weights cannot be balanced"),
     ],
 )
-def test_maps_that_cannot_be_balanced_are_refused_in_one_line(first, second, given, message) -> None:
+def test_maps_that_cannot_be_balanced_are_refused_in_one_line(first, second, options, message) -> None:
     with pytest.raises(ValueError, match=message) as error:
-        rebalance_(first, second, **{"lam": 0.0, **given})
+        rebalance_(first, second, **{"lam": 0.0, **options})
     assert "\n" not in str(error.value)
 
 

@@ -44,7 +44,7 @@ def mlp(activation: str = "relu", members: int = 0) -> nn.Sequential:
     return net(linear(6, 8), units(8), linear(8, 7), units(7), linear(7, 3))
 
 
-def found(learner: Learner) -> dict[str, str]:
+def pairs_of(learner: Learner) -> dict[str, str]:
     return {pair.name: pair.between for pair in learner.linear_pairs()}
 
 
@@ -58,8 +58,8 @@ def diagonal(pair: Any) -> Tensor:
 
 def test_layers_that_follow_each_other_are_pairs_with_what_lies_between_them() -> None:
     module = net(nn.Linear(6, 8), nn.Identity(), nn.Linear(8, 7), nn.LeakyReLU(), nn.Dropout(0.5), nn.Linear(7, 3))
-    assert found(learner_for(module)) == {"0 and 2": "linear", "2 and 5": "homogeneous"}
-    assert found(learner_for(net(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), units=())) == {
+    assert pairs_of(learner_for(module)) == {"0 and 2": "linear", "2 and 5": "homogeneous"}
+    assert pairs_of(learner_for(net(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), units=())) == {
         "0 and 2": "homogeneous"  # a mask is no part of a rotation
     }
 
@@ -96,7 +96,7 @@ def test_layers_that_read_the_same_units_are_one_map() -> None:
     torch.manual_seed(0)
     module = Functional()
     learner = learner_for(module, units=())
-    assert found(learner) == {"body and mean and scale": "homogeneous"}
+    assert pairs_of(learner) == {"body and mean and scale": "homogeneous"}
     before = module(X)
     make("rebalance", lam=2.0).apply(learner)
     torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
@@ -143,34 +143,34 @@ class Autoencoder(nn.Module):
 
 
 def test_layers_whose_units_or_weights_are_used_elsewhere_are_no_pair() -> None:
-    assert not found(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
+    assert not pairs_of(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
     learner = learner_for(Autoencoder(), units=())
-    assert not found(learner)
+    assert not pairs_of(learner)
     assert learner.paired()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
 
 
 def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
-    assert not found(learner_for(net(layer := nn.Linear(6, 6), nn.ReLU(), layer)))
+    assert not pairs_of(learner_for(net(layer := nn.Linear(6, 6), nn.ReLU(), layer)))
     module = mlp()
     learner = learner_for(module)
     module[4].weight.requires_grad_(False)
-    assert set(found(learner)) == {"0 and 2"}
+    assert set(pairs_of(learner)) == {"0 and 2"}
     module[4].requires_grad_(True)
     module[2].bias.requires_grad_(False)  # it would have to be written, and learning conserves nothing
-    assert set(found(learner)) == {"0 and 2"}
+    assert set(pairs_of(learner)) == {"0 and 2"}
     assert learner.paired()[1][0] == "some weights of 2 and 4 are frozen"
     module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
-    assert not found(learner)
+    assert not pairs_of(learner)
 
 
 def test_pairs_are_those_of_the_network_as_it_is_now() -> None:
     module = mlp()
     learner = learner_for(module)
-    assert len(found(learner)) == 2
+    assert len(pairs_of(learner)) == 2
     make("swap", activation="tanh").apply(learner)
-    assert not found(learner)
+    assert not pairs_of(learner)
     make("swap", activation="leaky_relu").apply(learner)
-    assert len(found(learner)) == 2
+    assert len(pairs_of(learner)) == 2
     module[0].weight = nn.Parameter(torch.ones(8, 6))
     assert learner.linear_pairs()[0].first[0] is module[0].weight
 
@@ -197,10 +197,10 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
 
     module = Agent()
     learner = learner_for(module, injectable="head")
-    assert len(found(learner)) == 3
+    assert len(pairs_of(learner)) == 3
     make("injection").apply(learner)
     assert isinstance(module.head, Injected)
-    assert set(found(learner)) == {"head.new.0 and head.new.2", "head.new.2 and head.new.4"}
+    assert set(pairs_of(learner)) == {"head.new.0 and head.new.2", "head.new.2 and head.new.4"}
     before = module(X)
     make("rebalance", lam=1.0).apply(learner)
     torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)

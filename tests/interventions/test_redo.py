@@ -53,14 +53,14 @@ def build(kind: str, seed: int = 0, share: float = 0.4, optimizer=ADAM) -> Learn
 
 def dormant_units(learner: Learner, tau: float) -> dict[str, list[bool]]:
     """unit module → which units are dormant, one at a time."""
-    x, found = learner.probe()[0], {}
+    x, dormant = learner.probe()[0], {}
     with torch.no_grad():
         for name, part in learner.module.named_children():
             x = part(x)
             if name in learner.units:
                 means = [float(x.select(1, i).abs().mean()) for i in range(x.shape[1])]
-                found[name] = [m / (sum(means) / len(means) + 1e-9) <= tau for m in means]
-    return found
+                dormant[name] = [m / (sum(means) / len(means) + 1e-9) <= tau for m in means]
+    return dormant
 
 
 def slow_redo(learner: Learner, tau: float, fresh: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -312,11 +312,11 @@ class Doubled(nn.Module):
 
 def test_an_activation_that_changes_the_width_is_refused():
     module, x = nn.Sequential(nn.Conv2d(1, 3, 3), Doubled(), nn.Flatten(), nn.Linear(6, 2)), torch.randn(4, 1, 3, 3)
-    given = {"units": ("1",), "probe": lambda: (x,), "loss": lambda: module(x).mean()}
+    options = {"units": ("1",), "probe": lambda: (x,), "loss": lambda: module(x).mean()}
     with pytest.raises(ValueError, match="its inputs come from the concatenation 'cat'"):
-        make("redo").attach(learner_for(module, **given))
+        make("redo").attach(learner_for(module, **options))
     # with a wiring that says otherwise, 6 inputs could be 3 channels of 2 places, until they are seen
-    learner, before = learner_for(module, **given, wiring={"1": Wiring(("0",), ("3",))}), snapshot(module)
+    learner, before = learner_for(module, **options, wiring={"1": Wiring(("0",), ("3",))}), snapshot(module)
     redo = make("redo", tau=0.9)
     redo.attach(learner)
     with pytest.raises(ValueError, match="'1' has 6 units, but 0 has 3 outputs"):

@@ -1,4 +1,4 @@
-"""ReGraMa: units chosen by the gradients of their incoming weights, and drawn anew."""
+"""ReGraMa: units are chosen by the gradients of their incoming weights, and reinitialised."""
 
 import pytest
 import torch
@@ -79,8 +79,8 @@ def test_it_finds_as_many_units_as_the_metric_counts() -> None:
     with torch.no_grad():
         target.module[4].weight[:, 1:3] = 0
     fraction = measure(View(target))["small_gradient_fraction"]
-    found = make("regrama", tau=0.01).choose(target, (X,))
-    assert sum(int(mask.sum()) for mask in found.values()) == pytest.approx(11 * fraction)
+    masks = make("regrama", tau=0.01).choose(target, (X,))
+    assert sum(int(mask.sum()) for mask in masks.values()) == pytest.approx(11 * fraction)
     assert fraction >= 2 / 11
 
 

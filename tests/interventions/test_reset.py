@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 import torch
 from torch import nn
@@ -72,7 +74,7 @@ def test_a_full_reset_restores_every_parameter_norms_and_loose_ones_included():
 def test_a_head_reset_restores_the_heads_of_all_environments_and_nothing_else():
     target = agent()
     make("reset", what="head").apply(target)
-    expected = {f"{head}.{env}.{part}" for head in ("policy", "value") for env in "ab" for part in ("weight", "bias")}
+    expected = {".".join(parts) for parts in product(("policy", "value"), "ab", ("weight", "bias"))}
     assert restored(target) == expected
 
 

@@ -171,8 +171,8 @@ def test_the_intervention_uses_the_retain_loss_if_there_is_one(retain: bool) -> 
     assert intervention.concerns(target)
     assert len(alpha.unique()) > 1
     written = intervention.apply(target)
-    for found, wanted in zip(target.module.parameters(), expected.parameters(), strict=True):
-        assert torch.equal(found, wanted)
+    for actual, wanted in zip(target.module.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(actual, wanted)
 
     named = dict(target.module.named_parameters())
     assert set(written) == set(named) - {"gate.weight", "gate.bias", "down.bias", "out.bias"}

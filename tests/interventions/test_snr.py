@@ -84,15 +84,15 @@ def test_a_stack_is_as_many_separate_networks():
     start, fresh = snapshot(stack.module), stack.redraw()
     pass_updates(stack, snr, 80)
     for i in range(MEMBERS):
-        alone, own = build(), make("snr", eta=ETA, window=WINDOW)
+        alone, snr_alone = build(), make("snr", eta=ETA, window=WINDOW)
         alone.redraw = lambda i=i: {name: value[i] for name, value in fresh.items()}
         with torch.no_grad():
             for name, parameter in alone.module.named_parameters():
                 parameter.copy_(start[name][i])
-        pass_updates(alone, own, 80)
+        pass_updates(alone, snr_alone, 80)
         for name, value in snapshot(alone.module).items():
             torch.testing.assert_close(snapshot(stack.module)[name][i], value, rtol=0, atol=1e-6)
-        replaced.append(int(own.numbers(alone)["snr_replaced"]))
+        replaced.append(int(snr_alone.numbers(alone)["snr_replaced"]))
     assert snr.numbers(stack)["snr_replaced"].tolist() == replaced
     assert len(set(replaced)) > 1  # they are not alike
 
@@ -111,7 +111,7 @@ def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
 
 
 def scripted(fires: list[bool], **params) -> list[int]:
-    """How many resets there were after each update of a unit that fires when told."""
+    """Return how many resets there were after each update of a unit that fires at the given updates."""
     module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
     fresh = {name: torch.ones_like(p) for name, p in module.named_parameters()}
     x = torch.zeros(1, 1)

@@ -56,8 +56,8 @@ class ByHand:
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_each_of_1000_updates_equals_the_formulas(power: int) -> None:
-    """Each from where the last one led: where another singular value becomes the largest, the iteration turns to its
-    vector by what roundings there are of it."""
+    """Both start each update from the same state. When another singular value becomes the largest, the iteration turns
+    to its vector from rounding errors, which differ."""
     target, spectral = learner(), make("spectral", strength=0.1, power=power)
     spectral.penalty(target)  # begins the iteration
     reference = ByHand(0.1, power)
@@ -94,7 +94,7 @@ def test_the_iteration_follows_the_weights_that_training_moves() -> None:
     rest = [float(layer.module.bias.detach().square().sum()) ** 2 for layer in target.layers]
     norm = target.module[1]
     gains = float((norm.weight.detach().square() - 1).square().sum() + norm.bias.detach().pow(4).sum())
-    expected = 1e-3 * (sum((each**2 - 1) ** 2 for each in sigma) + sum(rest) + gains)
+    expected = 1e-3 * (sum((matrix**2 - 1) ** 2 for matrix in sigma) + sum(rest) + gains)
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-4)
 
 
@@ -122,7 +122,7 @@ def test_kernels_and_the_parts_of_a_fused_layer_are_matrices() -> None:
     for _ in range(300):  # the weights stay, the iteration goes on
         spectral.penalty(target)
     matrices = [conv.weight.detach().flatten(1), *fused.weight.detach().split(2)]
-    expected = sum((float(torch.linalg.matrix_norm(each, 2)) ** 2 - 1) ** 2 for each in matrices)
+    expected = sum((float(torch.linalg.matrix_norm(matrix, 2)) ** 2 - 1) ** 2 for matrix in matrices)
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-6)
 
 

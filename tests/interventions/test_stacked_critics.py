@@ -231,7 +231,8 @@ def test_as_released_resets_all_optimizers_target_and_temperature(name, params):
     temperature, memory = learners["actor"].temperature, [x.clone() for x in MEMORY]
     assert float(temperature.module.log_alpha.detach()) != START
     objects = [temperature.module.log_alpha, *(p for x in learners.values() for p in x.module.parameters())]
-    objects += [v for x in (*learners.values(), temperature) for s in x.optimizer.state.values() for v in s.values()]
+    for learner in (*learners.values(), temperature):
+        objects += [value for state in learner.optimizer.state.values() for value in state.values()]
     held = [(id(v), v.data_ptr()) for v in objects]
     for learner in learners.values():
         assert make(name, contract="as_released", **params).apply(learner)

@@ -1,4 +1,4 @@
-"""Another activation in a living network: the same weights, the same names, another function."""
+"""A swap during training changes the activation, and keeps weights and names."""
 
 import copy
 
@@ -14,7 +14,7 @@ IMAGES = torch.randn(3, 5, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 
 
 class Network(nn.Module):
-    """A convolution and two linear layers, plain or a stack; the activations stand apart from the layers."""
+    """A convolution and two linear layers, plain or a stack; the activations are defined after the layers."""
 
     def __init__(self, activation: str = "relu", members: int = 0) -> None:
         super().__init__()
@@ -139,8 +139,8 @@ def test_a_checkpoint_after_a_swap_leads_to_the_same_end():
     state = copy.deepcopy(learner_state(learner))
     load_learner_state(again, state)
     assert again.changes == ["swap(activation=prelu)", "swap(activation='rational(version=B)')"]
-    for each in (learner, again):
-        train(each)
+    for subject in (learner, again):
+        train(subject)
     for mine, theirs in zip(learner.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 

@@ -61,14 +61,16 @@ class ByHand:
         self.v = [beta**2 * v + h**2 for beta, v in zip(BETAS, self.v, strict=True)]
         self.sigma = [beta * sigma - h for beta, sigma in zip(BETAS, self.sigma, strict=True)]
         x = [s / (2**0.5 * v**0.5 + self.epsilon) for s, v in zip(self.sigma, self.v, strict=True)]
-        self.scale = max(0.0, sum(self.epsilon * scipy.special.erfi(each) / scipy.special.erfi(0.5**0.5) for each in x))
+        self.scale = max(
+            0.0, sum(self.epsilon * scipy.special.erfi(argument) / scipy.special.erfi(0.5**0.5) for argument in x)
+        )
         return self.start + self.scale * self.delta
 
 
 @pytest.mark.parametrize("variant", ["paper", "as_released"])
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-3])
 def test_each_of_1000_updates_equals_the_printed_or_the_released_algorithm(variant: str, epsilon: float) -> None:
-    """Each from where the last one led: on its own path the algorithm makes much of every rounding."""
+    """Both start each update from the same state, since the algorithm amplifies rounding along its own path."""
     target, trac = learner(), make("trac", epsilon=epsilon, variant=variant)
     parameters = list(target.module.parameters())
     start = nn.utils.parameters_to_vector(parameters).detach().clone()
@@ -107,10 +109,10 @@ def test_members_of_a_stack_have_scales_of_their_own() -> None:
     stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
     single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
     with torch.no_grad():
-        for layer, own in zip(stack[::2], single[::2], strict=True):
+        for layer, single_layer in zip(stack[::2], single[::2], strict=True):
             layer.weight[0].mul_(3)
-            own.weight.copy_(layer.weight[1])
-            own.bias.copy_(layer.bias[1])
+            single_layer.weight.copy_(layer.weight[1])
+            single_layer.bias.copy_(layer.bias[1])
     inputs = X.expand(2, -1, -1)
     many = learner_for(
         stack,

@@ -150,11 +150,11 @@ def test_as_released_takes_adam_where_its_decay_is_decoupled_or_absent(
     optimizer: type[torch.optim.Optimizer], params: dict[str, float | bool]
 ) -> None:
     target, other = learner(optimizer, **params), learner(torch.optim.AdamW, weight_decay=params.get("weight_decay", 0))
-    for each in (target, other):
+    for subject in (target, other):
         upgd = make("upgd", sigma=0.1, variant="as_released")
-        upgd.attach(each)
+        upgd.attach(subject)
         for _ in range(3):
-            update(each, upgd)
+            update(subject, upgd)
     torch.testing.assert_close(target.module[0].weight, other.module[0].weight)
 
 
@@ -164,9 +164,9 @@ def test_as_released_a_stack_is_its_members() -> None:
     stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
     single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
     with torch.no_grad():
-        for layer, own in zip(stack[::2], single[::2], strict=True):
-            own.weight.copy_(layer.weight[1])
-            own.bias.copy_(layer.bias[1])
+        for layer, single_layer in zip(stack[::2], single[::2], strict=True):
+            single_layer.weight.copy_(layer.weight[1])
+            single_layer.bias.copy_(layer.bias[1])
     inputs = X.expand(2, -1, -1)
     many = learner_for(
         stack, StackedAdam(stack.parameters(), 0.01), probe=lambda: (inputs,),
@@ -176,11 +176,11 @@ def test_as_released_a_stack_is_its_members() -> None:
         single, torch.optim.Adam(single.parameters(), 0.01), probe=lambda: (X,),
         loss=lambda: (single(X) - Y).square().mean(),
     )  # fmt: skip
-    for each in (many, one):
+    for subject in (many, one):
         upgd = make("upgd", sigma=0.0, variant="as_released")
-        upgd.attach(each)
+        upgd.attach(subject)
         for _ in range(5):
-            update(each, upgd)
+            update(subject, upgd)
     torch.testing.assert_close(stack[0].weight[1], single[0].weight)
 
 

@@ -75,7 +75,7 @@ def test_long_and_short_rows_are_pulled_to_the_start_in_the_order_of_their_entri
             parameter.copy_((parameter + 0.1 * torch.randn_like(parameter)).float().mul(50).round() + 0.0)
     make("wasserstein", strength=0.5).penalty(target).backward()
     for name, p in target.module.named_parameters():
-        rows, start = (each.detach().reshape(members, -1) for each in (p, target.initial[name]))
+        rows, start = (values.detach().reshape(members, -1) for values in (p, target.initial[name]))
         order = rows.argsort(stable=True)
         wanted = torch.empty_like(rows).scatter_(1, order, start.sort().values)
         assert p.grad is not None

@@ -54,9 +54,9 @@ def test_a_learner_is_measured_on_the_conserved_entries_only() -> None:
     behind, direct = difference(module[0], module[2]), difference(module[2], module[3])
     lams = [float(d.diagonal().mean()) for d in (behind, direct)]
     rms = float((behind.diagonal() - lams[0]).square().mean().sqrt())
-    every = float(((direct - lams[1] * torch.eye(6)).square().sum() / 6).sqrt())
+    rms_of_all = float(((direct - lams[1] * torch.eye(6)).square().sum() / 6).sqrt())
     assert values["lambda_balance"] == pytest.approx(sum(lams) / 2)
-    assert values["lambda_residual"] == pytest.approx((rms + every) / 2)
+    assert values["lambda_residual"] == pytest.approx((rms + rms_of_all) / 2)
 
 
 def test_members_of_a_stack_have_numbers_of_their_own() -> None:
@@ -64,15 +64,15 @@ def test_members_of_a_stack_have_numbers_of_their_own() -> None:
     stack = nn.Sequential(StackedLinear(2, 5, 4), nn.ReLU(), StackedLinear(2, 4, 3))
     with torch.no_grad():
         stack[0].weight[1].mul_(3.0)
-    own = measure_members(learner_for(stack))
+    by_member = measure_members(learner_for(stack))
     for m in range(2):
         first, second = nn.Linear(5, 4), nn.Linear(4, 3)
         for layer, stacked in ((first, stack[0]), (second, stack[2])):
             layer.load_state_dict({name: value[m] for name, value in stacked.state_dict().items()})
         alone = measure(learner_for(nn.Sequential(first, nn.ReLU(), second)))
         for name in ("lambda_balance", "lambda_residual"):
-            assert own[m][name] == pytest.approx(alone[name]), name
-    assert own[0]["lambda_balance"] > own[1]["lambda_balance"]
+            assert by_member[m][name] == pytest.approx(alone[name]), name
+    assert by_member[0]["lambda_balance"] > by_member[1]["lambda_balance"]
 
 
 def test_without_pairs_the_metrics_of_balance_are_left_out() -> None:

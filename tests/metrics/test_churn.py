@@ -1,4 +1,4 @@
-"""How far a network moved: ratios of norms, divergences of policies, differences of values; and small gradients."""
+"""Metrics of change: ratios of norms, divergences of policies, differences of values; and small gradients."""
 
 import math
 

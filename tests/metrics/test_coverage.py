@@ -45,13 +45,13 @@ def test_a_bootstrap_of_few_seeds_covers_far_less_than_its_level(
     simulated: dict[str, Any], seeds: int, coverage: float
 ) -> None:
     """With two and three seeds the interval is from the smallest to the largest: it misses with chance 2 · 2⁻ⁿ."""
-    found = simulated["of_bootstrapped_mean"](simulated["DRAWS"]["normal"], seeds, 2000, 0.0, 400)
-    assert found == pytest.approx(coverage, abs=0.03)
+    simulated_coverage = simulated["of_bootstrapped_mean"](simulated["DRAWS"]["normal"], seeds, 2000, 0.0, 400)
+    assert simulated_coverage == pytest.approx(coverage, abs=0.03)
 
 
 def test_the_label_of_a_bootstrapped_iqm_gives_the_simulated_coverage(simulated: dict[str, Any]) -> None:
-    found = simulated["of_bootstrapped_iqm"](simulated["DRAWS"]["normal"], 3, 400, 1, 1000)
-    assert found == pytest.approx(bootstrap_coverage(3, 1), abs=0.06)
+    simulated_coverage = simulated["of_bootstrapped_iqm"](simulated["DRAWS"]["normal"], 3, 400, 1, 1000)
+    assert simulated_coverage == pytest.approx(bootstrap_coverage(3, 1), abs=0.06)
 
 
 def test_between_the_numbers_of_the_table_the_next_smaller_ones_count() -> None:

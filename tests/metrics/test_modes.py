@@ -1,4 +1,4 @@
-"""Measuring has the same numbers in any mode of its caller, and moves nothing, whatever probe and loss do."""
+"""Measurements do not depend on the mode of the caller, and change nothing, whatever probe and loss do."""
 
 import copy
 from collections.abc import Callable
@@ -23,14 +23,14 @@ def network() -> nn.Sequential:
 
 
 def learner_of(module: nn.Module, **more: Any):
-    given = {"probe": lambda: (X,), "loss": lambda: module(X).square().mean()} | more
-    return learner_for(module, torch.optim.Adam(module.parameters()), **given)
+    settings = {"probe": lambda: (X,), "loss": lambda: module(X).square().mean()} | more
+    return learner_for(module, torch.optim.Adam(module.parameters()), **settings)
 
 
 def numbers(learner) -> list[float]:
-    found = trainability(learner, updates=3)
-    assert found is not None
-    return [*measure(learner, costly=True).values(), float(found.loss), diagnose(learner, updates=3).loss]
+    fit = trainability(learner, updates=3)
+    assert fit is not None
+    return [*measure(learner, costly=True).values(), float(fit.loss), diagnose(learner, updates=3).loss]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "found"),
+    ("of", "message"),
     [
         (float, "returns a float"),
         (lambda loss: {"loss": loss}, "returns a dict"),
@@ -101,14 +101,16 @@ def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
         (Tensor.detach, "returns a number without a gradient"),
     ],
 )
-def test_a_loss_that_is_not_one_number_is_refused(of, found) -> None:
+def test_a_loss_that_is_not_one_number_is_refused(of, message) -> None:
     module = network()
-    with pytest.raises(ValueError, match=rf"^the loss= of 'model' (must return one number as a tensor, but )?{found}"):
+    with pytest.raises(
+        ValueError, match=rf"^the loss= of 'model' (must return one number as a tensor, but )?{message}"
+    ):
         measure(learner_of(module, loss=lambda: of(module(X).square().mean())))
 
 
 @pytest.mark.parametrize(
-    ("probe", "found"),
+    ("probe", "message"),
     [
         (X, "probe= must be a function"),
         ((X,), "probe= must be a function"),
@@ -117,8 +119,8 @@ def test_a_loss_that_is_not_one_number_is_refused(of, found) -> None:
         (lambda: iter([X]), "returns a list_iterator"),
     ],
 )
-def test_a_probe_that_is_no_tuple_of_inputs_is_refused_at_the_start(probe, found) -> None:
-    with pytest.raises(ValueError, match=found):
+def test_a_probe_that_is_no_tuple_of_inputs_is_refused_at_the_start(probe, message) -> None:
+    with pytest.raises(ValueError, match=message):
         learner_of(network(), probe=probe)
 
 
@@ -168,11 +170,11 @@ def test_parameters_in_a_list_are_fitted_as_any_others() -> None:
 
 def test_float16_is_fitted_in_float32() -> None:
     module = network().half()
-    found = trainability(learner_of(module, probe=lambda: (X.half(),)), updates=20)
+    fit = trainability(learner_of(module, probe=lambda: (X.half(),)), updates=20)
     exact = trainability(learner_of(network()), updates=20)
-    assert found is not None
+    assert fit is not None
     assert exact is not None
-    torch.testing.assert_close(found.loss, exact.loss, atol=0.02, rtol=0)
+    torch.testing.assert_close(fit.loss, exact.loss, atol=0.02, rtol=0)
 
 
 def test_complex_parameters_count_in_norms() -> None:

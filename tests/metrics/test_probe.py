@@ -1,4 +1,4 @@
-"""What `measure` takes of a learner is what the metrics' functions give, and taking it changes nothing."""
+"""`measure` returns what the functions of the metrics return, and changes nothing."""
 
 import pytest
 import torch
@@ -139,14 +139,14 @@ def test_measuring_changes_no_mode_gradient_generator_or_statistic():
     target.loss().backward()
     modes = [part.training for part in module.modules()]
     gradients = [p.grad.clone() for p in module.parameters()]
-    state, own = torch.get_rng_state(), target.generator.get_state()
+    state, learner_state = torch.get_rng_state(), target.generator.get_state()
     buffers = {name: value.clone() for name, value in module.named_buffers()}
     first = measure(target, costly=True)
     assert measure(target, costly=True) == first
     assert [part.training for part in module.modules()] == modes
     assert all(torch.equal(p.grad, g) for p, g in zip(module.parameters(), gradients, strict=True))
     assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(target.generator.get_state(), own)
+    assert torch.equal(target.generator.get_state(), learner_state)
     assert all(torch.equal(buffers[name], value) for name, value in module.named_buffers())
 
 

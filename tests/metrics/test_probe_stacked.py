@@ -1,4 +1,4 @@
-"""A stack measures as its members do, each as a network of its own."""
+"""The metrics of a stack are those of its members, each as a network of its own."""
 
 import math
 from functools import partial

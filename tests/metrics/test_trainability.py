@@ -1,4 +1,4 @@
-"""Trainability: a hand-written loop's number, 0 for what cannot learn, and no trace of having been measured."""
+"""Trainability equals a hand-written loop, is 0 for a network that cannot learn, and changes nothing."""
 
 import copy
 from functools import partial
@@ -24,10 +24,10 @@ def learner(module: nn.Module, x: Tensor = X, seed: int = 0) -> Learner:
 
 
 def scores(target: Learner | View, updates: int = FEW, learning_rate: float = 1e-3) -> tuple[list[float], list[float]]:
-    found = trainability(target, updates, learning_rate)
-    assert found is not None
-    numbers = found.numbers()
-    assert torch.equal(numbers["trainability"] + numbers["trainability/loss"], torch.ones(len(found.loss)))
+    fit = trainability(target, updates, learning_rate)
+    assert fit is not None
+    numbers = fit.numbers()
+    assert torch.equal(numbers["trainability"] + numbers["trainability/loss"], torch.ones(len(fit.loss)))
     return numbers["trainability"].tolist(), numbers["trainability/initial"].tolist()
 
 
@@ -47,9 +47,9 @@ def test_trainability_equals_a_hand_written_loop() -> None:
         optimizer.zero_grad()
         (fitted(x) - wanted).square().mean().backward()
         optimizer.step()
-    found = trainability(target, FEW, 1e-2)
-    assert found is not None
-    assert float(found.loss) == pytest.approx(float((fitted(x) - wanted).detach().square().mean()))
+    fit = trainability(target, FEW, 1e-2)
+    assert fit is not None
+    assert float(fit.loss) == pytest.approx(float((fitted(x) - wanted).detach().square().mean()))
 
 
 def test_an_untrained_network_has_the_score_of_step_0_and_learns() -> None:
@@ -82,9 +82,9 @@ def test_the_size_of_the_present_outputs_does_not_matter(offset: float) -> None:
 def test_more_updates_fit_better() -> None:
     torch.manual_seed(0)
     target = learner(network())
-    found = [scores(target, updates)[0][0] for updates in (1, 10, 40)]
-    assert found == sorted(found)
-    assert found[0] > 0
+    learned = [scores(target, updates)[0][0] for updates in (1, 10, 40)]
+    assert learned == sorted(learned)
+    assert learned[0] > 0
 
 
 def test_after_each_is_called_after_each_update() -> None:
