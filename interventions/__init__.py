@@ -22,7 +22,6 @@ from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
 from ..networks.tracing import unit_names
 from ..networks.wiring import Wiring, trace_wiring
 from ..registry import Registry, UnknownName, did_you_mean, parse_call
-from . import activations  # noqa: F401 - networks' activations, where people import them from
 from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure

@@ -129,8 +129,8 @@ class Reinitialization(Intervention, ABC):
             raise ValueError(f"{self.name}: scope is empty and selects no layer; leave it out to select all layers")
         contract = contract_for(self.name, self.preset, learner.algorithm)
         if contract.weights and self.scope not in ("all", contract.weights):
-            scope = scope_text(self.scope)
-            raise ValueError(f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {scope}")
+            problem = f"requires scope={contract.weights} here, got {scope_text(self.scope)}"
+            raise ValueError(f"{self.name}: contract={self.preset} {problem}")
         for scope in (contract.weights or self.scope_on(learner), contract.restore):
             if scope and scope != "all":  # which may mean parameters that belong to no layer
                 learner.select(scope)
@@ -165,6 +165,12 @@ class Reinitialization(Intervention, ABC):
 def scope_text(scope: Scope) -> str:
     """Return a scope as reports and errors name it."""
     return scope if isinstance(scope, str) else " + ".join(scope)
+
+
+def check_strength(who: str, strength: float) -> None:
+    """Raise ValueError unless the factor of a penalty is finite and ≥ 0."""
+    if not 0.0 <= strength < float("inf"):
+        raise ValueError(f"{who}: strength must be finite and ≥ 0, got {strength}")
 
 
 def copy_state(state: Any) -> Any:

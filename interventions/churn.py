@@ -47,7 +47,7 @@ from torch.distributions import Distribution, kl_divergence
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from .base import Intervention, copy_state, interventions
+from .base import Intervention, check_strength, copy_state, interventions
 
 
 class Recent(TypedDict):
@@ -76,8 +76,7 @@ class Chain(Intervention):
     """
 
     def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"chain: strength must be finite and ≥ 0, got {strength}")
+        check_strength("chain", strength)
         if share is not None and not 0.0 < share < float("inf"):
             raise ValueError(
                 f"chain: share must be finite and above 0, got {share}; leave it out for a constant strength"

@@ -33,7 +33,7 @@ from torch import Tensor
 from ..networks.capabilities import no_batches
 from ..networks.learner import Learner
 from ..networks.passes import unchanged
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32
 
@@ -57,8 +57,7 @@ class EWC(Intervention):
         decay: float = 1.0,
         reference: Literal["last", "each"] = "last",
     ) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"ewc: strength must be finite and ≥ 0, got {strength}")
+        check_strength("ewc", strength)
         if samples < 1:
             raise ValueError(f"ewc: samples must be 1 or more, got {samples}")
         if not 0.0 <= decay <= 1.0:

@@ -43,12 +43,6 @@ class HookText:
         return f"{prefix}{self.call or 'none'}{f'@{self.schedule}' if self.schedule else ''}"
 
 
-def parse_schedule(text: str) -> Schedule:
-    """Parse a schedule, written without its `@` (`0.5`, `every:1000`, …). Raises HookSyntaxError."""
-    parser = _Parser(text)
-    return parser.to_the_end(parser.schedule())
-
-
 def parse_hook_text(text: str) -> HookText:
     """Parse `name`, `learner/name(key=value, …)@schedule` or `none`. Raises HookSyntaxError.
 

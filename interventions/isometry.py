@@ -25,10 +25,7 @@ MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
 
 @torch.no_grad()
 def orthogonalize_weights_(
-    weights: Iterable[Weight],
-    method: str = "newton_schulz",
-    steps: int = 10,
-    tolerance: float | None = None,
+    weights: Iterable[Weight], method: str = "newton_schulz", steps: int = 10, tolerance: float | None = None
 ) -> list[str]:
     """Apply FIRE to these weights in place, and return the names written.
 
@@ -162,7 +159,9 @@ def fire_(
     else:
         wanted, skipped = {first.get(name, name) for name in names}, {}
     for name in sorted({*wanted, *parts} - matrices.weights.keys()):
-        raise ValueError(f"{name} is {matrices.skipped[name]}" if name in matrices.skipped else _unknown(name, kind))
+        if name in matrices.skipped:
+            raise ValueError(f"{name} is {matrices.skipped[name]}")
+        raise ValueError(f"no weight matrix named '{name}' in {kind}")
     if not wanted:
         why = f": {in_words(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
@@ -172,7 +171,3 @@ def fire_(
         if name in wanted
     ]
     return Written(orthogonalize_weights_(weights, method, steps, tolerance), skipped)
-
-
-def _unknown(name: str, kind: str) -> str:
-    return f"no weight matrix named '{name}' in {kind}"

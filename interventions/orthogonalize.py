@@ -237,12 +237,7 @@ def _spectral_bound(X: Tensor) -> Tensor:
     """
     power = X
     bound = torch.ones_like(X[:, :1, :1])
-    for exponent in (
-        1,
-        1 / 2,
-        1 / 4,
-        1 / 8,
-    ):  # X, XᵀX, (XᵀX)², (XᵀX)⁴, each of unit norm before it is squared
+    for exponent in (1, 1 / 2, 1 / 4, 1 / 8):  # X, XᵀX, (XᵀX)², (XᵀX)⁴, each of unit norm before it is squared
         norm = torch.linalg.matrix_norm(power, keepdim=True)
         bound = bound * norm**exponent
         if exponent > 1 / 8:

@@ -14,10 +14,10 @@ JSON. Schedules can therefore be compared, hashed, printed and shared between ar
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Protocol
 
 Memory = dict[str, bool | int]  # of a schedule: what it saves between moments
 
@@ -62,9 +62,10 @@ class Moment:
         return replace(self, metrics={**self.metrics, **of_learner})
 
 
-class Schedule(Protocol):
-    """The interface of the classes below. `str(schedule)` is its text after the `@`."""
+class Schedule(ABC):
+    """The base class of the schedules below. `str(schedule)` is its text after the `@`."""
 
+    @abstractmethod
     def due(self, moment: Moment, state: Memory) -> bool:
         """Return whether to fire now. `state` is the schedule's memory: a JSON-able dict, {} at first, changed here."""
 
@@ -73,10 +74,11 @@ class Schedule(Protocol):
 
         `total` and `start` are as in `Moment`. `switches` is the number of task switches, None if unknown.
         """
+        return None
 
 
 @dataclass(frozen=True)
-class AtStep:
+class AtStep(Schedule):
     """`@250000`: once, when this step is reached."""
 
     step: int
@@ -96,7 +98,7 @@ class AtStep:
 
 
 @dataclass(frozen=True)
-class AtFraction:
+class AtFraction(Schedule):
     """`@0.5`: once, at this fraction of the planned total, in [0, 1]."""
 
     fraction: float
@@ -120,7 +122,7 @@ class AtFraction:
 
 
 @dataclass(frozen=True)
-class Every:
+class Every(Schedule):
     """`@every:1000` or `@every:0.1`: whenever a multiple of the period is reached, never at step 0.
 
     Attributes:
@@ -156,7 +158,7 @@ class Every:
 
 
 @dataclass(frozen=True)
-class AtTask:
+class AtTask(Schedule):
     """`@task`: at every task switch. `@task:3`: only at the third, which leads to the fourth task."""
 
     number: int | None = None
@@ -178,21 +180,18 @@ class AtTask:
 
 
 @dataclass(frozen=True)
-class AtStart:
+class AtStart(Schedule):
     """`@start`: once, at the beginning of the run or fork, before its first step."""
 
     def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(moment.start)
-
-    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return None
 
     def __str__(self) -> str:
         return "start"
 
 
 @dataclass(frozen=True)
-class When:
+class When(Schedule):
     """`@when:srank<20`, `@when:srank<20,clear=30,least=50_000`: at the measurement at which the condition becomes true.
 
     It fires if the condition holds and it is armed. It is armed at the beginning, and again after a measurement that
@@ -237,9 +236,6 @@ class When:
             least = self.least if isinstance(self.least, int) else round(self.least * moment.total)
             state["next"] = moment.step + least
         return True
-
-    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return None
 
     def _is_beyond(self, value: float, bound: float) -> bool:
         """Return whether a value has reached a bound from the side on which the condition holds."""

@@ -27,7 +27,7 @@ from torch.nn.functional import normalize
 from ..networks.layers import Layer, but_factors, trained_kernels
 from ..networks.learner import Learner
 from ..networks.modules import NORMS
-from .base import Intervention, copy_state, interventions
+from .base import Intervention, check_strength, copy_state, interventions
 
 START = 10  # steps of the power iteration before the first loss
 STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
@@ -45,8 +45,7 @@ class Spectral(Intervention):
     """
 
     def __init__(self, strength: float = 1e-4, power: int = 2) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"spectral: strength must be finite and ≥ 0, got {strength}")
+        check_strength("spectral", strength)
         if power < 1:
             raise ValueError(f"spectral: power must be 1 or more, got {power}")
         self.strength, self.power = strength, power

@@ -32,15 +32,10 @@ from .features import (
 )
 from .fronts import hypervolume, pareto_front
 from .gaps import GeneralizationGap, generalization_gap
-from .gradients import (
-    gradient_covariance,
-    gradient_effective_rank,
-    per_sample_gradients,
-    small_gradient_fraction,
-)
+from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients, small_gradient_fraction
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
 from .improvement import Improvement, Profile, performance_profile, probability_of_improvement
-from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members, metrics
+from .probe import METRICS, Metric, cheap_metrics, measure, measure_members, metrics
 from .saturation import (
     accuracy_recovery_time,
     activation_slopes,
@@ -69,7 +64,6 @@ from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 __all__ = [
     "ATARI_SCORES",
     "BOOTSTRAP_COVERAGE",
-    "CHEAP_METRICS",
     "METRICS",
     "TRAINABILITY",
     "Condition",
@@ -91,6 +85,7 @@ __all__ = [
     "backward_transfer",
     "bootstrap_coverage",
     "bootstrap_interval",
+    "cheap_metrics",
     "dead_fraction",
     "dfi",
     "dfi_unscaled",

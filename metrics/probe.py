@@ -5,9 +5,8 @@ pooled value over the layers of all members if the metric is defined over severa
 and the mean over members if it is defined for one feature matrix (ranks).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -35,9 +34,20 @@ POOLS: dict[str, Callable[[Tensor], Tensor]] = {
     "norm": torch.linalg.vector_norm,
 }
 
-Needs = Literal[
-    "weights", "matrices", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"
-]
+# What a metric may need → whether a view has it.
+NEEDS: dict[str, Callable[[View], bool]] = {
+    "weights": lambda view: True,
+    "matrices": lambda view: bool(view.isometry),
+    "pairs": lambda view: bool(view.learner.linear_pairs()),
+    "batch": lambda view: view.probe is not None and bool(view.learner.trained()),
+    "units": lambda view: view.has_units,
+    "slopes": lambda view: bool(view.slopes),
+    "samples": lambda view: bool(view.learner.trained()) and view.sample_losses is not None,
+    "hidden": lambda view: view.probe is not None and bool(view.unit_gradients),
+    "marked": lambda view: bool(view.marked),
+    "policy": lambda view: view.probe is not None and bool(view.marked) and view.learner.policy is not None,
+    "values": lambda view: view.probe is not None and bool(view.marked) and view.learner.values is not None,
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class Metric:
     """
 
     about: str
-    needs: Needs
+    needs: str
     value: Callable[[View], Tensor]
     pool: str = "mean"
     costly: bool = False
@@ -67,7 +77,7 @@ class Metric:
     def __post_init__(self) -> None:
         if not callable(self.value):
             raise ValueError(f"Metric {self.about!r}: value must be a function of a View, got {self.value!r}")
-        for name, value, known in (("needs", self.needs, get_args(Needs)), ("pool", self.pool, tuple(POOLS))):
+        for name, value, known in (("needs", self.needs, NEEDS), ("pool", self.pool, POOLS)):
             if value not in known:
                 raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")
 
@@ -245,23 +255,12 @@ metrics: Registry[Metric] = Registry("metric", {
 }, groups=("supple.metrics",))  # fmt: skip
 
 
-class _Cheap(Mapping[str, Metric]):
-    """The metrics that are not costly, including those registered later."""
-
-    def __getitem__(self, name: str) -> Metric:
-        if METRICS[name].costly:
-            raise KeyError(name)
-        return METRICS[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, metric in METRICS.items() if not metric.costly)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
 METRICS = metrics.entries
-CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
+
+
+def cheap_metrics() -> dict[str, Metric]:
+    """Return the metrics that are not costly, which are measured unless others are asked for."""
+    return {name: metric for name, metric in METRICS.items() if not metric.costly}
 
 
 def measure(
@@ -318,25 +317,11 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
 
 def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
     """Return the values of every network, (networks,), and how to pool them, by name."""
-    seen = view.probe is not None and bool(view.marked)
-    there: dict[str, Callable[[], bool]] = {
-        "weights": lambda: True,
-        "matrices": lambda: bool(view.isometry),
-        "pairs": lambda: bool(view.learner.linear_pairs()),
-        "batch": lambda: view.probe is not None and bool(view.learner.trained()),
-        "units": lambda: view.has_units,
-        "slopes": lambda: bool(view.slopes),
-        "samples": lambda: bool(view.learner.trained()) and view.sample_losses is not None,
-        "hidden": lambda: view.probe is not None and bool(view.unit_gradients),
-        "marked": lambda: bool(view.marked),
-        "policy": lambda: seen and view.learner.policy is not None,
-        "values": lambda: seen and view.learner.values is not None,
-    }
-    wanted = METRICS if costly else CHEAP_METRICS
+    wanted = METRICS if costly else cheap_metrics()
     taken = {
         name: (_compute_one(name, metric, view), metric.pool)
         for name, metric in wanted.items()
-        if there[metric.needs]()
+        if NEEDS[metric.needs](view)
     }
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from supple.engine.storage import checkpoint
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Intervention, Learner, Units, learner_for, make
-from supple.interventions.activations import Random
+from supple.networks.activations import Random
 
 SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
 REMEMBER: dict[str, dict[str, Any]] = {

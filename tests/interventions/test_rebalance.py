@@ -66,7 +66,7 @@ def test_singular_values_are_those_of_the_theorem(lam: float) -> None:
 
 @pytest.mark.parametrize(("i", "h", "o", "lam"), [(5, 3, 4, 2.0), (5, 3, 4, -2.0), (2, 4, 6, 2.0), (6, 4, 2, -2.0)])
 def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: int, lam: float) -> None:
-    """All balanced factors are QW1, W2Qᵀ of one another, and where the rank is below h of the larger map's free directions."""
+    """All balanced factors are QW1, W2Qᵀ of one another; below rank h, of the larger map's directions, too."""
     old1, old2 = draw(h, i), draw(o, h, seed=1)
     new1, new2 = old1.clone(), old2.clone()
     rebalance_(new1, new2, lam)
