@@ -72,6 +72,8 @@ def rebalance_(
             the dtype of the weights.
 
     Examples:
+        >>> import torch
+        >>> from supple.interventions import rebalance_
         >>> first, second = torch.eye(2, 3), torch.ones(4, 2) + torch.eye(4, 2)
         >>> product = second @ first
         >>> rebalance_(first, second, lam=0.5)

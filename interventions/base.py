@@ -193,6 +193,7 @@ def make(name: str, **params: Any) -> Intervention:
         PluginFault: Making it raised another exception, and its class is not supple's.
 
     Examples:
+        >>> from supple.interventions import make
         >>> str(make("fire", steps=5))
         'fire(steps=5)'
         >>> make("snp", lam=2.0)

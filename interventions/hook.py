@@ -64,6 +64,7 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
         PluginFault: The intervention is not supple's, and making it raised another exception.
 
     Examples:
+        >>> from supple.interventions import parse_hook
         >>> hook = parse_hook("critic/snp(lam=0.5)@every:1000")
         >>> str(hook.intervention), str(hook.schedule), hook.learner
         ('snp(lam=0.5)', 'every:1000', 'critic')

@@ -145,6 +145,9 @@ def fire_(
             convolution, whose scale the paper does not define; or `orthogonalize_weights_` refuses it.
 
     Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import fire_
         >>> net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
         >>> fire_(net, method="polar")
         ['0.weight', '2.weight']

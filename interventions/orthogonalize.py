@@ -121,6 +121,8 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
             the method is unknown; steps < 1; or the tolerance is not met.
 
     Examples:
+        >>> import torch
+        >>> from supple.interventions import orthogonalize
         >>> orthogonalize(torch.tensor([[3.0, 0.0], [0.0, 0.5]]), method="polar")
         tensor([[1., 0.],
                 [0., 1.]])

@@ -56,6 +56,9 @@ def shrink_perturb_(
         ValueError: Nothing was changed. A value is out of range, or `initial` lacks a parameter.
 
     Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import shrink_perturb_
         >>> net = nn.Linear(2, 1, bias=False)
         >>> nn.init.ones_(net.weight).tolist()
         [[1.0, 1.0]]

@@ -82,6 +82,9 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
             finite.
 
     Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import ScalePair, sib_
         >>> class Gated(nn.Module):
         ...     def __init__(self):
         ...         super().__init__()

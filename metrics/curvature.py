@@ -53,6 +53,8 @@ def hessian_eigenvalues(
             not a finite scalar, or has no second derivative.
 
     Examples:
+        >>> import torch
+        >>> from supple.metrics import hessian_eigenvalues
         >>> x = torch.ones(2, requires_grad=True)
         >>> [round(value, 4) for value in hessian_eigenvalues(lambda: 3 * x[0] ** 2 + x[1] ** 2, [x], k=2).tolist()]
         [6.0, 2.0]

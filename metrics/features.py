@@ -35,6 +35,8 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
         ValueError: Features are empty or not finite, or delta is outside [0, 1).
 
     Examples:
+        >>> import torch
+        >>> from supple.metrics import srank
         >>> features = torch.diag(torch.tensor([98.0, 1.0, 1.0]))
         >>> srank(features), srank(features, delta=0.0)
         (2, 3)
@@ -60,6 +62,8 @@ def effective_rank(features: Tensor) -> float:
         ValueError: Features are empty or not finite.
 
     Examples:
+        >>> import torch
+        >>> from supple.metrics import effective_rank
         >>> round(effective_rank(torch.eye(3)), 6)
         3.0
         >>> round(effective_rank(torch.diag(torch.tensor([98.0, 1.0, 1.0]))), 6)
@@ -185,6 +189,8 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
         ValueError: There is no layer, tau < 0, or `activity_scores` refuses the activations.
 
     Examples:
+        >>> import torch
+        >>> from supple.metrics import dormant_fraction
         >>> first = torch.tensor([[0.0, 1.0], [0.0, 3.0]])  # two inputs, two units
         >>> dormant_fraction(first)
         0.5

@@ -41,6 +41,7 @@ def generalization_gap(
         ValueError: The shapes differ or are not (cycles, environments).
 
     Examples:
+        >>> from supple.metrics import generalization_gap
         >>> gap = generalization_gap(train=[[10, 20], [12, 30]], test=[[9, 20], [8, 10]])  # two cycles and environments
         >>> gap.gap.tolist()
         [[1.0, 0.0], [4.0, 20.0]]

@@ -283,8 +283,11 @@ def measure(
         PluginFault: A metric that is not supple's raises an exception or returns something else than its numbers.
 
     Examples:
+        >>> import torch
+        >>> from torch import nn
         >>> from supple.interventions import learner_for
-        >>> x, net = torch.eye(2), torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        >>> from supple.metrics import measure
+        >>> x, net = torch.eye(2), nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
         >>> numbers = measure(learner_for(net, probe=lambda: (x,), loss=lambda: net(x).square().mean()))
         >>> sorted(numbers)[:4]
         ['dfi', 'dfi_per_dim', 'dfi_unscaled', 'dormant_fraction']

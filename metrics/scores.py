@@ -78,6 +78,7 @@ def plasticity_score(
         ValueError: There is no method, shapes disagree, or percentiles, reps or confidence are out of range.
 
     Examples:
+        >>> from supple.metrics import plasticity_score
         >>> returns = {"fire": [[900, 80], [1000, 100]], "none": [[100, 20], [200, 0]]}  # two runs and environments
         >>> scores = plasticity_score(returns)
         >>> {method: round(score.iqm, 2) for method, score in scores.items()}

@@ -30,6 +30,8 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
         ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
 
     Examples:
+        >>> import torch
+        >>> from supple.metrics import sfe
         >>> sfe(torch.zeros(2, 2), torch.eye(2))
         2.0
         >>> sfe({"weight": torch.eye(2)}, {"weight": torch.zeros(2, 2)}, normalized=True)
@@ -87,6 +89,8 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
         ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.
 
     Examples:
+        >>> import torch
+        >>> from supple.metrics import dfi
         >>> dfi(torch.eye(3))
         0.0
         >>> dfi(2 * torch.eye(3)), dfi(2 * torch.eye(3), per_dimension=True)
