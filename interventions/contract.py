@@ -22,6 +22,20 @@ Preset = Literal["uniform", "as_released"]
 
 
 @dataclass(frozen=True)
+class ReleasedCode:
+    """What a learner offers if reset contracts were released for its algorithm, "dqn" or "sac"."""
+
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class EntropyTemperature:
+    """What a learner of SAC offers: the learner of the entropy temperature, which some contracts reset too."""
+
+    learner: Learner
+
+
+@dataclass(frozen=True)
 class ResetContract:
     """The changes that a reset makes besides the rewritten weights.
 
@@ -73,7 +87,7 @@ class ResetContract:
         has = {
             "optimizer state": learner.optimizer is not None,
             "target network": bool(learner.followers),
-            "temperature": learner.temperature is not None,
+            "temperature": learner.offers(EntropyTemperature) is not None,
         }
         return {term: own.get(term, words) for term, words in terms.items() if has.get(term, True)}
 
@@ -99,8 +113,8 @@ AS_RELEASED: dict[tuple[str, str], ResetContract] = {
 }
 
 
-def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
-    """Return the contract that a preset name stands for on this algorithm.
+def contract_for(name: str, preset: str, learner: Learner) -> ResetContract:
+    """Return the contract that a preset name stands for, for an intervention on this learner.
 
     Raises:
         ValueError: The preset is unknown, or it is `as_released` and no code was released for this combination.
@@ -109,10 +123,11 @@ def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
         return UNIFORM
     if preset != "as_released":
         raise ValueError(f"unknown contract '{preset}' (known: uniform, as_released)")
-    if (algorithm, name) not in AS_RELEASED:
+    code = learner.offers(ReleasedCode)
+    if code is None or (code.algorithm, name) not in AS_RELEASED:
         known = ", ".join(f"{i} on {a}" for a, i in AS_RELEASED)
         raise ValueError(f"no released code applies {name} here; use contract=uniform (released: {known})")
-    return AS_RELEASED[algorithm, name]
+    return AS_RELEASED[code.algorithm, name]
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = False) -> None:
@@ -137,8 +152,8 @@ def check_contract(learner: Learner, contract: ResetContract, entries: bool = Fa
     """Raise ValueError if the contract resets an optimizer whose state cannot be reset, as `check_optimizer` does."""
     if contract.optimizer != "kept":
         check_optimizer(learner.optimizer, entries)
-    if contract.temperature == "start" and learner.temperature is not None:
-        check_optimizer(learner.temperature.optimizer)
+    if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
+        check_optimizer(temperature.learner.optimizer)
 
 
 @torch.no_grad()
@@ -217,7 +232,8 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
     if contract.target == "written":
         for follower in learner.followers:
             restore_(follower, {name: named[name] for name in written})
-    if contract.temperature == "start" and (alpha := learner.temperature) is not None:
+    if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
+        alpha = temperature.learner
         for name, parameter in alpha.module.named_parameters():
             parameter.copy_(alpha.initial[name])
         if alpha.optimizer is not None:

@@ -15,6 +15,7 @@ Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseco
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -27,6 +28,13 @@ from .isometry import fire_
 from .orthogonalize import check_method
 
 
+@dataclass(frozen=True)
+class FireScope:
+    """What a learner offers if the paper restricts FIRE to some layers of its network."""
+
+    scope: Scope
+
+
 @interventions.register("fire")
 class Fire(Reinitialization):
     """Replace weight matrices by their nearest isometry, scaled (the FIRE paper).
@@ -35,7 +43,7 @@ class Fire(Reinitialization):
     Use `tolerance` or `method=polar` if that matters. Events record DfI before and after.
 
     scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
-        (`Learner.fire_scope`): the query and key projections of a vision transformer, whose other layers did not gain
+        (`FireScope`): the query and key projections of a vision transformer, whose other layers did not gain
         (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role. Frozen weights
         are kept. A head that is tied to an embedding is kept, unless its role or part is in the scope (`scope=head`).
     """
@@ -54,7 +62,8 @@ class Fire(Reinitialization):
         self.as_in_paper = scope is None
 
     def scope_on(self, learner: Learner) -> Scope:
-        return learner.fire_scope if self.as_in_paper else self.scope
+        restriction = learner.offers(FireScope) if self.as_in_paper else None
+        return restriction.scope if restriction else self.scope
 
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
@@ -81,7 +90,7 @@ class Fire(Reinitialization):
 
     def _chosen(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
-        scope = contract_for(self.name, self.preset, learner.algorithm).weights or self.scope_on(learner)
+        scope = contract_for(self.name, self.preset, learner).weights or self.scope_on(learner)
         words = {scope} if isinstance(scope, str) else set(scope)
         found, names = weight_matrices(learner.module), _names(learner)
         chosen: dict[str, int] = {}

@@ -16,7 +16,9 @@ captured again (compare `len(learner.changes)`), and a checkpoint is loaded afte
 """
 
 import copy
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -26,8 +28,20 @@ from ..networks.learner import Learner
 from ..networks.modules import is_activation
 from ..networks.parameters import restore_
 from ..networks.wiring import Wiring
+from ..registry import did_you_mean
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, check_optimizer, contract_for, settle
+
+
+@dataclass(frozen=True)
+class Injectable:
+    """What a learner offers if its network has a head that injection can duplicate.
+
+    Attributes:
+        part: The qualified name of the submodule, such as "mlp" with the last layers in it.
+    """
+
+    part: str
 
 
 class Injected(nn.Module):
@@ -73,22 +87,22 @@ class Injection(Intervention):
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether there is a part to duplicate. In SAC this is the critic (Nikishin et al. 2023)."""
-        return learner.injectable is not None
+        return learner.offers(Injectable) is not None
 
     def attach(self, learner: Learner) -> None:
-        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm))
+        check_contract(learner, contract_for(self.name, self.preset, learner))
         path, _ = _head(learner)
         if self.toward == "fresh":
             learner.check_drawn([name for name in learner.initial if _within(name, path)], "injection")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
-        words = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
+        words = f"{_path(learner)} frozen; a new one and its frozen twin added, both from {start}"
         own = {
             "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
             "as_released": {"target network": "wrapped around its own old head"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
+        return contract_for(self.name, self.preset, learner).describe(words, learner, own)
 
     def restructure(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)  # the new head joins it
@@ -133,8 +147,13 @@ class Injection(Intervention):
         learner.units = tuple(map(now, learner.units))
         learner.features = learner.features and now(learner.features)
         learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}
-        draw = learner.redraw
-        learner.redraw = lambda: spread(dict(draw()))
+        draw, network = learner.redraw, learner.module
+
+        def redraw() -> dict[str, Tensor]:
+            with _as_before(network, path):
+                return spread(dict(draw()))
+
+        learner.redraw = redraw
         if learner.optimizer is not None:
             joining = dict(zip(leaving, learner.module.get_submodule(f"{path}.new").parameters(), strict=True))
             for group in learner.optimizer.param_groups:
@@ -147,7 +166,7 @@ class Injection(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         path, _ = _head(learner)
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         self.restructure(learner)
         head = learner.module.get_submodule(f"{path}.new")
         names = [name for name, _ in head.named_parameters()]
@@ -171,17 +190,23 @@ class Injection(Intervention):
         return list(values)
 
 
+def _path(learner: Learner) -> str:
+    """Return the path of the part to duplicate. Raises ValueError if the learner offers none."""
+    offered = learner.offers(Injectable)
+    if offered is None:
+        raise ValueError(f"injection: '{learner.name}' has no part to duplicate; let it offer an Injectable")
+    return offered.part
+
+
 def _head(learner: Learner) -> tuple[str, nn.Module]:
     """Return the path of the part to duplicate, and the part.
 
-    Raises ValueError if the learner names none, or if the part shares parameters with others.
+    Raises ValueError if there is none, or if it shares parameters with other parts.
     """
-    path = learner.injectable
-    if path is None:
-        raise ValueError(
-            f"injection: '{learner.name}' has no part to duplicate; set Learner.injectable to one, as DQN does"
-        )
-    head = learner.module.get_submodule(path)
+    path, modules = _path(learner), dict(learner.module.named_modules())
+    if path not in modules:
+        raise ValueError(f"injection: '{learner.name}' has no module '{path}'{did_you_mean(path, modules)}")
+    head = modules[path]
     own = set(head.parameters())
     for name, parameter in learner.module.named_parameters(remove_duplicate=False):
         if parameter in own and not _within(name, path):
@@ -199,3 +224,17 @@ def _within(name: str, path: str) -> bool:
 def _swap(module: nn.Module, path: str) -> None:
     parent, _, name = path.rpartition(".")
     setattr(module.get_submodule(parent), name, Injected(module.get_submodule(path)))
+
+
+@contextmanager
+def _as_before(module: nn.Module, path: str) -> Iterator[None]:
+    """Put the old head back temporarily, because a new draw is one of the network that there was."""
+    parent, _, name = path.rpartition(".")
+    parts = module.get_submodule(parent)._modules
+    injected = parts[name]
+    assert isinstance(injected, Injected)
+    parts[name] = injected.old
+    try:
+        yield
+    finally:
+        parts[name] = injected

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .capabilities import no_batches
 from .layers import Layer, Role
-from .learner import Learner
+from .learner import Learner, no_batches
 from .matrices import adapter_modules, is_transposed, parts_of
 from .modules import CONV, LINEAR, is_activation
 from .redraw import redraw
@@ -104,7 +103,6 @@ def causal_learner(
     loss: Callable[[], Tensor],
     generator: torch.Generator,
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
-    retain: Callable[[], Tensor] | None = None,
     name: str = "model",
 ) -> Learner:
     """Return the learner of a model of transformers; call it before the first update.
@@ -126,7 +124,6 @@ def causal_learner(
         generator=generator,
         redraw=lambda: _redraw(model, generator),
         batches=batches,
-        retain=retain,
         unwired={unit: _unwired(model, unit) for unit in units},
         features=causal_features(model),
     )

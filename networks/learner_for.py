@@ -1,6 +1,5 @@
 """The learner of any module, for a training loop of your own."""
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +9,9 @@ from torch import Tensor, nn
 
 from ..registry import first_line
 from .calls import parse_call_name
-from .capabilities import no_batches
 from .forward import Forward, checked_inputs, methods, runner, runs
 from .layers import Layer, chain
-from .learner import Learner, check_values
+from .learner import Learner, check_values, no_batches
 from .modules import CONV, LINEAR
 from .passes import measuring, unchanged
 from .recording import called_units, record
@@ -33,7 +31,7 @@ def learner_for(
     units: tuple[str, ...] | None = None,
     followers: tuple[nn.Module, ...] = (),
     wiring: Mapping[str, Wiring] | None = None,
-    injectable: str | None = None,
+    capabilities: tuple[object, ...] = (),
     forward: Forward = "forward",
     fresh: Callable[[], nn.Module] | None = None,
     name: str = "model",
@@ -54,7 +52,7 @@ def learner_for(
             shared or not, and functions such as F.relu (`unit_names`). Or name the calls or blocks whose outputs count
             as units. A network without units has no metrics of units, and interventions on units refuse it.
         wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
-        injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
+        capabilities: What single interventions need, such as `Injectable("mlp")` for plasticity injection.
         forward: What runs the network on the probe, if not its `forward`: the name of a method, or a function of the
             module and the inputs, such as `lambda agent, x: (agent.actor(x), agent.critic(x))`.
         fresh: A function that makes the network anew, such as `lambda: Network(width=64)`. It is needed by
@@ -76,8 +74,6 @@ def learner_for(
     units = found if units is None else units
     _check_units(module, units, found)
     generator = torch.Generator().manual_seed(seed)
-    # an injection changes the module, and a fresh draw is one of what it was
-    plain = module if injectable is None else copy.deepcopy(module)
     learner = Learner(
         name,
         module,
@@ -91,7 +87,7 @@ def learner_for(
         batches=batches,
         followers=followers,
         wiring=wiring or {},
-        injectable=injectable,
+        capabilities=capabilities,
         forward=forward,
     )
     if inputs is not None:
@@ -99,7 +95,7 @@ def learner_for(
             record(module, units, inputs, learner.run)
         with _run_in_one_line(module):
             learner.settle_wiring(inputs)
-    learner.redraw = _redraw_as_at_start(plain, learner.initial, generator, fresh)
+    learner.redraw = _redraw_as_at_start(module, learner.initial, generator, fresh)
     return learner
 
 

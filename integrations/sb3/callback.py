@@ -27,7 +27,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage import schema
-from ...interventions import Learner
+from ...interventions import EntropyTemperature, Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import listed
@@ -161,8 +161,10 @@ class SuppleCallback(BaseCallback):
 
     def _all_learners(self) -> list[Learner]:
         """Return the learners, and that of SAC's temperature if there is one."""
-        temperatures = {id(each.temperature): each.temperature for each in self.learners.values() if each.temperature}
-        return [*self.learners.values(), *temperatures.values()]
+        learners = list(self.learners.values())
+        offered = (learner.offers(EntropyTemperature) for learner in learners)
+        temperatures = {id(each.learner): each.learner for each in offered if each}
+        return [*learners, *temperatures.values()]
 
     # -- called by SB3 -------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from supple.engine.storage import checkpoint
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.interventions import Intervention, Learner, Units, learner_for, make
+from supple.interventions import Injectable, Intervention, Learner, OtherMinibatch, Units, learner_for, make
 from supple.interventions.activations import Random
 
 SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
@@ -50,9 +50,9 @@ class World:
         optimizer = torch.optim.Adam(self.net.parameters(), lr=0.05)
         self.learner: Learner = learner_for(
             self.net, optimizer, probe=lambda: (self.x,), loss=lambda: self.losses().mean(), batches=self.batches,
-            injectable="mlp",
+            capabilities=(Injectable("mlp"), OtherMinibatch(lambda: (self.x,))),
         )  # fmt: skip
-        self.learner.values, self.learner.another = lambda outputs: outputs, lambda: (self.x,)
+        self.learner.values = lambda outputs: outputs
         self.kept: Intervention = make(name, **params)
         self.kept.attach(self.learner)
 

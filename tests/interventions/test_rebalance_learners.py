@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
+    Injectable,
     Injected,
     Layer,
     Learner,
@@ -196,7 +197,7 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
             return self.head(self.body(x))
 
     module = Agent()
-    learner = learner_for(module, injectable="head")
+    learner = learner_for(module, capabilities=(Injectable("head"),))
     assert len(found(learner)) == 3
     make("injection").apply(learner)
     assert isinstance(module.head, Injected)
