@@ -54,7 +54,7 @@ from .base import Intervention, interventions
 
 @dataclass(frozen=True)
 class OtherMinibatch:
-    """What a learner offers for CHAIN: inputs that the update does not learn from.
+    """A capability for CHAIN: inputs that the update does not learn from.
 
     Attributes:
         inputs: Returns the inputs of another minibatch of the current data at each call, drawn by the learner's
@@ -66,7 +66,7 @@ class OtherMinibatch:
 
 @dataclass(frozen=True)
 class LastLoss:
-    """What a learner offers for C-CHAIN.
+    """A capability for C-CHAIN: the training loss.
 
     Attributes:
         value: Returns the loss of the last update without penalties, (): the policy's for a policy, else the values'.

@@ -23,14 +23,14 @@ Preset = Literal["uniform", "as_released"]
 
 @dataclass(frozen=True)
 class ReleasedCode:
-    """What a learner offers if reset contracts were released for its algorithm, "dqn" or "sac"."""
+    """A capability: the algorithm, "dqn" or "sac", for which code with reset contracts was released."""
 
     algorithm: str
 
 
 @dataclass(frozen=True)
 class EntropyTemperature:
-    """What a learner of SAC offers: the learner of the entropy temperature, which some contracts reset too."""
+    """A capability of SAC's networks: the learner of the entropy temperature, which some contracts reset too."""
 
     learner: Learner
 

@@ -36,7 +36,7 @@ from .base import Reinitialization, interventions
 
 @dataclass(frozen=True)
 class EndlessData:
-    """What a learner offers if a pass over its data never ends, as over a replay memory."""
+    """A capability: a pass over the learner's data never ends, as over a replay memory."""
 
 
 @interventions.register("dash")
@@ -64,7 +64,7 @@ class Dash(Reinitialization):
         learner.select_stored(self.scope)
         if learner.batches is no_batches:
             raise ValueError(f"dash: '{learner.name}' provides no batches; set Learner.batches")
-        if self.batches is None and learner.offers(EndlessData):
+        if self.batches is None and learner.offers(EndlessData) is not None:
             raise ValueError(f"dash: '{learner.name}' learns from a replay memory; give a number, such as batches=100")
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:

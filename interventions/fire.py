@@ -30,7 +30,7 @@ from .orthogonalize import check_method
 
 @dataclass(frozen=True)
 class FireScope:
-    """What a learner offers if the paper restricts FIRE to some layers of its network."""
+    """A capability: the layers of this network to which the paper restricts FIRE."""
 
     scope: Scope
 

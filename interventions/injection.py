@@ -35,7 +35,7 @@ from .contract import Preset, check_contract, check_optimizer, contract_for, set
 
 @dataclass(frozen=True)
 class Injectable:
-    """What a learner offers if its network has a head that injection can duplicate.
+    """A capability: the head of the network, which injection can duplicate.
 
     Attributes:
         part: The qualified name of the submodule, such as "mlp" with the last layers in it.

@@ -145,7 +145,7 @@ def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Te
 
 @dataclass(frozen=True)
 class RetainLoss:
-    """What a learner offers if there are data that must not be forgotten.
+    """A capability: the loss on data that must not be forgotten.
 
     Attributes:
         loss: Returns the differentiable loss on a batch of these data, ().

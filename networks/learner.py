@@ -118,7 +118,7 @@ class Learner:
             renewed: The name of parameters or units → the number of `changes` when the name was given to new ones.
 
         What single interventions need:
-            capabilities: Objects whose classes these interventions define, one for each class (see `offers`).
+            capabilities: Objects of classes that these interventions define, such as `RetainLoss` (see `offers`).
     """
 
     name: str

@@ -39,9 +39,6 @@ def learner_for(
 ) -> Learner:
     """Return a `Learner` for any module, for your own training loop; call it before the first update.
 
-        learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
-        make("fire").apply(learner)
-
     Args:
         probe, loss: As in `Learner`, both or neither. Without them only weights can be measured. If the probe has
             inputs already, the network is run on them once, so that what does not work is refused here.
@@ -63,6 +60,19 @@ def learner_for(
     Raises:
         ValueError: In one line. The module has no parameters or cannot be run on the inputs; `units`
             names a layer or something that is not called; `fresh` makes another network.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import learner_for, make
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> optimizer = torch.optim.Adam(model.parameters())
+        >>> x, y = torch.randn(16, 4), torch.randn(16, 2)
+        >>> learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: (model(x) - y).square().mean())
+        >>> learner.units
+        ('1',)
+        >>> make("fire").apply(learner)
+        ['0.weight', '2.weight']
     """
     check_values(module, name)
     layers = chain(module) if layers is None else layers

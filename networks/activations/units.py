@@ -19,6 +19,16 @@ def activation(name: str, **params: Any) -> nn.Module:
     Raises:
         UnknownName: There is no such activation. The message suggests a similar name.
         ValueError: A parameter is unknown, has the wrong type or is out of range, or the activation needs `Units`.
+
+    Examples:
+        >>> import torch
+        >>> from supple.interventions import activation
+        >>> module = activation("leaky_relu", negative_slope=0.5)
+        >>> module(torch.tensor([-2.0, 2.0]))
+        tensor([-1.,  2.])
+        >>> activation("rely")
+        Traceback (most recent call last):
+        supple.registry.names.UnknownName: unknown activation 'rely': did you mean 'relu'? (known: ...)
     """
     return _settled(name, params, None, -1, 0, {})
 

@@ -312,6 +312,21 @@ def test_changes_are_not_repeated_and_other_ones_are_refused():
         restructure(learner, ["injection(toward=fresh)"])
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_new_draw_is_that_of_the_network_before_injection(times):
+    plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)))
+    module = copy.deepcopy(plain)
+    learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable("2"),), seed=3)
+    for _ in range(times):
+        make("injection").apply(learner)
+    drawn = learner.redraw()
+    for name, value in learner_for(plain, seed=3).redraw().items():
+        head = name.removeprefix("2.")
+        places = [name] if head == name else [f"2.{part}.{head}" for part in ("new", "twin")]
+        assert all(torch.equal(drawn[place], value) for place in places)
+    assert type(module[2]).__name__ == "Injected"
+
+
 # -- other modules -------------------------------------------------------------------------------------------
 
 
