@@ -22,7 +22,7 @@ def own_axes(layer: Layer) -> tuple[int, ...]:
     return tuple(range(int(layer.stacked), layer.weight.ndim))
 
 
-class AtStart:
+class InitialStatistic:
     """A statistic of each layer's weight at step 0 for each network, of shape () or (members,).
 
     It is computed once, and again if the learner's step-0 values have been replaced: when a checkpoint is loaded, or

@@ -70,7 +70,7 @@ class Activation(nn.Module):
         return values.reshape(shape)
 
 
-class Random(Activation):
+class RandomActivation(Activation):
     """An activation that draws random numbers in training mode, and uses their mean in evaluation mode.
 
     generators: one torch.Generator for each member of a stack, or one outside a stack. A stack of seeds then draws the

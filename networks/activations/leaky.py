@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, Random, Shared, activations, finite, ordered
+from .base import Activation, RandomActivation, Shared, activations, finite, ordered
 
 Granularity = Literal["global", "layer", "neuron"]
 
@@ -100,7 +100,7 @@ class BoPReLU(LearnedSlope):
 
 
 @activations.register("rrelu")
-class RReLU(Random):
+class RReLU(RandomActivation):
     """leaky_relu with a slope ~ U(lower, upper) for each element (Xu et al. 2015), its mean in evaluation mode.
 
     Defaults as in torch and in Lillo & Cheney, Table B2. Floor min(1, lower) for lower ≥ 0.

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Random, Shared, activations
+from .base import RandomActivation, Shared, activations
 
 Version = Literal["A", "B", "C", "D"]
 Start = Literal["relu", "leaky_relu", "swish", "tanh", "sigmoid"]
@@ -33,7 +33,7 @@ SAFE = 0.1  # least denominator of version C
 
 
 @activations.register("rational")
-class Rational(Random):
+class Rational(RandomActivation):
     """P(x)/Q(x) with learned coefficients (Delfosse et al. 2021), one pair of polynomials for each layer.
 
     version: of the denominator, A to D (D multiplies its coefficients by noise in training). degrees: of P and Q.

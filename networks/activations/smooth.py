@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, Random, activations, finite, ordered, positive
+from .base import Activation, RandomActivation, activations, finite, ordered, positive
 
 Draws = Literal["pass", "element"]
 
@@ -82,7 +82,7 @@ class SmoothLeaky(Activation):
 
 
 @activations.register("rand_smooth_leaky")
-class RandSmoothLeaky(Random):
+class RandSmoothLeaky(RandomActivation):
     """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
 
     In training, r is drawn from torch's global generator of the input's device, or from `generators`. In evaluation

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ...registry import Call, bind, calling, parse_call
-from .base import Activation, Random, Shared, activations
+from .base import Activation, RandomActivation, Shared, activations
 
 
 def activation(name: str, **params: Any) -> nn.Module:
@@ -94,7 +94,7 @@ def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> 
     and saves their states in checkpoints. Raises ValueError for any other number of generators.
     """
     for name, part in module.named_modules():
-        if isinstance(part, Random):
+        if isinstance(part, RandomActivation):
             if len(generators) != max(part.members, 1):
                 raise ValueError(f"'{name}' needs {max(part.members, 1)} generators, not {len(generators)}")
             part.generators = generators

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from supple.engine.storage import checkpoint
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Injectable, Intervention, Learner, OtherMinibatch, Units, learner_for, make
-from supple.interventions.activations import Random
+from supple.interventions.activations import RandomActivation
 
 SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
 REMEMBER: dict[str, dict[str, Any]] = {
@@ -207,6 +207,6 @@ def test_random_activations_of_an_added_head_draw_where_all_others_do() -> None:
     world = World(activation="rand_smooth_leaky")
     world.learner.activation_draws = [torch.Generator().manual_seed(1)]
     world.change("injection")
-    parts = [part for part in world.net.modules() if isinstance(part, Random)]
+    parts = [part for part in world.net.modules() if isinstance(part, RandomActivation)]
     assert len(parts) == 4
     assert all(part.generators is world.learner.activation_draws for part in parts)
