@@ -79,7 +79,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
     process = context.Process(
         target=_run_trial, args=(theirs, kind.name, settings, train, plugins.sources()), daemon=True
     )
-    with signals.deaf():
+    with signals.block_signals():
         process.start()
     theirs.close()
     try:
@@ -99,7 +99,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
 def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, sources: dict[str, str]) -> None:
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
     signals.ignore()
-    streams.steady()
+    streams.protect_streams()
     plugins.load_all(sources)
     clock = Clock(settings.untrained_steps)
     try:

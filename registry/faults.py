@@ -40,12 +40,12 @@ class PluginFault(RuntimeError):
         super().__init__(owner, word, name, what)  # so that it can be sent to another process
         self.owner, self.word, self.name, self.what = owner, word, name, what
 
-    def told(self, when: str = "") -> str:
+    def describe(self, when: str = "") -> str:
         """Return the line. `when` says at which step it happened, as " at step 20"."""
         return f"plug-in {self.owner}: {self.word} {self.name}{when}: {self.what}"
 
     def __str__(self) -> str:
-        return self.told()
+        return self.describe()
 
 
 class calling:
@@ -71,7 +71,7 @@ class calling:
         self.word, self.name, self.call, self.refusals = word, name, call, refusals
 
     def __enter__(self) -> Self:
-        self.before = looked_up() if self.owner else {}
+        self.before = look_up() if self.owner else {}
         self.process = os.getpid() if self.owner else 0
         return self
 
@@ -94,7 +94,7 @@ class calling:
             if isinstance(error, ValueError):
                 raise ValueError(f"{message_of(error)} (plug-in {self.owner})") from error
             return
-        raise self.fault(f"{self.call} raised {raised(error, self.owner)}") from error
+        raise self.fault(f"{self.call} raised {describe_raised(error, self.owner)}") from error
 
     def fault(self, what: str) -> PluginFault:
         return PluginFault(self.owner, self.word, self.name, what)
@@ -163,14 +163,14 @@ KEPT: dict[str, Kept] = {  # what foreign code must leave as it was: how it is l
 }
 
 
-def looked_up() -> dict[str, Any]:
+def look_up() -> dict[str, Any]:
     """Return all that must stay as it is, by its name in messages."""
     return {what: look() for what, (look, _) in KEPT.items()}
 
 
 def put_back(before: Mapping[str, Any]) -> str:
-    """Undo changes since `looked_up`, and return what was changed, in words."""
-    now = looked_up()
+    """Undo changes since `look_up`, and return what was changed, in words."""
+    now = look_up()
     if now == before:
         return ""
     changed = [what for what, value in before.items() if now.get(what) != value]
@@ -208,7 +208,7 @@ def owner_of(entry: object) -> str:
     return os.path.basename(file) if single else top
 
 
-def raised(error: BaseException, owner: str = "") -> str:
+def describe_raised(error: BaseException, owner: str = "") -> str:
     """Return an exception in one line, with the innermost place in foreign code that it went through.
 
     owner: The file that is named already. A place in it comes before those in libraries that it calls.

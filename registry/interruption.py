@@ -21,9 +21,9 @@ SHOW_CURSOR = "\x1b[?25h"  # a progress display hides it
 
 
 @contextmanager
-def watching() -> Iterator[None]:
+def end_on_signals() -> Iterator[None]:
     """End this process with one line if a signal arrives within this block that interrupts it."""
-    before = {number: signal.signal(number, _leave) for number in signals.heeded()}
+    before = {number: signal.signal(number, _leave) for number in signals.interrupting_signals()}
     try:
         yield
     finally:

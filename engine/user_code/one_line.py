@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ...registry import OWN, frames, looked_up, module_of, put_back, shown
+from ...registry import OWN, frames, look_up, module_of, put_back, shown
 from ...registry.errors import RunError, UsageError, in_words, is_out_of_memory, one_line
 
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -27,7 +27,7 @@ def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError)
         what: Beginning of the line.
         kind: The exception. If memory ran out it is RunError.
     """
-    process = looked_up()
+    process = look_up()
     try:
         yield
     except (UsageError, RunError):

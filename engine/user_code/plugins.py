@@ -17,7 +17,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ...registry import brief, is_interruption, looked_up, put_back, quoted, why
+from ...registry import brief, is_interruption, look_up, put_back, quoted, why
 from ...registry.errors import UsageError
 from ..storage import files
 
@@ -219,7 +219,7 @@ def _sum(spec: ModuleSpec) -> str:
 def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
-    process = looked_up()
+    process = look_up()
     try:
         with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
             run()
