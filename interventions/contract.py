@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.modules import CONV, LINEAR
-from ..networks.optimizers import bare
+from ..networks.optimizers import unwrap_optimizer
 from ..networks.parameters import copy_module_, restore_
 from ..networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 
@@ -137,7 +137,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = Fal
     """
     if optimizer is None:
         return
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)
     for owner, slots in optimizer.state.items():
         check_slots(optimizer, slots if isinstance(owner, Tensor) else {str(owner): slots}, starts)
@@ -175,7 +175,7 @@ def zero_slots_(
         ValueError: It is not known how the optimizer or one of its slots starts (see `networks/slots.py`), or a slot
             has no state of single entries, but a mask is given. Nothing was changed.
     """
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)
     groups: dict[Tensor, dict[str, Any]] = {}
     writes: list[tuple[dict[str, Any], str, Any, Tensor | None]] = []

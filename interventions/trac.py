@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, members_of, of_each
+from ..networks.members import fit, has_members, members_of
 from .base import Intervention, Variant, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
@@ -108,7 +108,7 @@ class TRAC(Intervention):
         paid = []
         for key, parameter in moving.items():
             assert parameter.grad is not None
-            total, own = sums[key], of_each(parameter, len(scale))
+            total, own = sums[key], has_members(parameter, len(scale))
             part = torch.linalg.vecdot(total.flatten(int(own)), parameter.grad.flatten(int(own)))
             paid.append(part if own or len(scale) == 1 else part.expand(len(scale)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
@@ -175,7 +175,7 @@ class _Fitted:
         self._known: dict[tuple[bool, torch.dtype], Tensor] = {}
 
     def __call__(self, parameter: Tensor) -> Tensor:
-        own = of_each(parameter, len(self.each))
+        own = has_members(parameter, len(self.each))
         if (own, parameter.dtype) not in self._known:
             self._known[own, parameter.dtype] = (self.each if own else self.each.mean()).to(parameter.dtype)
         value = self._known[own, parameter.dtype]

@@ -124,12 +124,12 @@ def causal_learner(
         generator=generator,
         redraw=lambda: _redraw(model, generator),
         batches=batches,
-        unwired={unit: _unwired(model, unit) for unit in units},
+        unwired={unit: _why_unwired(model, unit) for unit in units},
         features=causal_features(model),
     )
 
 
-def _unwired(model: nn.Module, unit: str) -> str:
+def _why_unwired(model: nn.Module, unit: str) -> str:
     beside = dict(model.get_submodule(unit.rpartition(".")[0]).named_children())
     if {"gate_proj", "gate_up_proj", "wi_0"} & beside.keys():
         return "lies in a gated MLP, where the outputs of another layer multiply it"
@@ -141,7 +141,7 @@ def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
         return _redraw_adapters(model, generator)
     if not hasattr(model, "config"):
         return redraw(model, generator)
-    with _seeded(generator):
+    with _seed_global_generator(generator):
         fresh = type(model)(model.config)
     return {name: p.detach() for name, p in fresh.named_parameters()}
 
@@ -150,7 +150,7 @@ def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor
     """Return a new draw of the factors of LoRA. Raises ValueError for adapters that begin in another way."""
     fresh = copy.deepcopy(model).cpu()
     drawn: set[Tensor] = set()
-    with _seeded(generator):
+    with _seed_global_generator(generator):
         for part in fresh.modules():
             for name in getattr(part, "lora_A", ()):
                 begin = model.peft_config[name].init_lora_weights
@@ -164,7 +164,7 @@ def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor
 
 
 @contextmanager
-def _seeded(generator: torch.Generator) -> Iterator[None]:
+def _seed_global_generator(generator: torch.Generator) -> Iterator[None]:
     """Let PyTorch's global generator draw from a seed of this generator, and restore it afterwards."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):

@@ -76,7 +76,7 @@ class Layer:
         """One weight per network: the layer's own, or that of each member of a stack."""
         return self.weight.unbind() if self.stacked else (self.weight,)
 
-    def described(self, kernel: Tensor) -> Weight:
+    def describe(self, kernel: Tensor) -> Weight:
         """Return how a kernel forms matrices: the layer's `kernel`, or some members of it."""
         layout: Layout = "stacked" if self.stacked else "conv" if kernel.ndim > 2 else "linear"
         return Weight(self.name, kernel, layout, self.split)

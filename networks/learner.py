@@ -14,13 +14,13 @@ from ..registry import did_you_mean
 from .calls import parse_call_name
 from .forward import Forward, runner
 from .layers import Layer, Scope
-from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
-from .parameters import expanded, part_around_itself, sharing_memory, snapshot
+from .parameters import find_part_around_itself, find_shared_memory, is_expanded, snapshot
 from .passes import outputs_with
-from .private import entangled_units
-from .recording import misread_units
+from .private import find_entangled_units
+from .recording import find_misread_units
 from .redraw import is_constant
 from .wiring import Wiring, layer_before, trace_wiring
 
@@ -40,7 +40,7 @@ def check_values(module: nn.Module, name: str) -> None:
     """Raise ValueError for a network whose parameters have no values, or none of their own; name: what it is called."""
     if not hasattr(module, "_modules"):
         raise ValueError(f"'{name}' has no parts: the __init__ of {type(module).__name__} must call super().__init__()")
-    if inner := part_around_itself(module):
+    if inner := find_part_around_itself(module):
         raise ValueError(f"'{name}' contains itself: its part '{inner}' is one of the modules around it")
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
         raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
@@ -54,12 +54,12 @@ def check_values(module: nn.Module, name: str) -> None:
                 f"'{name}': '{parameter}' was made under torch.inference_mode() and cannot be trained or rewritten: "
                 "make the network outside of it"
             )
-        if expanded(p):
+        if is_expanded(p):
             raise ValueError(
                 f"'{name}': several entries of '{parameter}' are one number (expand), so it cannot be rewritten: make "
                 "it contiguous"
             )
-    if pair := sharing_memory(module):
+    if pair := find_shared_memory(module):
         first, second = pair
         raise ValueError(
             f"'{name}': '{first}' and '{second}' share memory, but are two parameters: an optimizer would step it "
@@ -283,7 +283,7 @@ class Learner:
         if self._named or self._settled:
             return
         self._settled = True
-        for find in (misread_units, entangled_units):
+        for find in (find_misread_units, find_entangled_units):
             wrong = find(self.module, self.wiring, inputs, self.run)
             self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
             self.unwired = {**self.unwired, **wrong}
@@ -293,9 +293,9 @@ class Learner:
 
         The call is cheap: the network is traced again only if its modules have changed. See linear_pairs.py.
         """
-        return self.paired()[0]
+        return self.pairs_and_reasons()[0]
 
-    def paired(self) -> tuple[list[LinearPair], list[str]]:
+    def pairs_and_reasons(self) -> tuple[list[LinearPair], list[str]]:
         """Return `linear_pairs`, and the reasons why other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
@@ -304,7 +304,7 @@ class Learner:
             known = self._joints = modules, *find_joints(self.module, wiring, self.forward)
         _, joints, reasons = known
         found = [pair_at(self.module, joint) for joint in joints]
-        pairs = [*declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
+        pairs = [*find_declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
         reasons = [*(reason for reason in found if isinstance(reason, str)), *reasons]  # the most telling first
         if self._named:
             reasons += [f"'{unit}' {why}" for unit, why in self.unwired.items()]

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from ..registry import first_line
 from .calls import parse_call_name
-from .forward import Forward, checked_inputs, methods, runner, runs
+from .forward import Forward, check_inputs, has_forward, methods, runner
 from .layers import Layer, chain
 from .learner import Learner, check_values, no_batches
 from .modules import CONV, LINEAR
 from .passes import measuring, unchanged
-from .recording import called_units, record
+from .recording import find_called_units, record
 from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
-from .tracing import traced_units, unit_names
+from .tracing import find_traced_units, unit_names
 from .wiring import Wiring
 
 
@@ -116,7 +116,7 @@ def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward)
     for word, function in (("probe", probe), ("loss", loss)):
         if not (function is None or callable(function)):
             raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
-    if probe and forward == "forward" and not runs(module):
+    if probe and forward == "forward" and not has_forward(module):
         kind, found = type(module).__name__, methods(module)
         hint = f"such as forward='{found[0]}'" if found else "such as lambda module, x: …"
         raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
@@ -144,16 +144,16 @@ def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] |
             inputs = probe()
     except Exception:  # such as an empty memory; what it has to say comes when the probe is used
         return None
-    return checked_inputs(inputs)
+    return check_inputs(inputs)
 
 
 def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) -> tuple[str, ...]:
     """Return the names of the units. If there are inputs, the network is run, and must run, on them."""
-    traced = traced_units(module, forward)
+    traced = find_traced_units(module, forward)
     if inputs is None:
         return unit_names(module, forward) if traced is None else traced
     with _run_in_one_line(module):
-        called = called_units(module, inputs, runner(module, forward))
+        called = find_called_units(module, inputs, runner(module, forward))
     return called if traced is None else traced
 
 

@@ -97,7 +97,7 @@ class Joint:
     between: Between
 
 
-def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
+def find_declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
     """Yield the pairs that a module and its submodules declare, with the names of their parameters in the module."""
     for prefix, part in module.named_modules():
         if callable(declare := getattr(part, "linear_pairs", None)):
@@ -117,7 +117,7 @@ def find_joints(
     if not any(isinstance(part, LINEAR) for part in module.modules()):
         return [], ["it has no Linear layers, and convolutions form no pairs"]
     try:
-        starts = list(_traced(module, forward)) if wiring is None else list(_wired(module, wiring))
+        starts = list(_trace_joints(module, forward)) if wiring is None else list(_wiring_joints(module, wiring))
     except Untraceable as error:
         return [], [f"it {error}"]
     return [x for x in starts if isinstance(x, Joint)], [x for x in starts if isinstance(x, str)]
@@ -153,7 +153,7 @@ def is_homogeneous(module: nn.Module) -> bool:
     return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
 
 
-def _traced(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
+def _trace_joints(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
     """Yield what begins at each Linear layer of the graph: a joint, or the reason why there is none."""
     graph, _ = trace(module, forward)
     paths = Paths(module, graph)
@@ -189,7 +189,7 @@ def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) 
     return nothing
 
 
-def _wired(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
+def _wiring_joints(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
     """Yield the same of the layers that a wiring names before units, trusting that nothing else is around these."""
     for unit, wires in wiring.items():
         call = parse_call_name(unit)

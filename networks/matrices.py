@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation
-from .parameters import expanded
+from .parameters import is_expanded
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
@@ -224,7 +224,7 @@ def unfit(tensor: Tensor) -> str:
         return "an inference tensor and cannot be rewritten in place"
     if not tensor.numel():
         return f"empty: {tuple(tensor.shape)}"
-    if expanded(tensor):
+    if is_expanded(tensor):
         return "expanded: several of its entries are one number"
     return ""
 

@@ -43,7 +43,7 @@ class InitialStatistic:
         return values[layer.name]
 
 
-def of_each(parameter: Tensor, networks: int) -> bool:
+def has_members(parameter: Tensor, networks: int) -> bool:
     """Return whether a parameter has a separate part for each of this number of networks."""
     return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
 

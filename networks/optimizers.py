@@ -52,7 +52,7 @@ def step(optimizer: torch.optim.Optimizer) -> None:
         )  # fmt: skip
 
 
-def bare(optimizer: Any) -> torch.optim.Optimizer:
+def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:
     """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
     while _wraps(cast(Any, type(optimizer))):
         optimizer = optimizer.optimizer
@@ -78,7 +78,7 @@ def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Opti
     """
     if optimizer is None:
         return None
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     if not hasattr(optimizer, "param_groups"):
         raise ValueError(f"'{name}': optimizer= should be an optimizer, but is a {type(optimizer).__name__}")
     kind = type(optimizer).__name__

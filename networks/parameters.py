@@ -45,14 +45,14 @@ def copy_module_(target: nn.Module, source: nn.Module) -> None:
             old.copy_(new)
 
 
-def expanded(tensor: Tensor) -> bool:
+def is_expanded(tensor: Tensor) -> bool:
     """Return whether several entries of a tensor are one number in memory."""
     if tensor.layout is not torch.strided:
         return False
     return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
-def sharing_memory(module: nn.Module) -> tuple[str, str] | None:
+def find_shared_memory(module: nn.Module) -> tuple[str, str] | None:
     """Return the names of two parameters that are not one object, but have numbers in memory in common, if any."""
     spans: list[tuple[int, int, str, Tensor]] = []
     for name, parameter in module.named_parameters():
@@ -68,7 +68,7 @@ def sharing_memory(module: nn.Module) -> tuple[str, str] | None:
     return None
 
 
-def part_around_itself(module: nn.Module) -> str:
+def find_part_around_itself(module: nn.Module) -> str:
     """Return the name of a part of a module that is also a module around that part, or "".
 
     PyTorch looks through such a module, but cannot copy or save it.

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from .modules import BATCH_NORM, CONV, INSTANCE_NORM, LINEAR, NORMS, STACKED
 from .normalization import SpectralLinear, StackedSpectralLinear
-from .passes import exchanged
+from .passes import exchange
 from .recording import Called, run_watched
 from .wiring import Wiring
 
@@ -26,7 +26,7 @@ Run = Callable[..., Any]
 
 
 @torch.no_grad()
-def entangled_units(
+def find_entangled_units(
     module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Run | None = None
 ) -> dict[str, str]:
     """Return the units that have other ways to the outputs than their wiring, with the reasons.
@@ -181,7 +181,7 @@ class _Trial:
                 called.output.masked_fill_(mask, 0)
 
         watch = {unit: partial(silence, unit) for unit in silenced}
-        with exchanged(self.module, values):
+        with exchange(self.module, values):
             outputs = run_watched(self.module, self.inputs, watch, self.forward)
         leaves = [leaf for each in tree_leaves(outputs) for leaf in _inside(each)]
         return [leaf.detach() for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]

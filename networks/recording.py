@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from .calls import ActivationCall, function_name, parse_call_name
 from .modules import CONV, LINEAR, STACKED, is_activation
-from .passes import own_copies, unchanged
+from .passes import copy_inputs, unchanged
 from .wiring import Wiring
 
 
@@ -43,12 +43,12 @@ def run_watched(
         if call in calls:
             watch[calls[call]](called)
 
-    given = own_copies(module, inputs)
-    with unchanged(module, forward), _watched(module, calls, pass_on):
+    given = copy_inputs(module, inputs)
+    with unchanged(module, forward), _watch(module, calls, pass_on):
         return (forward or module)(*given)
 
 
-def called_units(
+def find_called_units(
     module: nn.Module, inputs: Sequence[Any], forward: Callable[..., Any] | None = None
 ) -> tuple[str, ...]:
     """Return the names of the activations that are called before the last Linear or Conv layer, in forward order."""
@@ -62,14 +62,14 @@ def called_units(
         elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
             met.append(str(call))
 
-    given = own_copies(module, inputs)
-    with unchanged(module, forward), _watched(module, None, note), torch.no_grad():
+    given = copy_inputs(module, inputs)
+    with unchanged(module, forward), _watch(module, None, note), torch.no_grad():
         (forward or module)(*given)
     return tuple(met[:hidden])
 
 
 @contextmanager
-def _watched(
+def _watch(
     module: nn.Module, calls: Iterable[ActivationCall] | None, see: Callable[[ActivationCall, Called], object]
 ) -> Iterator[None]:
     """Call `see` for calls while the network runs: those of the given modules and functions, or all if None.
@@ -81,7 +81,7 @@ def _watched(
     functions = calls is None or any(call.function for call in calls)
     with ExitStack() as stack:
         for name, part in names.items():
-            for handle in _hung_on(part, name, see):
+            for handle in _hang_hooks(part, name, see):
                 stack.callback(handle.remove)
         if functions:
             places: list[tuple[str, nn.Module]] = [("", module)]
@@ -94,7 +94,7 @@ def _watched(
         yield
 
 
-def _hung_on(part: nn.Module, name: str, see: Callable[[ActivationCall, Called], object]) -> Iterator[Any]:
+def _hang_hooks(part: nn.Module, name: str, see: Callable[[ActivationCall, Called], object]) -> Iterator[Any]:
     """Yield the handles of hooks that pass on the calls of a module."""
     written: list[Tensor | None] = []  # the inputs of a module that works in place, which overwrites them
     count = 0
@@ -207,7 +207,7 @@ def _versions(called: Called) -> list[int]:
 
 
 @torch.no_grad()
-def misread_units(
+def find_misread_units(
     module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
 ) -> dict[str, str]:
     """Return the units whose columns in a layer after them are not where the wiring implies, with the reasons.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..registry import first_line
-from .passes import generators_kept
+from .passes import keep_generators
 
 UNIFORM = (
     2.2  # kurtosis (without subtracting 3) below which a sample counts as uniform, which has 1.8; a normal one has 3
@@ -50,7 +50,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
                 redrawn.append(layer)
                 return
 
-    with borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
+    with borrow_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
     before = dict(module.named_parameters())
@@ -68,7 +68,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
 
 def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None = None) -> dict[str, Tensor]:
     """Return the parameters of a new network of `make`, on the CPU, by name. Draws are as in `redraw`."""
-    with borrowed_generators(_seed(generator)):
+    with borrow_generators(_seed(generator)):
         fresh = make()
     return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
 
@@ -143,9 +143,9 @@ def _seed(generator: torch.Generator | None) -> int:
 
 
 @contextmanager
-def borrowed_generators(seed: int) -> Iterator[None]:
+def borrow_generators(seed: int) -> Iterator[None]:
     """Seed the global generators of PyTorch (CPU), NumPy and Python, and give them back as they were."""
-    with generators_kept():
+    with keep_generators():
         torch.default_generator.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         random.seed(seed)

@@ -13,7 +13,7 @@ WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_
 COUNTER = "num_batches_tracked"  # of BatchNorm, which files from before PyTorch 0.4.1 lack
 
 
-def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
+def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
     """Return a state dict as new tensors under the module's own names, on its devices and in its types.
 
     The parts that DataParallel (`module.`) and torch.compile (`_orig_mod.`) add to names are not compared. A tied
@@ -42,7 +42,7 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
             raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     kind = type(module).__name__
     own = {name: tensor for name, tensor in module.state_dict(keep_vars=True).items() if isinstance(tensor, Tensor)}
-    names = _matched(values, own)
+    names = _match(values, own)
     where: dict[int, str] = {}  # tensor → the first of its names that is given
     for name in names:
         where.setdefault(id(own[name]), name)
@@ -76,13 +76,13 @@ def not_redrawn(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> li
     return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
 
 
-def listed(names: Collection[str], count: int = 3) -> str:
+def list_names(names: Collection[str], count: int = 3) -> str:
     """Return the first of these names in words, and the number of the others."""
     shown = ", ".join(f"'{brief(name)}'" for name in list(names)[:count])
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
-def _matched(values: Iterable[str], own: Iterable[str]) -> dict[str, str]:
+def _match(values: Iterable[str], own: Iterable[str]) -> dict[str, str]:
     """Return own name → given name, for names that are equal, or equal without what wrappers add."""
     given, wanted = set(values), set(own)
     found = {name: name for name in wanted & given}
@@ -96,8 +96,8 @@ def bare_name(name: str) -> str:
 
 
 def _difference(missing: Collection[str], spare: Collection[str]) -> str:
-    lacks = f"it lacks {listed(missing)}" if missing else ""
-    has = f"it has {listed(spare)}, which the network has not" if spare else ""
+    lacks = f"it lacks {list_names(missing)}" if missing else ""
+    has = f"it has {list_names(spare)}, which the network has not" if spare else ""
     return ", and ".join(filter(None, (lacks, has)))
 
 

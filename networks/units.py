@@ -155,7 +155,7 @@ def observe(
 
     Raises ValueError if no units are left for the latter reason.
     """
-    groups = _settled(learner, groups, inputs)
+    groups = _settle_groups(learner, groups, inputs)
     seen: dict[str, Tensor] = {}
 
     def keep(group: Hidden) -> See:
@@ -165,7 +165,7 @@ def observe(
     return seen
 
 
-def _settled(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
+def _settle_groups(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
     learner.settle_wiring(inputs)
     left = {name: group for name, group in groups.items() if name in learner.wiring}
     if groups and not left:

@@ -30,7 +30,7 @@ from ...engine.storage import schema
 from ...interventions import EntropyTemperature, Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
-from ...networks.state_dicts import listed
+from ...networks.state_dicts import list_names
 from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
 
@@ -148,7 +148,9 @@ class SuppleCallback(BaseCallback):
     def _take_up(self, state: State) -> None:
         learners = self._all_learners()
         if differing := {each.name for each in learners} ^ state["learners"].keys():
-            raise ValueError(f"the state of SuppleCallback is one of another algorithm: {listed(sorted(differing))}")
+            raise ValueError(
+                f"the state of SuppleCallback is one of another algorithm: {list_names(sorted(differing))}"
+            )
         for name, learner in self.learners.items():
             if learner.changes != state["changes"][name]:
                 raise ValueError(

@@ -30,7 +30,7 @@ def activation(name: str, **params: Any) -> nn.Module:
         Traceback (most recent call last):
         supple.registry.names.UnknownName: unknown activation 'rely': did you mean 'relu'? (known: ...)
     """
-    return _settled(name, params, None, -1, 0, {})
+    return _make_settled(name, params, None, -1, 0, {})
 
 
 def parse_activation(text: str) -> nn.Module:
@@ -84,7 +84,7 @@ class Units:
         the end, so that a stack, (members, batch, …), has the same.
         """
         self.preactivations(width)
-        return _settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
+        return _make_settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
 
 
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
@@ -108,7 +108,7 @@ def _make(name: str, params: Any) -> nn.Module:
     return module
 
 
-def _settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
+def _make_settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
     module = _make(name, params)
     if isinstance(module, Activation):
         module.settle(width, axis, members, shared)

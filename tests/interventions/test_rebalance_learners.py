@@ -147,7 +147,7 @@ def test_what_else_depends_on_the_units_or_weights_makes_no_pair() -> None:
     assert not found(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
     learner = learner_for(Autoencoder(), units=())
     assert not found(learner)
-    assert learner.paired()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
+    assert learner.pairs_and_reasons()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
 
 
 def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
@@ -159,7 +159,7 @@ def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
     module[4].requires_grad_(True)
     module[2].bias.requires_grad_(False)  # it would have to be written, and learning conserves nothing
     assert set(found(learner)) == {"0 and 2"}
-    assert learner.paired()[1][0] == "some weights of 2 and 4 are frozen"
+    assert learner.pairs_and_reasons()[1][0] == "some weights of 2 and 4 are frozen"
     module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
     assert not found(learner)
 
@@ -225,7 +225,7 @@ def test_where_a_track_names_the_wiring_it_is_taken_from_there() -> None:
         torch.testing.assert_close(diagonal(pair), torch.ones(pair.hidden))
     normed = net(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
     wired = learner_for(normed, wiring={"2": Wiring(("0",), ("3",), ("1",))})
-    assert "a norm around it" in wired.paired()[1][0]
+    assert "a norm around it" in wired.pairs_and_reasons()[1][0]
 
 
 # -- adapters --------------------------------------------------------------------------------------------------------
