@@ -24,9 +24,10 @@ _FORM = re.compile(r"(?P<path>.*?)(?:(?:^|\.)F\.(?P<function>\w+))?(?:#(?P<numbe
 class ActivationCall:
     """One call in a forward pass.
 
-    path: The module that is called, or in whose forward pass the function is called.
-    function: The name of the function, or "" if a module is called.
-    number: Counts the calls of this module or function from 1.
+    Attributes:
+        path: The module that is called, or in whose forward pass the function is called.
+        function: The name of the function, or "" if a module is called.
+        number: Counts the calls of this module or function from 1.
     """
 
     path: str

@@ -107,10 +107,19 @@ def causal_learner(
 ) -> Learner:
     """Return the learner of a model of transformers; call it before the first update.
 
-    Arguments are those of `Learner`. Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
+    Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
     by another layer's outputs, so interventions on single units refuse them, and those of other models because they are
     not traced. A new draw (`redraw`) is that of transformers or PEFT, from the learner's generator. With adapters it is
     a draw of these alone, and the model under them stays as it is.
+
+    Args:
+        model: The model of transformers, with adapters of PEFT or without.
+        optimizer: Its optimizer, or None.
+        probe: As in `Learner`.
+        loss: As in `Learner`.
+        generator: The source of all draws of interventions.
+        batches: As in `Learner`.
+        name: The name of the model in messages and logs.
     """
     units = causal_units(model)
     return Learner(

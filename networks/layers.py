@@ -20,10 +20,16 @@ Scope = str | tuple[str, ...]
 class Layer:
     """One layer with weights.
 
-    `depth` counts from the input; parallel layers share a depth. `part` is the word for its function in a larger
-    design, such as `query`, which a scope may name. `split`: number of equal parts along its outputs that are separate
-    matrices, such as 3 for a fused query, key and value. `factor`: whether it is one of the two factors of an adapter's
-    update, and not the map of a layer.
+    Attributes:
+        name: The qualified name of its module in the network.
+        module: The module with the weights.
+        role: Whether it belongs to the encoder, to the hidden layers or to a head.
+        depth: Counts from the input; parallel layers share a depth.
+        part: The word for its function in a larger design, such as `query`, which a scope may name, or "".
+        split: Number of equal parts along its outputs that are separate matrices, such as 3 for a fused query, key and
+            value.
+        factor: Whether it is one of the two factors of an adapter's update, and not the map of a layer.
+        transposed: Whether the weight is stored as (d_in, d_out).
     """
 
     name: str
@@ -33,7 +39,7 @@ class Layer:
     part: str = ""
     split: int = 1
     factor: bool = False
-    transposed: bool = field(init=False, repr=False)  # the weight is stored as (d_in, d_out)
+    transposed: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transposed", is_transposed(self.module))
@@ -50,9 +56,7 @@ class Layer:
         Raises ValueError if it is no parameter, because it is computed from others or quantised.
         """
         try:
-            if not is_parametrized(
-                self.module, "weight"
-            ):  # where a look in training mode changes spectral_norm's state
+            if not is_parametrized(self.module, "weight"):  # a look would change spectral_norm's state
                 return self.module.get_parameter("weight")
         except AttributeError:
             pass

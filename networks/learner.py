@@ -37,7 +37,7 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 
 def check_values(module: nn.Module, name: str) -> None:
-    """Raise ValueError for a network whose parameters have no values, or none of their own; name: what it is called."""
+    """Raise ValueError for a network, called `name`, whose parameters have no values, or none of their own."""
     if not hasattr(module, "_modules"):
         raise ValueError(f"'{name}' has no parts: the __init__ of {type(module).__name__} must call super().__init__()")
     if inner := find_part_around_itself(module):
@@ -216,8 +216,11 @@ class Learner:
     def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
         """Return the network's outputs for inputs, in evaluation mode, with other values for these tensors, by name.
 
-        parameters: values of parameters, and of buffers. The module keeps its own. The result is differentiable in the
-        given values.
+        The module keeps its own values. The result is differentiable in the given ones.
+
+        Args:
+            parameters: Values of parameters, and of buffers, by name.
+            inputs: The positional arguments of a forward pass.
         """
         if self.answers is not None:
             return self.answers(parameters, inputs)

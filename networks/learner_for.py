@@ -15,7 +15,7 @@ from .learner import Learner, check_values, no_batches
 from .modules import CONV, LINEAR
 from .passes import measuring, unchanged
 from .recording import find_called_units, record
-from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
+from .redraw import find_equal, redraw, redraw_by, select_alike
 from .tracing import find_traced_units, unit_names
 from .wiring import Wiring
 
@@ -172,15 +172,16 @@ def _redraw_as_at_start(
 ) -> Callable[[], Mapping[str, Tensor]]:
     """Return a function that draws new values as they were drawn at step 0, as far as this is known."""
     if make is None:
-        return lambda: drawn_alike(redraw(module, generator), initial)
+        return lambda: select_alike(redraw(module, generator), initial)
     shapes = {name: p.shape for name, p in module.named_parameters()}
-    made = {name: value.shape for name, value in redraw_by(make, torch.Generator()).items()}
+    first, second = (redraw_by(make, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    made = {name: value.shape for name, value in first.items()}
     if made != shapes:
         name = next(name for name in (*shapes, *made) if shapes.get(name) != made.get(name))
         raise ValueError(
             f"fresh= makes another network: '{name}' is {_shape(made, name)} there, not {_shape(shapes, name)}"
         )
-    fixed = set(not_redrawn_by(make))
+    fixed = find_equal(first, second)
     return lambda: {name: value for name, value in redraw_by(make, generator).items() if name not in fixed}
 
 

@@ -36,10 +36,12 @@ class LinearPair:
     """Two consecutive linear maps with h hidden units between them; in a stack, members come first (…).
 
     Attributes:
+        name: The name of the pair in messages.
         first: The maps into the hidden units, (…, h, i) each. W1, (…, h, Σi), is their concatenation along the inputs.
         second: The maps that read the hidden units, (…, o, h) each. W2, (…, Σo, h), is their concatenation along the
             outputs.
         bias: The biases of `first`, (…, h) each. A bias counts as a column of W1, whose input is 1.
+        between: What lies between the maps.
         parameters: Names of the learner's parameters that contain these tensors, in the order of `tensors`.
 
     Code that declares a pair must ensure that nothing else lies between the two maps or reads the hidden units.
@@ -81,7 +83,14 @@ class LinearPair:
 
 
 def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], between: Between) -> LinearPair:
-    """Return the pair of two layers (Linear or StackedLinear), with the biases of the first."""
+    """Return the pair of two groups of layers (Linear or StackedLinear), with the biases of the first.
+
+    Args:
+        name: The name of the pair in messages.
+        first: The layers into the hidden units.
+        second: The layers that read the hidden units.
+        between: What lies between them.
+    """
     biases = tuple(layer.get_parameter("bias") for layer in first if getattr(layer, "bias", None) is not None)
     weights = [tuple(layer.get_parameter("weight") for layer in side) for side in (first, second)]
     return LinearPair(name, weights[0], weights[1], biases, between)
@@ -89,7 +98,14 @@ def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], 
 
 @dataclass(frozen=True)
 class Joint:
-    """A pair by the names of its modules: the layers before and after, and the modules between them."""
+    """A pair by the names of its modules.
+
+    Attributes:
+        first: The layer before the hidden units.
+        second: The layers after them.
+        through: The modules in between.
+        between: What these are, as in `LinearPair`.
+    """
 
     first: str
     second: tuple[str, ...]

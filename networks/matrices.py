@@ -36,11 +36,14 @@ Layout = Literal["linear", "stacked", "conv", "transposed"]
 class Weight:
     """A weight, and how its dimensions form matrices (d_out, d_in).
 
-    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks with
-        the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w);
-        `transposed` (d_in, d_out). The slice of a grouped convolution is used as it is stored, (C_out, C_in/groups),
-        since the FIRE paper defines none.
-    split: number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
+    Attributes:
+        name: The name of the parameter, for messages.
+        tensor: The weight as it is stored.
+        layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks
+            with the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w);
+            `transposed` (d_in, d_out). The slice of a grouped convolution is used as it is stored, (C_out,
+            C_in/groups), since the FIRE paper defines none.
+        split: Number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
     """
 
     name: str

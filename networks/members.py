@@ -30,7 +30,7 @@ class InitialStatistic:
     """
 
     def __init__(self, statistic: Callable[[Tensor, tuple[int, ...]], Tensor]) -> None:
-        """statistic: of a weight, over these axes."""
+        """Set the function that computes the statistic of a weight over these axes, (…) → () or (members,)."""
         self.statistic = statistic
         self._known: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}
 
@@ -56,8 +56,10 @@ def fit(values: Tensor, like: Tensor) -> Tensor:
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
     """Return standard normal noise with the shape, dtype and device of a tensor.
 
-    source: a generator, or one for each member of a stack. A member's noise then equals that of a separate network with
-    this generator. None: PyTorch's global CPU generator.
+    Args:
+        tensor: A tensor of any shape; of a stack, (members, …).
+        source: A generator, or one for each member of a stack. A member's noise then equals that of a separate network
+            with this generator. None: PyTorch's global CPU generator.
     """
 
     def draw(shape: torch.Size, generator: torch.Generator | None) -> Tensor:

@@ -71,7 +71,10 @@ def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Opti
     An optimizer may hold parameters of other networks as well, and need not hold all of this one's. It warns if both is
     the case for trained parameters, as after a layer was replaced.
 
-    name: of the network, for messages.
+    Args:
+        module: The network.
+        optimizer: Its optimizer, perhaps in a wrapper, or None.
+        name: The name of the network in messages.
 
     Raises:
         ValueError: It is no optimizer, or it holds none of the network's parameters.

@@ -50,7 +50,9 @@ def unchanged(module: nn.Module, forward: Callable[..., Any] | None = None) -> I
     back: containers, arrays of up to a million numbers, and the attributes of objects. Parameters are the same objects.
     Compiled parts run uncompiled meanwhile, because compiled code does not call hooks.
 
-    forward: what is called instead of the module; it may draw random numbers itself.
+    Args:
+        module: The network.
+        forward: What is called instead of the module. It may draw random numbers itself.
     """
     parts = [part for part in module.modules() if id(part) not in _open]
     if not parts:
@@ -245,9 +247,15 @@ def outputs_with(
 
     The module does not change. The result is differentiable with respect to the given parameters. A tensor that the
     module has under several names (tied weights, a body shared by two heads) is exchanged in all its places.
-    forward: what is called instead of the module.
 
-    Raises NotExchangeable (a ValueError) for a scripted module.
+    Args:
+        module: The network.
+        values: Parameters and buffers by name. Others keep their values.
+        inputs: The positional arguments of the pass.
+        forward: What is called instead of the module.
+
+    Raises:
+        NotExchangeable: (a ValueError) The module is scripted.
     """
     with unchanged(module, forward), exchange(module, values):
         return (forward or module)(*copy_inputs(module, inputs))

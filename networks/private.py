@@ -34,6 +34,12 @@ def find_entangled_units(
     A reason completes a sentence that begins with the unit's name. It takes four passes, and three more for each unit
     module if something is wrong. Units that share statistics with others by a normalisation are not tried where these
     matter, nor is a network without finite outputs, or with other outputs each time.
+
+    Args:
+        module: The network.
+        wiring: The wiring that was found by tracing.
+        inputs: The positional arguments of a forward pass.
+        forward: What is called instead of the module.
     """
     trial = _Trial(module, wiring, inputs, forward)
     if not trial.wrong(trial.tried):

@@ -34,8 +34,13 @@ def run_watched(
 ) -> Any:
     """Return `module(*inputs)` in evaluation mode, and pass calls of the given names (see calls.py) to functions.
 
-    The network does not change (see `unchanged`). Nothing happens for a call that it does not make. forward: what is
-    called instead of the module.
+    The network does not change (see `unchanged`). Nothing happens for a call that it does not make.
+
+    Args:
+        module: The network.
+        inputs: The positional arguments of the pass.
+        watch: Name of a call → the function that is given the call.
+        forward: What is called instead of the module.
     """
     calls = {parse_call_name(name): name for name in watch}
 
@@ -174,8 +179,16 @@ def record(
 ) -> Recording:
     """Run `module(*inputs)` in evaluation mode, and return inputs and outputs of calls, by name (see calls.py).
 
-    The network does not change. names: of submodules, or of calls of activations. forward: what is called instead of
-    the module. Raises ValueError for a call that the network does not make on these inputs.
+    The network does not change.
+
+    Args:
+        module: The network.
+        names: The names of submodules, or of calls of activations.
+        inputs: The positional arguments of the pass.
+        forward: What is called instead of the module.
+
+    Raises:
+        ValueError: The network does not make one of these calls on these inputs.
     """
     seen: dict[str, Called] = {}
     versions: dict[str, list[int]] = {}
@@ -214,6 +227,12 @@ def find_misread_units(
 
     Tracing does not know shapes, so a `view` may have mixed the rows, or a layer may read another axis than that of the
     units. A reason completes a sentence that begins with the unit's name. Units that the inputs do not reach are right.
+
+    Args:
+        module: The network.
+        wiring: The wiring that was found by tracing.
+        inputs: The positional arguments of a forward pass.
+        forward: What is called instead of the module.
     """
     outputs: dict[str, torch.Size] = {}
     readings: dict[str, torch.Size] = {}

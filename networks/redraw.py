@@ -73,13 +73,14 @@ def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None =
     return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
 
 
-def not_redrawn_by(make: Callable[[], nn.Module]) -> list[str]:
-    """Return the parameters that are equal in two networks of `make`, made under two seeds, although not constant."""
-    first, second = (redraw_by(make, torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    return [name for name, value in first.items() if torch.equal(value, second[name]) and not is_constant(value)]
+def find_equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[str]:
+    """Return the names of the values that two draws have in common although they are not constant.
+
+    A constant, such as the zeros of a bias, is a rule of initialisation. Other equal values were not drawn."""
+    return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
 
 
-def drawn_alike(drawn: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def select_alike(drawn: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the new values whose distribution can be that of the values at step 0.
 
     A network may give its layers an initialisation of its own. A parameter that is constant at step 0 keeps this

@@ -154,9 +154,15 @@ def check_slots(optimizer: torch.optim.Optimizer, slots: Mapping[str, Any], star
 
 
 def write_start_(slots: dict[str, Any], slot: str, start: Any, where: Tensor | None = None) -> None:
-    """Write a start value into a slot: a tensor in place (the entries in the mask `where`), or a number.
+    """Write a start value into a slot of an optimizer's state, into a tensor in place.
 
     Call it without gradients (`torch.no_grad`). A slot that is None is as at the start.
+
+    Args:
+        slots: The state of one parameter, by slot.
+        slot: The slot to write.
+        start: A number, or a tensor of the slot's shape.
+        where: A boolean mask, broadcastable to the slot, of the entries to write. None: all entries.
     """
     value = slots[slot]
     if not isinstance(value, Tensor):

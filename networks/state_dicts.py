@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from ..registry import brief
-from .redraw import is_constant
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of names that they add
 COUNTER = "num_batches_tracked"  # of BatchNorm, which files from before PyTorch 0.4.1 lack
@@ -67,13 +66,6 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
             )
     found = {name: names[where[id(tensor)]] for name, tensor in own.items() if id(tensor) in where}
     return {name: values[given].detach().to(own[name], copy=True) for name, given in found.items()}
-
-
-def not_redrawn(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[str]:
-    """Return the names of the values that two draws have in common although they are not constant.
-
-    A constant, such as the zeros of a bias, is a rule of initialisation. Other equal values were not drawn."""
-    return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
 
 
 def list_names(names: Collection[str], count: int = 3) -> str:

@@ -24,7 +24,11 @@ from .wiring import Wiring
 class Hidden:
     """The units whose outputs one module returns.
 
-    shape: (units,) or (members, units). spatial: the units are channels, whose outputs have several positions.
+    Attributes:
+        name: The name of the call whose outputs they are.
+        wires: The layers around them.
+        shape: (units,) or (members, units).
+        spatial: Whether the units are channels, whose outputs have several positions.
     """
 
     name: str
@@ -150,10 +154,17 @@ def observe(
 ) -> dict[str, Tensor]:
     """Run one forward pass in evaluation mode, and return a statistic of each module's units, by name.
 
-    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out, and
-    those whose columns turn out not to be their own (`Learner.settle_wiring`).
+    Units that the inputs do not pass through are left out, and those whose columns turn out not to be their own
+    (`Learner.settle_wiring`).
 
-    Raises ValueError if no units are left for the latter reason.
+    Args:
+        learner: The network.
+        groups: The units to observe, by name.
+        inputs: The positional arguments of the pass.
+        statistic: Activations (…, rows, units) → any tensor.
+
+    Raises:
+        ValueError: No columns turned out to be those of single units.
     """
     groups = _settle_groups(learner, groups, inputs)
     seen: dict[str, Tensor] = {}

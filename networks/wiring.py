@@ -33,9 +33,12 @@ _NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "th
 
 @dataclass(frozen=True)
 class Wiring:
-    """The connections of hidden units: the layers before them (incoming), and the layers that read them (outgoing).
+    """The connections of hidden units, by the names of modules.
 
-    norms: the normalisations in between that have a gain, a shift or running statistics for each of the units.
+    Attributes:
+        incoming: The layers before the units.
+        outgoing: The layers that read them.
+        norms: The normalisations in between that have a gain, a shift or running statistics for each of the units.
     """
 
     incoming: tuple[str, ...]
@@ -68,8 +71,10 @@ def trace_wiring(
 
     A reason completes a sentence that begins with the unit's name. Widths are not checked.
 
-    units: names of calls of activations, or of any other modules whose outputs count as units. forward: as in
-    `unit_names`.
+    Args:
+        module: The network.
+        units: The names of calls of activations, or of any other modules whose outputs count as units.
+        forward: As in `unit_names`.
     """
     with unchanged(module):  # a parametrized weight computes itself, and changes its buffers, when it is read
         return _trace_wiring(module, units, forward)

@@ -43,6 +43,12 @@ _KEYWORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 class CallSyntaxError(ValueError):
     """A text that does not follow the grammar, with the position of the error.
 
+    Args:
+        problem: What is wrong, as the beginning of the message.
+        text: The whole text.
+        position: Index of the offending character; `len(text)` if the text ends too early.
+        expected: What would be right there, or "".
+
     Attributes:
         text: The whole text.
         position: Index of the offending character; `len(text)` if the text ends too early.

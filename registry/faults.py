@@ -30,10 +30,13 @@ OWN = __name__.partition(".")[0]  # the package whose code is not foreign
 class PluginFault(RuntimeError):
     """Foreign code raised an exception, returned a wrong value, or left a changed process behind.
 
-    Attributes:
+    Args:
         owner: The file or package with the code.
-        word, name: What was called, such as "hook" and "halve@task".
+        word: The kind of thing that was called, such as "hook".
+        name: Its name, such as "halve@task".
         what: What happened, in one line.
+
+    All are attributes, too.
     """
 
     def __init__(self, owner: str, word: str, name: str, what: str) -> None:
@@ -57,7 +60,8 @@ class calling:
 
     Args:
         entry: The object whose code is called.
-        word, name: As in `PluginFault`.
+        word: The kind of thing that is called, such as "hook".
+        name: Its name, such as "halve@task".
         call: The call in messages, such as "apply on 'agent'".
         refusals: Exceptions by which the code may refuse, which pass. A ValueError gets one line that names the code.
     """

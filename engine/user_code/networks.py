@@ -19,8 +19,8 @@ from ...networks.forward import methods, runner, runs
 from ...networks.learner import check_values
 from ...networks.parameters import saved_buffers
 from ...networks.passes import unchanged
-from ...networks.redraw import borrow_generators, redraw
-from ...networks.state_dicts import fit_state, list_names, not_redrawn
+from ...networks.redraw import borrow_generators, find_equal, redraw
+from ...networks.state_dicts import fit_state, list_names
 from ...registry.errors import UsageError
 from .one_line import in_one_line, type_of
 
@@ -163,7 +163,7 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
     else:
         what = f"{text}: the function that makes the network anew"
         values, second = (_made(module, third, seed, what) for seed in (0, 1))
-        equal = not_redrawn(values, second)
+        equal = find_equal(values, second)
         remarks = settle_equal(learner, values, equal, what)
 
         def redraw_anew() -> dict[str, Tensor]:
@@ -224,7 +224,7 @@ def settle_drawn(learner: Learner, who: str) -> list[str]:
     again = learner.redraw()
     learner.generator.set_state(state)
     first = {name: value for name, value in learner.initial.items() if name in again}
-    return settle_equal(learner, learner.initial, not_redrawn(first, again), who)
+    return settle_equal(learner, learner.initial, find_equal(first, again), who)
 
 
 def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:

@@ -79,8 +79,13 @@ class PReLU(LearnedSlope):
 class BoPReLU(LearnedSlope):
     """prelu with a bounded slope: lower + (upper − lower)·σ(weight) (Lillo & Cheney, eq. 8).
 
-    alpha: the initial slope, strictly between the bounds. Defaults: Table G4, Permuted MNIST (Figure G1 draws 0.65 in
-    [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0.
+    Defaults: Table G4, Permuted MNIST (Figure G1 draws 0.65 in [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0.
+
+    Args:
+        alpha: The initial slope, strictly between the bounds.
+        lower: The lower bound of the slope.
+        upper: The upper bound.
+        granularity: As in `PReLU`.
     """
 
     def __init__(

@@ -45,6 +45,14 @@ def parse_activation(text: str) -> nn.Module:
 class Units:
     """A factory of the hidden units of one network, for an activation given as text.
 
+    Args:
+        text: As for `parse_activation`.
+        members: The number of networks in a stack, whose tensors are (members, batch, …), each with parameters and
+            draws of its own; 0 if there is no stack.
+
+    Raises:
+        ValueError: As for `activation`, and for a negative number of members.
+
         units = Units("crelu")
         net = nn.Sequential(nn.Linear(784, units.preactivations(100)), units(100), nn.Linear(units.features(100), 10))
 
@@ -54,11 +62,6 @@ class Units:
     """
 
     def __init__(self, text: str, members: int = 0) -> None:
-        """text: as for `parse_activation`. members: of a stack of networks, whose tensors are (members, batch, …),
-        each with parameters and draws of its own; 0: not stacked.
-
-        Raises ValueError as `activation` does, and for a negative number of members.
-        """
         if members < 0:
             raise ValueError(f"a stack needs 1 member or more (0: not stacked), got {members}")
         self.text, self.members = text, members
@@ -80,8 +83,10 @@ class Units:
     def __call__(self, width: int, axis: int = -1) -> nn.Module:
         """Return a new module for a layer of that width: (…, preactivations) → (…, features).
 
-        axis: of the features: −1 where they come last, −3 for the channels of images (batch, C, H, W); counted from
-        the end, so that a stack, (members, batch, …), has the same.
+        Args:
+            width: The nominal width of the layer.
+            axis: The axis of the features: −1 where they come last, −3 for the channels of images (batch, C, H, W). It
+                is counted from the end, so that a stack, (members, batch, …), has the same.
         """
         self.preactivations(width)
         return _make_settled(self._call.name, self._call.params, width, axis, self.members, self._shared)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from supple.networks.state_dicts import fit_state, not_redrawn
+from supple.networks.state_dicts import fit_state
 
 State = dict[str, Any]
 
@@ -112,8 +112,3 @@ def test_a_list_is_no_state_dict_and_counters_of_batches_may_be_missing() -> Non
     state = dict(network().state_dict())
     del state["1.num_batches_tracked"]
     assert fit_state(state, network(), "it").keys() == state.keys()
-
-
-def test_constants_count_as_drawn() -> None:
-    first: dict[str, Tensor] = {"drawn": torch.tensor([1.0, 2.0]), "zeros": torch.zeros(3), "kept": torch.arange(3.0)}
-    assert not_redrawn(first, {**first, "drawn": torch.tensor([1.0, 3.0])}) == ["kept"]
