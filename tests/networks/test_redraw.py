@@ -70,7 +70,7 @@ def test_without_a_generator_the_global_one_advances_by_one_number():
     assert torch.equal(torch.get_rng_state(), after)
 
 
-def test_a_part_with_its_own_initialisation_has_the_last_word():
+def test_a_part_with_its_own_initialisation_is_reset_after_the_layers_in_it():
     drawn = redraw(OrthogonalStack(), generator())
     torch.testing.assert_close(drawn["a.weight"] @ drawn["a.weight"].T, torch.eye(6))
     assert drawn["loose"].tolist() == [3.0, 3.0]

@@ -40,7 +40,7 @@ def test_a_path_is_no_option() -> None:
     assert quoted(Path("-x")) == "./-x"
 
 
-def test_a_line_is_told_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_printed_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     data = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data, "ascii", write_through=True))
     tell("−5 \udcff\x1b")
