@@ -42,9 +42,9 @@ class ActivationCall:
 @cache
 def parse_call_name(name: str) -> ActivationCall:
     """Return the call of that name."""
-    found = _FORM.fullmatch(name)
-    assert found is not None  # the form fits every text
-    return ActivationCall(found["path"], found["function"] or "", int(found["number"] or 1))
+    match = _FORM.fullmatch(name)
+    assert match is not None  # the form fits every text
+    return ActivationCall(match["path"], match["function"] or "", int(match["number"] or 1))
 
 
 def function_name(function: Any) -> str:

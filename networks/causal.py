@@ -40,22 +40,22 @@ def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
     if head is None and linear:
         head = linear[-1][1]
     heads = set() if head is None else set(head.modules())
-    found: list[Layer] = []
+    layers: list[Layer] = []
     depth, before = -1, ""
     for name, module in model.named_modules():
         if not isinstance(module, (*LINEAR, *CONV)) and not is_transposed(module):
             continue
         owner = owners.get(name, name)
         role: Role = "head" if module in heads else "hidden"
-        if isinstance(module, CONV) and not any(not isinstance(each.module, CONV) for each in found):
+        if isinstance(module, CONV) and all(isinstance(layer.module, CONV) for layer in layers):
             role = "encoder"
         part = "head" if role == "head" else _part(owner)
         depth += part not in BESIDE and owner != before
         before = owner
-        found.append(Layer(name, module, role, depth, part, parts_of(name, module), module in factors))
-    if not any(layer.role == "hidden" for layer in found):
+        layers.append(Layer(name, module, role, depth, part, parts_of(name, module), module in factors))
+    if not any(layer.role == "hidden" for layer in layers):
         raise ValueError(f"{type(model).__name__} has no Linear layers to intervene in")
-    return tuple(found)
+    return tuple(layers)
 
 
 def _part(name: str) -> str:
@@ -92,7 +92,8 @@ def causal_features(model: Any) -> str | None:
     prefix = getattr(inner, "base_model_prefix", "")
     names = {id(module): name for name, module in model.named_modules()}
     parts = dict(inner.named_modules())
-    return next((names[id(parts[name])] for norm in NORMS if (name := f"{prefix}.{norm}") in parts), None)
+    norms = [parts[name] for name in (f"{prefix}.{norm}" for norm in NORMS) if name in parts]
+    return names[id(norms[0])] if norms else None
 
 
 def causal_learner(

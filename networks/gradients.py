@@ -25,8 +25,8 @@ def scalar_loss(learner: Learner) -> Tensor:
         for parameter, gradient in zip(everything, kept, strict=True):
             parameter.grad = gradient
     if not isinstance(loss, Tensor) or loss.numel() != 1:
-        found = f"a tensor {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
-        raise ValueError(f"the loss= of '{learner.name}' must return one number as a tensor, but returns {found}")
+        returned = f"a tensor {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+        raise ValueError(f"the loss= of '{learner.name}' must return one number as a tensor, but returns {returned}")
     if not loss.requires_grad:
         raise ValueError(
             f"the loss= of '{learner.name}' returns a number without a gradient: return it before backward(), "

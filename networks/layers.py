@@ -106,17 +106,17 @@ def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     Linear layers include transformers' Conv1D. Those of a moving average of the weights beside the network
     (torch.optim.swa_utils) are left out. The first is the encoder, the last the head, and those between are hidden.
     """
-    copies = {part for each in module.modules() if isinstance(each, AveragedModel) for part in each.modules()}
-    copies = set() if module in copies else copies
-    found = [
+    averages = [part for part in module.modules() if isinstance(part, AveragedModel)]
+    copies = set() if module in averages else {part for average in averages for part in average.modules()}
+    parts = [
         (n, m)
         for n, m in module.named_modules()
         if m not in copies and (isinstance(m, (*LINEAR, *CONV)) or is_transposed(m))
     ]
-    last = len(found) - 1
-    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
+    last = len(parts) - 1
+    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(parts))]
     factors = adapter_modules(module)
     return tuple(
         Layer(prefix + n, m, role, depth, split=parts_of(n, m), factor=m in factors)
-        for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
+        for depth, ((n, m), role) in enumerate(zip(parts, roles, strict=True))
     )

@@ -306,9 +306,9 @@ class Learner:
             wiring = self.wiring if self._named else None
             known = self._joints = modules, *find_joints(self.module, wiring, self.forward)
         _, joints, reasons = known
-        found = [pair_at(self.module, joint) for joint in joints]
-        pairs = [*find_declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
-        reasons = [*(reason for reason in found if isinstance(reason, str)), *reasons]  # the most telling first
+        traced = [pair_at(self.module, joint) for joint in joints]
+        pairs = [*find_declared_pairs(self.module), *(pair for pair in traced if isinstance(pair, LinearPair))]
+        reasons = [*(reason for reason in traced if isinstance(reason, str)), *reasons]  # the most telling first
         if self._named:
             reasons += [f"'{unit}' {why}" for unit, why in self.unwired.items()]
         return pairs, reasons
@@ -356,5 +356,5 @@ class Learner:
         """Return the names of these layers' parameters that are not frozen; a tied one once, under its first name."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         frozen = set(self.frozen())
-        found = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
-        return [name for name in found if name not in frozen]
+        unique = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
+        return [name for name in unique if name not in frozen]

@@ -80,9 +80,9 @@ def learner_for(
         raise ValueError(f"{type(module).__name__} has no parameters to intervene in")
     _check_functions(module, probe, loss, forward)
     inputs = _first_inputs(module, probe)
-    found = _units(module, inputs, forward)
-    units = found if units is None else units
-    _check_units(module, units, found)
+    known = _units(module, inputs, forward)
+    units = known if units is None else units
+    _check_units(module, units, known)
     generator = torch.Generator().manual_seed(seed)
     learner = Learner(
         name,
@@ -101,7 +101,7 @@ def learner_for(
         forward=forward,
     )
     if inputs is not None:
-        if set(units) - set(found):  # what was found has been called
+        if set(units) - set(known):  # what is known has been called
             record(module, units, inputs, learner.run)
         with _run_in_one_line(module):
             learner.settle_wiring(inputs)
@@ -117,18 +117,18 @@ def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward)
         if not (function is None or callable(function)):
             raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
     if probe and forward == "forward" and not has_forward(module):
-        kind, found = type(module).__name__, methods(module)
-        hint = f"such as forward='{found[0]}'" if found else "such as lambda module, x: …"
+        kind, names = type(module).__name__, methods(module)
+        hint = f"such as forward='{names[0]}'" if names else "such as lambda module, x: …"
         raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
 
 
-def _check_units(module: nn.Module, units: Sequence[str], found: Sequence[str]) -> None:
-    """Raise ValueError if one of the units is a layer; found: the units that there are."""
+def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) -> None:
+    """Raise ValueError if one of the units is a layer; known: the units that there are."""
     modules = dict(module.named_modules())
     for unit in units:
         call = parse_call_name(unit)
         if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
-            there = f" (there are {', '.join(found)})" if found else ""
+            there = f" (there are {', '.join(known)})" if known else ""
             raise ValueError(
                 f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
                 f"activation after it{there}, or leave units= out"

@@ -272,15 +272,16 @@ def _kind(part: nn.Module, own: str) -> str:
 
 def adapter_modules(module: nn.Module) -> set[nn.Module]:
     """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`."""
-    return {part for _, each in _adapters(module) if isinstance(each, nn.Module) for part in each.modules()}
+    adapters = (adapter for _, adapter in _adapters(module) if isinstance(adapter, nn.Module))
+    return {part for adapter in adapters for part in adapter.modules()}
 
 
 def _factors(module: nn.Module) -> set[Tensor]:
     """Return the parameters of adapters."""
-    found: set[Tensor] = set()
-    for _, each in _adapters(module):
-        found |= set(each.parameters()) if isinstance(each, nn.Module) else {each}
-    return found
+    factors: set[Tensor] = set()
+    for _, adapter in _adapters(module):
+        factors |= set(adapter.parameters()) if isinstance(adapter, nn.Module) else {adapter}
+    return factors
 
 
 def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Parameter]]:
@@ -290,9 +291,9 @@ def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Par
     """
     for part in module.modules():
         for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}:
-            each = getattr(part, name, None)
-            if isinstance(each, (nn.Module, nn.Parameter)):
-                yield part, each
+            adapter = getattr(part, name, None)
+            if isinstance(adapter, (nn.Module, nn.Parameter)):
+                yield part, adapter
 
 
 def _join(path: str, name: str) -> str:

@@ -63,7 +63,7 @@ def find_shared_memory(module: nn.Module) -> tuple[str, str] | None:
     spans.sort(key=lambda span: span[:2])
     for (_, end, name, tensor), (start, _, other, second) in pairwise(spans):
         if start <= end and tensor.device == second.device and _in_common(tensor, second):
-            names = [each for each, _ in module.named_parameters() if each in (name, other)]
+            names = [p for p, _ in module.named_parameters() if p in (name, other)]
             return names[0], names[1]
     return None
 
@@ -82,10 +82,11 @@ def find_part_around_itself(module: nn.Module) -> str:
         if part in around:
             return name
         around.add(part)
-        found = next((f for n, c in part._modules.items() if c is not None and (f := look(c, f"{name}.{n}"))), "")
+        below = (look(child, f"{name}.{own}") for own, child in part.named_children())
+        first = next(filter(None, below), "")
         around.remove(part)
         done.add(part)
-        return found
+        return first
 
     return look(module, "").removeprefix(".")
 

@@ -208,10 +208,10 @@ def _is_record(value: Any) -> bool:
 
 
 def _reset_attributes(value: Any, attributes: Mapping[str, Any]) -> None:
-    own = vars(value)
-    if own.keys() != attributes.keys() or any(own[name] is not kept for name, kept in attributes.items()):
-        own.clear()
-        own.update(attributes)
+    present = vars(value)
+    if present.keys() != attributes.keys() or any(present[name] is not kept for name, kept in attributes.items()):
+        present.clear()
+        present.update(attributes)
 
 
 def _refill(container: Any, items: Any) -> None:
@@ -300,13 +300,13 @@ def _find_held(part: nn.Module, new: Mapping[Tensor, Tensor]) -> Iterator[tuple[
     for name, value in list(vars(part).items()):
         if name in _STANDARD or not isinstance(value, (list, tuple, dict)):
             continue
-        found = {
+        places = {
             key: new[item]
             for key, item in (value.items() if isinstance(value, dict) else enumerate(value))
             if isinstance(item, Tensor) and item in new
         }
         if isinstance(value, tuple):
-            if found and type(value) is tuple:
-                yield vars(part), name, tuple(found.get(index, item) for index, item in enumerate(value))
+            if places and type(value) is tuple:
+                yield vars(part), name, tuple(places.get(index, item) for index, item in enumerate(value))
         else:
-            yield from ((value, key, item) for key, item in found.items())
+            yield from ((value, key, item) for key, item in places.items())

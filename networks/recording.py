@@ -48,9 +48,9 @@ def run_watched(
         if call in calls:
             watch[calls[call]](called)
 
-    given = copy_inputs(module, inputs)
+    copies = copy_inputs(module, inputs)
     with unchanged(module, forward), _watch(module, calls, pass_on):
-        return (forward or module)(*given)
+        return (forward or module)(*copies)
 
 
 def find_called_units(
@@ -67,9 +67,9 @@ def find_called_units(
         elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
             met.append(str(call))
 
-    given = copy_inputs(module, inputs)
+    copies = copy_inputs(module, inputs)
     with unchanged(module, forward), _watch(module, None, note), torch.no_grad():
-        (forward or module)(*given)
+        (forward or module)(*copies)
     return tuple(met[:hidden])
 
 
@@ -110,8 +110,8 @@ def _hang_hooks(part: nn.Module, name: str, see: Callable[[ActivationCall, Calle
     def after(part: nn.Module, args: Any, output: Any) -> None:
         nonlocal count
         count += 1
-        given = written.pop() if written else _first_tensor(args)
-        see(ActivationCall(name, "", count), Called(part, given, output))
+        tensor = written.pop() if written else _first_tensor(args)
+        see(ActivationCall(name, "", count), Called(part, tensor, output))
 
     if part.__dict__.get("inplace", False):
         yield part.register_forward_pre_hook(before)
@@ -147,11 +147,11 @@ class _Functions(TorchFunctionMode):
             return func(*args, **kwargs)
         x = args[0]
         in_place = func.__name__.endswith("_") or kwargs.get("inplace", False)
-        given = x.clone() if in_place else x
+        before = x.clone() if in_place else x
         output = func(*args, **kwargs)
         self.counts[path, name] += 1
         again = partial(_apply, func, args[1:], kwargs)
-        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, given, output))
+        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, before, output))
         return output
 
 
@@ -199,17 +199,18 @@ def record(
         seen[name], versions[name] = called, _versions(called)
 
     def keep_copy(name: str, called: Called) -> None:
-        given = None if called.input is None else called.input.clone()
-        seen[name] = Called(called.made_by, given, called.output.clone())
+        tensor = None if called.input is None else called.input.clone()
+        seen[name] = Called(called.made_by, tensor, called.output.clone())
 
     run_watched(module, inputs, {name: partial(keep, name) for name in names}, forward)
     if missing := [name for name in names if name not in seen]:
         raise ValueError(f"{type(module).__name__} does not call '{missing[0]}' on these inputs")
     if any(_versions(seen[name]) != versions[name] for name in names):  # an operation after them works in place
         run_watched(module, inputs, {name: partial(keep_copy, name) for name in names}, forward)
+    entered = {name: seen[name].input for name in names}
     return Recording(
         {name: seen[name].output.detach() for name in names},
-        {name: given.detach() for name in names if (given := seen[name].input) is not None},
+        {name: tensor.detach() for name, tensor in entered.items() if tensor is not None},
         {name: seen[name].made_by for name in names},
     )
 

@@ -102,7 +102,7 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is
     if is_constant(initial):
         return False
-    new, old = (each.detach().double().cpu() for each in (drawn, initial))
+    new, old = (values.detach().double().cpu() for values in (drawn, initial))
     if int((old == 0).sum()) > 1 + 2 * int((new == 0).sum()):  # somebody set a part of it to zero
         return False
     size, of_old = new.square().mean(), old.square().mean()
@@ -122,11 +122,11 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
 
 def _leaves(module: nn.Module) -> dict[int, Any]:
     """Return what stands in for stored results of a forward pass in a copy, by id, since those cannot be copied."""
-    found: dict[int, Any] = {}
+    copies: dict[int, Any] = {}
 
     def look(value: Any) -> None:
         if isinstance(value, Tensor) and value.grad_fn is not None:
-            found[id(value)] = value.detach().clone()
+            copies[id(value)] = value.detach().clone()
         elif isinstance(value, (list, tuple, dict)):
             for item in value.values() if isinstance(value, dict) else value:
                 look(item)
@@ -135,7 +135,7 @@ def _leaves(module: nn.Module) -> dict[int, Any]:
         for name, value in vars(part).items():
             if name not in ("_parameters", "_modules", "_buffers"):
                 look(value)
-    return found
+    return copies
 
 
 def _seed(generator: torch.Generator | None) -> int:

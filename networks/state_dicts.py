@@ -1,6 +1,6 @@
 """State dicts from other people's files and functions: given the names of a network, or refused in one line."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -40,12 +40,12 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
         if value.is_meta:
             raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     kind = type(module).__name__
-    own = {name: tensor for name, tensor in module.state_dict(keep_vars=True).items() if isinstance(tensor, Tensor)}
-    names = _match(values, own)
+    tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
+    names = _match(values, tensors)
     where: dict[int, str] = {}  # tensor → the first of its names that is given
     for name in names:
-        where.setdefault(id(own[name]), name)
-    missing = [name for name, tensor in own.items() if id(tensor) not in where and not name.endswith(COUNTER)]
+        where.setdefault(id(tensors[name]), name)
+    missing = [name for name, tensor in tensors.items() if id(tensor) not in where and not name.endswith(COUNTER)]
     spare = sorted(values.keys() - names.values())
     if missing or spare:
         parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
@@ -53,19 +53,20 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
             ": give module.state_dict(), which also has the buffers" if missing and not parameters & {*missing} else ""
         )
         raise ValueError(f"{what} does not fit {kind}: {_difference(missing, spare)}{hint}")
-    for name, given in names.items():
-        if values[given].shape != own[name].shape:
-            shapes = f"{(*values[given].shape,)}, not {(*own[name].shape,)}"
+    for name, theirs in names.items():
+        if values[theirs].shape != tensors[name].shape:
+            shapes = f"{(*values[theirs].shape,)}, not {(*tensors[name].shape,)}"
             raise ValueError(f"{what} does not fit {kind}: size mismatch for '{name}': {shapes}")
-        if values[given].is_complex() and not own[name].is_complex():
+        if values[theirs].is_complex() and not tensors[name].is_complex():
             raise ValueError(f"{what} does not fit {kind}: '{name}' has complex numbers there, real ones in {kind}")
-        first = names[where[id(own[name])]]
-        if first != given and not torch.equal(values[first], values[given]):  # NaN would differ from itself
+        first = names[where[id(tensors[name])]]
+        if first != theirs and not torch.equal(values[first], values[theirs]):  # NaN would differ from itself
             raise ValueError(
-                f"{what} does not fit {kind}: '{where[id(own[name])]}' and '{name}' differ, but are one tensor there"
+                f"{what} does not fit {kind}: '{where[id(tensors[name])]}' and '{name}' differ, but are one tensor "
+                "there"
             )
-    found = {name: names[where[id(tensor)]] for name, tensor in own.items() if id(tensor) in where}
-    return {name: values[given].detach().to(own[name], copy=True) for name, given in found.items()}
+    sources = {name: names[where[id(tensor)]] for name, tensor in tensors.items() if id(tensor) in where}
+    return {name: values[source].detach().to(tensors[name], copy=True) for name, source in sources.items()}
 
 
 def list_names(names: Collection[str], count: int = 3) -> str:
@@ -74,12 +75,11 @@ def list_names(names: Collection[str], count: int = 3) -> str:
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
-def _match(values: Iterable[str], own: Iterable[str]) -> dict[str, str]:
-    """Return own name → given name, for names that are equal, or equal without what wrappers add."""
-    given, wanted = set(values), set(own)
-    found = {name: name for name in wanted & given}
-    bare = {bare_name(name): name for name in given - wanted}
-    return {name: match for name in own if (match := found.get(name) or bare.get(bare_name(name)))}
+def _match(values: Collection[str], tensors: Collection[str]) -> dict[str, str]:
+    """Return name in `tensors` → name in `values`, for names that are equal, or equal without what wrappers add."""
+    bare = {bare_name(name): name for name in values if name not in tensors}
+    matches = {name: name if name in values else bare.get(bare_name(name)) for name in tensors}
+    return {name: match for name, match in matches.items() if match}
 
 
 def bare_name(name: str) -> str:

@@ -52,14 +52,14 @@ def is_activation_call(modules: Mapping[str, nn.Module], name: str) -> bool:
 
 
 def _find_defined_units(module: nn.Module) -> tuple[str, ...]:
-    found: list[str] = []
+    activations: list[str] = []
     hidden = 0
     for name, part in module.named_modules():
         if isinstance(part, (*LINEAR, *CONV)):
-            hidden = len(found)
+            hidden = len(activations)
         elif is_activation(part):
-            found.append(name)
-    return tuple(found[:hidden])
+            activations.append(name)
+    return tuple(activations[:hidden])
 
 
 class Untraceable(ValueError):
@@ -109,8 +109,9 @@ def _no_new_attributes(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def _trace_lengths(module: nn.Module) -> Iterator[None]:
     """Let `len(x)` of a traced tensor be its number of rows, in the code of a network's modules."""
-    spaces = {id(s): s for part in module.modules() if (s := getattr(type(part).forward, "__globals__", None))}
-    patched = [s for s in spaces.values() if "len" not in s and not str(s.get("__name__")).startswith("torch")]
+    spaces = [getattr(type(part).forward, "__globals__", {}) for part in module.modules()]
+    own = {id(s): s for s in spaces if s and "len" not in s and not str(s.get("__name__")).startswith("torch")}
+    patched = list(own.values())
     try:
         for space in patched:
             space["len"] = lambda x: x.size(0) if isinstance(x, fx.Proxy) else len(x)

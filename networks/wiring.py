@@ -54,14 +54,14 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
     if parse_call_name(unit).function:
         return None
     unit = parse_call_name(unit).path
-    found, seen = None, False
+    layer, seen = None, False
     for name, part in module.named_modules():
         inside = name == unit or name.startswith(f"{unit}.")
         if seen and not inside:
             break
         seen = inside
-        found = part if isinstance(part, (*LINEAR, *CONV)) else found
-    return found
+        layer = part if isinstance(part, (*LINEAR, *CONV)) else layer
+    return layer
 
 
 def trace_wiring(
@@ -143,13 +143,13 @@ class Paths:
     def check_private(self, *layers: str) -> None:
         """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
         for name in layers:
-            own = dict(self.modules[name].named_parameters(recurse=False))
+            parameters = dict(self.modules[name].named_parameters(recurse=False))
             why = ""
-            if any(self.owners[p] > 1 for p in own.values()):
+            if any(self.owners[p] > 1 for p in parameters.values()):
                 why = "they are tied"
             elif self.calls[name] > 1:
                 why = "it is used repeatedly"
-            elif any(f"{name}.{p}" in self.loose for p in own):
+            elif any(f"{name}.{p}" in self.loose for p in parameters):
                 why = "something else reads them too"
             if why:
                 raise Shared(f"shares the weights of '{name}': {why}")
@@ -216,12 +216,12 @@ class Paths:
     def _width(self, name: str) -> int:
         """Return the outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""
         part = self.modules[name]
-        own = getattr(part, "weight", None)
-        if own is None:
-            own = getattr(part, "running_mean", None)
-        if own is None:
+        values = getattr(part, "weight", None)
+        if values is None:
+            values = getattr(part, "running_mean", None)
+        if values is None:
             return 0
-        return int(own.shape[-1] if isinstance(part, NORMS) else own.shape[isinstance(part, STACKED)])
+        return int(values.shape[-1] if isinstance(part, NORMS) else values.shape[isinstance(part, STACKED)])
 
 
 def has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
