@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from ..registry import signals, streams
-from ..registry.errors import RunError, UsageError, in_words
+from ..registry.errors import RunError, UsageError, describe_error
 from ..registry.interruption import at_interruption
 from .kinds import Kind, find_kind
 from .machine.resources import own_cpus
@@ -107,4 +107,4 @@ def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, 
             train(Path(folder) / "run", find_kind(kind).name, settings, clock)
         way.send(clock.speed)
     except (RunError, UsageError, OSError) as error:
-        way.send(in_words(error))
+        way.send(describe_error(error))

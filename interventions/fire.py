@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.matrices import FACTOR, FROZEN, Written, first_names, in_words, weight_matrices
+from ..networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
 from .base import Reinitialization, interventions
 from .contract import Preset, contract_for
 from .isometry import fire_
@@ -75,13 +75,13 @@ class Fire(Reinitialization):
                 f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
                 "applies, not on two factors of its update: merge the adapters and train the layers, or use snp"
             )
-        why = f": {in_words(kept)}" if kept else ""
+        why = f": {describe_skipped(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         row = super().contract(learner)
         _, kept = self._chosen(learner)
-        return row | {"weights": f"{row['weights']}; kept: {in_words(kept)}"} if kept else row
+        return row | {"weights": f"{row['weights']}; kept: {describe_skipped(kept)}"} if kept else row
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> Written:
         # of the learner's own network, since all parameters of a target network are frozen

@@ -20,7 +20,7 @@ from torch import Tensor, fx, nn
 from .activations import Activation
 from .calls import parse_call_name
 from .forward import Forward
-from .modules import LINEAR
+from .modules import LINEAR, qualified_name
 from .tracing import Untraceable, operation, trace
 from .wiring import Paths, Shared, Wiring, readers
 
@@ -118,8 +118,8 @@ def find_declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
     for prefix, part in module.named_modules():
         if callable(declare := getattr(part, "linear_pairs", None)):
             for pair in declare():
-                names = tuple(_join(prefix, name) for name in pair.parameters)
-                yield replace(pair, name=_join(prefix, pair.name), parameters=names)
+                names = tuple(qualified_name(prefix, name) for name in pair.parameters)
+                yield replace(pair, name=qualified_name(prefix, pair.name), parameters=names)
 
 
 def find_joints(
@@ -158,10 +158,6 @@ def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
             return f"'{name}' reads {w2.shape[-1]} units, and '{joint.first}' feeds {hidden[-2]}"
     biases = [f"{joint.first}.bias"] if pair.bias else []
     return replace(pair, parameters=(*(f"{name}.weight" for name in (joint.first, *joint.second)), *biases))
-
-
-def _join(prefix: str, name: str) -> str:
-    return ".".join(part for part in (prefix, name) if part)
 
 
 def is_homogeneous(module: nn.Module) -> bool:

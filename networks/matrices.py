@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .modules import CONV, LINEAR, NORMS, STACKED, is_activation
+from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, qualified_name
 from .parameters import is_expanded
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
@@ -139,7 +139,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
         for own, (layout, split) in forms.items():
             tensor = part._parameters.get(own)
             if tensor is None:
-                found.skipped[_join(path, own)] = _computed(part, own)
+                found.skipped[qualified_name(path, own)] = _computed(part, own)
                 continue
             name = names[tensor]
             if name in found.weights or name in found.skipped:
@@ -160,7 +160,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
                 found.spared[name] = FROZEN
         for own, reason in _others(part, forms, factors):
             tensor = part._parameters.get(own)
-            others.setdefault(_join(path, own) if tensor is None else names[tensor], reason)
+            others.setdefault(qualified_name(path, own) if tensor is None else names[tensor], reason)
     found.skipped |= {name: why for name, why in others.items() if name not in found.weights | found.skipped}
     return found
 
@@ -296,10 +296,6 @@ def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Par
                 yield part, adapter
 
 
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 class Written(list[str]):
     """The names of the parameters that a function wrote.
 
@@ -313,7 +309,7 @@ class Written(list[str]):
         self.skipped: dict[str, str] = dict(skipped or {})
 
 
-def in_words(skipped: Mapping[str, str]) -> str:
+def describe_skipped(skipped: Mapping[str, str]) -> str:
     """Return which parameters were skipped and why, in words: up to two names for each of three reasons."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():

@@ -42,10 +42,10 @@ def find_traced_units(module: nn.Module, forward: Forward = "forward") -> tuple[
         layer = node.op == "call_module" and isinstance(modules[str(node.target)], (*LINEAR, *CONV))
         if layer or node in read:
             read.update(node.all_input_nodes)
-    return tuple(name for name, node in outputs.items() if node in read and is_activation_call(modules, name))
+    return tuple(name for name, node in outputs.items() if node in read and _is_activation_call(modules, name))
 
 
-def is_activation_call(modules: Mapping[str, nn.Module], name: str) -> bool:
+def _is_activation_call(modules: Mapping[str, nn.Module], name: str) -> bool:
     """Return whether a name is that of a call of an activation, for the modules of a network by name."""
     call = parse_call_name(name)
     return bool(call.function) or (call.path in modules and is_activation(modules[call.path]))

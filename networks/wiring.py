@@ -120,7 +120,7 @@ class Paths:
         """
         if node is None:
             raise Shared("is used nowhere")
-        if node.op == "call_module" and self.calls[str(node.target)] > 1 and has_parameters(self.modules, node):
+        if node.op == "call_module" and self.calls[str(node.target)] > 1 and _has_parameters(self.modules, node):
             raise Shared(f"shares the parameters of '{node.target}': it is used repeatedly")
         incoming, norms, way = self._back(node)
         layout = CHANNELS if isinstance(self.modules[incoming], CONV) else UNITS
@@ -224,7 +224,7 @@ class Paths:
         return int(values.shape[-1] if isinstance(part, NORMS) else values.shape[isinstance(part, STACKED)])
 
 
-def has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
+def _has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
     return any(True for _ in modules[str(node.target)].parameters())
 
 

@@ -18,7 +18,7 @@ from .faults import (
     require_callable,
     summary,
 )
-from .installed import BrokenPackage, why
+from .installed import BrokenPackage, describe_import_error
 from .messages import brief, first_line, message_of, one_line
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
@@ -39,6 +39,7 @@ __all__ = [
     "bind",
     "brief",
     "calling",
+    "describe_import_error",
     "describe_raised",
     "did_you_mean",
     "first_line",
@@ -58,5 +59,4 @@ __all__ = [
     "shown",
     "summary",
     "tell",
-    "why",
 ]

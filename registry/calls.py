@@ -140,9 +140,9 @@ class Parser:
         return token
 
     def accept(self, mark: str) -> bool:
-        found = self.next.kind == "mark" and self.next.text == mark
-        self.index += found
-        return found
+        is_next = self.next.kind == "mark" and self.next.text == mark
+        self.index += is_next
+        return is_next
 
     def require(self, mark: str, expected: str | None = None) -> None:
         if not self.accept(mark):

@@ -150,13 +150,13 @@ def _set_streams(before: tuple[Any, ...]) -> None:
 
 
 def _errors() -> list[Any]:
-    return [each for each in warnings.filters if each[0] == "error"]
+    return [entry for entry in warnings.filters if entry[0] == "error"]
 
 
 def _set_errors(before: list[Any]) -> None:
-    for each in _errors():
-        if each not in before:
-            warnings.filters.remove(each)  # type: ignore[attr-defined]
+    for entry in _errors():
+        if entry not in before:
+            warnings.filters.remove(entry)  # type: ignore[attr-defined]
 
 
 KEPT: dict[str, Kept] = {  # what foreign code must leave as it was: how it is looked up, and put back
@@ -186,7 +186,9 @@ def put_back(before: Mapping[str, Any]) -> str:
 
 def require_callable(entry: object, base: type) -> None:
     """Raise ValueError if what overrides a public method of `base` is none, or would not run when it is called."""
-    for name in (name for name, own in vars(base).items() if inspect.isfunction(own) and not name.startswith("_")):
+    for name, function in vars(base).items():
+        if not inspect.isfunction(function) or name.startswith("_"):
+            continue
         method = getattr(entry, name)
         if not callable(method):
             raise ValueError(f"{name} must be a method, not {summary(method)}")

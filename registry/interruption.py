@@ -46,16 +46,16 @@ def undo() -> str:
 
     One that fails, for instance because the run's folder is gone, does not keep the others from being called.
     """
-    said = []
+    texts = []
     for action in reversed(_actions):
         with suppress(Exception):
-            said.append(action())
-    return next(filter(None, said), "")
+            texts.append(action())
+    return next(filter(None, texts), "")
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    words = undo()
-    line = f"supple: {VERBS.get(number, 'interrupted')}{words and f'; {shown(words)}'}\n"
+    text = undo()
+    line = f"supple: {VERBS.get(number, 'interrupted')}{text and f'; {shown(text)}'}\n"
     with suppress(Exception):  # a closed stream, a terminal that is gone
         if sys.stderr and sys.stderr.isatty():
             line = f"{SHOW_CURSOR}\n{line}"

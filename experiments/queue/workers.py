@@ -18,7 +18,7 @@ from ...engine.machine.resources import VISIBLE, gpus, sharing
 from ...engine.storage.claim import Claim
 from ...engine.user_code import plugins
 from ...registry import signals, streams
-from ...registry.errors import DiskError, RunError, UsageError, in_words
+from ...registry.errors import DiskError, RunError, UsageError, describe_error
 from ...registry.interruption import undo
 from .jobs import Job, work_off
 
@@ -154,7 +154,7 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     except EOFError:
         _end()
     except (DiskError, OSError, UsageError) as error:
-        tell("stop", in_words(error))
+        tell("stop", describe_error(error))
     plugins.end_threads(0)
 
 

@@ -21,7 +21,7 @@ from supple.engine.settings import LARGEST
 from supple.engine.user_code import plugins
 from supple.engine.user_code.blame import blaming
 from supple.registry import BrokenPackage, describe_raised, shown, streams
-from supple.registry.errors import RunError, UsageError, in_words, is_out_of_memory
+from supple.registry.errors import RunError, UsageError, describe_error, is_out_of_memory
 from supple.registry.interruption import end_on_signals
 
 NUMBERS = tyro.constructors.ConstructorRegistry()
@@ -119,7 +119,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
-        code, message = 1, in_words(error)
+        code, message = 1, describe_error(error)
     if (failed := streams.output_error()) and not code and not _purpose.files:
         code = 141 if streams.is_broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
         message = "" if streams.is_broken_pipe(failed) else f"standard output: {failed.strerror}"
