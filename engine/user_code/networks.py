@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from ...interventions import Learner, learner_for
 from ...metrics.trainability import tensors_among
-from ...networks.forward import methods, runner, runs
+from ...networks.forward import has_forward, methods, runner
 from ...networks.learner import check_values
 from ...networks.parameters import saved_buffers
 from ...networks.passes import unchanged
@@ -94,7 +94,7 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         module, given, *third = found
         inputs = given if isinstance(given, tuple) else (given,)
         check_values(module, type(module).__name__)
-        if forward == "forward" and not runs(module):
+        if forward == "forward" and not has_forward(module):
             choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
             raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
         run = runner(module, forward)
