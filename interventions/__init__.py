@@ -26,16 +26,25 @@ from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
-from .churn import Chain
-from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
+from .churn import Chain, LastLoss, OtherMinibatch
+from .contract import (
+    AS_RELEASED,
+    UNIFORM,
+    EntropyTemperature,
+    ReleasedCode,
+    ResetContract,
+    contract_for,
+    settle,
+    zero_slots_,
+)
 from .cpr import CalibratedPartialResets
-from .dash import Dash
+from .dash import Dash, EndlessData
 from .ewc import EWC
-from .fire import Fire
+from .fire import Fire, FireScope
 from .grammar import HookSyntaxError, HookText, parse_hook_text
 from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
-from .injection import Injected, Injection
+from .injection import Injectable, Injected, Injection
 from .isometry import fire_
 from .l2_er import L2EffectiveRank
 from .l2_init import L2Init
@@ -50,7 +59,7 @@ from .regrama import ReGraMa
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
-from .sib import Rescaling, Sib, sib_
+from .sib import Rescaling, RetainLoss, Sib, sib_
 from .snr import SelfNormalizedResets
 from .soft_snp import SoftShrinkPerturb
 from .spectral import Spectral
@@ -73,17 +82,22 @@ __all__ = [
     "Chain",
     "ContinualBackprop",
     "Dash",
+    "EndlessData",
+    "EntropyTemperature",
     "Every",
     "Fire",
+    "FireScope",
     "HareTortoise",
     "Hook",
     "HookSyntaxError",
     "HookText",
+    "Injectable",
     "Injected",
     "Injection",
     "Intervention",
     "L2EffectiveRank",
     "L2Init",
+    "LastLoss",
     "Layer",
     "Learner",
     "LinearPair",
@@ -93,15 +107,18 @@ __all__ = [
     "MuonWithAdam",
     "NoSymmetry",
     "NormalizeProject",
+    "OtherMinibatch",
     "Parseval",
     "ReGraMa",
     "Rebalance",
     "Redo",
     "Registry",
     "Reinitialization",
+    "ReleasedCode",
     "Rescaling",
     "Reset",
     "ResetContract",
+    "RetainLoss",
     "ScalePair",
     "Schedule",
     "SelfNormalizedResets",

@@ -127,7 +127,7 @@ class Reinitialization(Intervention, ABC):
     def attach(self, learner: Learner) -> None:
         if not self.scope:
             raise ValueError(f"{self.name}: scope is empty and selects no layer; leave it out to select all layers")
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         if contract.weights and self.scope not in ("all", contract.weights):
             problem = f"requires scope={contract.weights} here, got {scope_text(self.scope)}"
             raise ValueError(f"{self.name}: contract={self.preset} {problem}")
@@ -137,12 +137,10 @@ class Reinitialization(Intervention, ABC):
         check_contract(learner, contract)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        return contract_for(self.name, self.preset, learner.algorithm).describe(
-            scope_text(self.scope_on(learner)), learner
-        )
+        return contract_for(self.name, self.preset, learner).describe(scope_text(self.scope_on(learner)), learner)
 
     def apply(self, learner: Learner) -> list[str]:
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         check_contract(learner, contract)  # before the weights are written
         modules = [learner.module, *(learner.followers if contract.target == "same" else ())]
         start: Mapping[str, Tensor] = learner.initial

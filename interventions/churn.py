@@ -38,7 +38,8 @@ is in the denominator, L is the mean over all updates of a rollout, whose signs 
 λ is at least 1, and both means start again at every switch of the task.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import torch
@@ -48,6 +49,29 @@ from torch.distributions import Distribution, kl_divergence
 from ..networks.learner import Learner
 from ..networks.members import members_of
 from .base import Intervention, check_strength, copy_state, interventions
+
+
+@dataclass(frozen=True)
+class OtherMinibatch:
+    """A capability for CHAIN: inputs that the update does not learn from.
+
+    Attributes:
+        inputs: Returns the inputs of another minibatch of the current data at each call, drawn by the learner's
+            generator; None while there are no data.
+    """
+
+    inputs: Callable[[], Sequence[Any] | None]
+
+
+@dataclass(frozen=True)
+class LastLoss:
+    """A capability for C-CHAIN: the training loss.
+
+    Attributes:
+        value: Returns the loss of the last update without penalties, (): the policy's for a policy, else the values'.
+    """
+
+    value: Callable[[], Tensor]
 
 
 class Recent(TypedDict):
@@ -96,16 +120,19 @@ class Chain(Intervention):
             raise ValueError(
                 f"chain: '{learner.name}' has neither a policy nor values; set Learner.policy or Learner.values"
             )
-        if learner.another is None:
-            raise ValueError(f"chain: '{learner.name}' provides no other minibatch; set Learner.another")
-        if self.share is not None and learner.last_loss is None:
-            raise ValueError(f"chain: '{learner.name}' provides no last loss; set Learner.last_loss or leave out share")
+        if learner.offers(OtherMinibatch) is None:
+            raise ValueError(f"chain: '{learner.name}' provides no other minibatch; let it offer an OtherMinibatch")
+        if self.share is not None and learner.offers(LastLoss) is None:
+            raise ValueError(
+                f"chain: '{learner.name}' provides no last loss; let it offer a LastLoss, or leave out share"
+            )
 
     def before_loss(self, learner: Learner) -> None:
-        assert learner.another is not None
+        other = learner.offers(OtherMinibatch)
+        assert other is not None
         # There is no earlier network before the first update, or after the parameters have changed.
         known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
-        self._others[learner.name] = inputs = learner.another() if known else None
+        self._others[learner.name] = inputs = other.inputs() if known else None
         if inputs is not None and learner.name not in self._tried:
             # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
             self._tried.add(learner.name)
@@ -146,13 +173,14 @@ class Chain(Intervention):
         churn = self._churn.pop(learner.name, None)
         if self.share is None or churn is None:
             return
-        assert learner.last_loss is not None
+        last_loss = learner.offers(LastLoss)
+        assert last_loss is not None
         if learner.name not in self._recent:
             zeros, strength = churn.new_zeros(self.window), churn.new_tensor(self.strength)
             self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0, "strength": strength}
         recent = self._recent[learner.name]
         at = recent["updates"] % self.window
-        recent["losses"][at], recent["churns"][at] = learner.last_loss().abs(), churn
+        recent["losses"][at], recent["churns"][at] = last_loss.value().abs(), churn
         recent["updates"] += 1
         if recent["updates"] >= self.window:
             recent["strength"].copy_(self.share * recent["losses"].mean() / (recent["churns"].mean() + 1e-8))

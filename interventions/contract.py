@@ -14,11 +14,25 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.modules import CONV, LINEAR
-from ..networks.optimizers import bare
+from ..networks.optimizers import unwrap_optimizer
 from ..networks.parameters import copy_module_, restore_
 from ..networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 
 Preset = Literal["uniform", "as_released"]
+
+
+@dataclass(frozen=True)
+class ReleasedCode:
+    """A capability: the algorithm, "dqn" or "sac", for which code with reset contracts was released."""
+
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class EntropyTemperature:
+    """A capability of SAC's networks: the learner of the entropy temperature, which some contracts reset too."""
+
+    learner: Learner
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ class ResetContract:
         has = {
             "optimizer state": learner.optimizer is not None,
             "target network": bool(learner.followers),
-            "temperature": learner.temperature is not None,
+            "temperature": learner.offers(EntropyTemperature) is not None,
         }
         return {name: columns.get(name, text) for name, text in terms.items() if has.get(name, True)}
 
@@ -105,8 +119,8 @@ AS_RELEASED: dict[tuple[str, str], ResetContract] = {
 }
 
 
-def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
-    """Return the contract that a preset name stands for on this algorithm.
+def contract_for(name: str, preset: str, learner: Learner) -> ResetContract:
+    """Return the contract that a preset name stands for, for an intervention on this learner.
 
     Raises:
         ValueError: The preset is unknown, or it is `as_released` and no code was released for this combination.
@@ -115,10 +129,11 @@ def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
         return UNIFORM
     if preset != "as_released":
         raise ValueError(f"unknown contract '{preset}' (known: uniform, as_released)")
-    if (algorithm, name) not in AS_RELEASED:
+    code = learner.offers(ReleasedCode)
+    if code is None or (code.algorithm, name) not in AS_RELEASED:
         known = ", ".join(f"{i} on {a}" for a, i in AS_RELEASED)
         raise ValueError(f"no released code applies {name} here; use contract=uniform (released: {known})")
-    return AS_RELEASED[algorithm, name]
+    return AS_RELEASED[code.algorithm, name]
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = False) -> None:
@@ -130,7 +145,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = Fal
     """
     if optimizer is None:
         return
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)
     for owner, slots in optimizer.state.items():
         check_slots(optimizer, slots if isinstance(owner, Tensor) else {str(owner): slots}, starts)
@@ -145,8 +160,8 @@ def check_contract(learner: Learner, contract: ResetContract, entries: bool = Fa
     """Raise ValueError if the contract resets an optimizer whose state cannot be reset, as `check_optimizer` does."""
     if contract.optimizer != "kept":
         check_optimizer(learner.optimizer, entries)
-    if contract.temperature == "start" and learner.temperature is not None:
-        check_optimizer(learner.temperature.optimizer)
+    if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
+        check_optimizer(temperature.learner.optimizer)
 
 
 @torch.no_grad()
@@ -170,7 +185,7 @@ def zero_slots_(
         ValueError: It is not known how the optimizer or one of its slots starts (see `networks/slots.py`), or a slot
             has no state of single entries, but a mask is given. Nothing was changed.
     """
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)
     groups: dict[Tensor, dict[str, Any]] = {}
     writes: list[tuple[dict[str, Any], str, Any, Tensor | None]] = []
@@ -232,7 +247,8 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
     if contract.target == "written":
         for follower in learner.followers:
             restore_(follower, {name: named[name] for name in written})
-    if contract.temperature == "start" and (alpha := learner.temperature) is not None:
+    if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
+        alpha = temperature.learner
         for name, parameter in alpha.module.named_parameters():
             parameter.copy_(alpha.initial[name])
         if alpha.optimizer is not None:

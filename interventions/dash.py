@@ -21,17 +21,22 @@ Released code: it also shrinks biases, as here; the paper speaks of weights only
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from ..networks.capabilities import no_batches
 from ..networks.layers import Scope
-from ..networks.learner import Learner
+from ..networks.learner import Learner, no_batches
 from ..networks.members import own_axes
 from ..networks.modules import CONV
 from ..networks.passes import unchanged
 from .base import Reinitialization, interventions
+
+
+@dataclass(frozen=True)
+class EndlessData:
+    """A capability: a pass over the learner's data never ends, as over a replay memory."""
 
 
 @interventions.register("dash")
@@ -62,7 +67,7 @@ class Dash(Reinitialization):
         learner.select_stored(self.scope)
         if learner.batches is no_batches:
             raise ValueError(f"dash: '{learner.name}' provides no batches; set Learner.batches")
-        if self.batches is None and learner.endless:
+        if self.batches is None and learner.offers(EndlessData) is not None:
             raise ValueError(f"dash: '{learner.name}' learns from a replay memory; give a number, such as batches=100")
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:

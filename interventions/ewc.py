@@ -30,8 +30,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..networks.capabilities import no_batches
-from ..networks.learner import Learner
+from ..networks.learner import Learner, no_batches
 from ..networks.passes import unchanged
 from .base import Intervention, check_strength, interventions
 

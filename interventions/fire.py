@@ -15,16 +15,24 @@ Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseco
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.matrices import FACTOR, FROZEN, Written, first_names, in_words, weight_matrices
+from ..networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
 from .base import Reinitialization, interventions
 from .contract import Preset, contract_for
 from .isometry import fire_
 from .orthogonalize import check_method
+
+
+@dataclass(frozen=True)
+class FireScope:
+    """A capability: the layers of this network to which the paper restricts FIRE."""
+
+    scope: Scope
 
 
 @interventions.register("fire")
@@ -37,10 +45,10 @@ class Fire(Reinitialization):
     Args:
         method, steps, tolerance: As in `orthogonalize`.
         scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
-            (`Learner.fire_scope`): the query and key projections of a vision transformer, whose other layers did not
-            gain (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role.
-            Frozen weights are kept. A head that is tied to an embedding is kept, unless its role or part is in the
-            scope (`scope=head`).
+            (`FireScope`): the query and key projections of a vision transformer, whose other layers did not gain
+            (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role. Frozen
+            weights are kept. A head that is tied to an embedding is kept, unless its role or part is in the scope
+            (`scope=head`).
         contract: What else is reset, `uniform` or `as_released`.
     """
 
@@ -58,7 +66,8 @@ class Fire(Reinitialization):
         self.as_in_paper = scope is None
 
     def scope_on(self, learner: Learner) -> Scope:
-        return learner.fire_scope if self.as_in_paper else self.scope
+        restriction = learner.offers(FireScope) if self.as_in_paper else None
+        return restriction.scope if restriction else self.scope
 
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
@@ -70,13 +79,13 @@ class Fire(Reinitialization):
                 f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
                 "applies, not on two factors of its update: merge the adapters and train the layers, or use snp"
             )
-        why = f": {in_words(kept)}" if kept else ""
+        why = f": {describe_skipped(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         row = super().contract(learner)
         _, kept = self._choose(learner)
-        return row | {"weights": f"{row['weights']}; kept: {in_words(kept)}"} if kept else row
+        return row | {"weights": f"{row['weights']}; kept: {describe_skipped(kept)}"} if kept else row
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> Written:
         # of the learner's own network, since all parameters of a target network are frozen
@@ -85,7 +94,7 @@ class Fire(Reinitialization):
 
     def _choose(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
-        scope = contract_for(self.name, self.preset, learner.algorithm).weights or self.scope_on(learner)
+        scope = contract_for(self.name, self.preset, learner).weights or self.scope_on(learner)
         scopes = {scope} if isinstance(scope, str) else set(scope)
         matrices, names = weight_matrices(learner.module), _weight_names(learner)
         chosen: dict[str, int] = {}

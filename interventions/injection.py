@@ -16,7 +16,9 @@ captured again (compare `len(learner.changes)`), and a checkpoint is loaded afte
 """
 
 import copy
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -26,8 +28,20 @@ from ..networks.learner import Learner
 from ..networks.modules import is_activation
 from ..networks.parameters import restore_
 from ..networks.wiring import Wiring
+from ..registry import did_you_mean
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, check_optimizer, contract_for, settle
+
+
+@dataclass(frozen=True)
+class Injectable:
+    """A capability: the head of the network, which injection can duplicate.
+
+    Attributes:
+        part: The qualified name of the submodule, such as "mlp" with the last layers in it.
+    """
+
+    part: str
 
 
 class Injected(nn.Module):
@@ -76,22 +90,22 @@ class Injection(Intervention):
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether there is a part to duplicate. In SAC this is the critic (Nikishin et al. 2023)."""
-        return learner.injectable is not None
+        return learner.offers(Injectable) is not None
 
     def attach(self, learner: Learner) -> None:
-        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm))
+        check_contract(learner, contract_for(self.name, self.preset, learner))
         path, _ = _find_head(learner)
         if self.toward == "fresh":
             learner.check_drawn([name for name in learner.initial if _is_within(name, path)], "injection")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
-        weights = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
+        weights = f"{_find_path(learner)} frozen; a new one and its frozen twin added, both from {start}"
         columns = {
             "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
             "as_released": {"target network": "wrapped around its own old head"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(weights, learner, columns)
+        return contract_for(self.name, self.preset, learner).describe(weights, learner, columns)
 
     def restructure(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)  # the new head joins it
@@ -136,8 +150,13 @@ class Injection(Intervention):
         learner.units = tuple(map(now, learner.units))
         learner.features = learner.features and now(learner.features)
         learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}
-        draw = learner.redraw
-        learner.redraw = lambda: spread(dict(draw()))
+        draw, network = learner.redraw, learner.module
+
+        def redraw() -> dict[str, Tensor]:
+            with _restore_old_head(network, path):
+                return spread(dict(draw()))
+
+        learner.redraw = redraw
         if learner.optimizer is not None:
             joining = dict(zip(leaving, learner.module.get_submodule(f"{path}.new").parameters(), strict=True))
             for group in learner.optimizer.param_groups:
@@ -150,7 +169,7 @@ class Injection(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         path, _ = _find_head(learner)
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         self.restructure(learner)
         head = learner.module.get_submodule(f"{path}.new")
         names = [name for name, _ in head.named_parameters()]
@@ -174,17 +193,23 @@ class Injection(Intervention):
         return list(values)
 
 
+def _find_path(learner: Learner) -> str:
+    """Return the path of the part to duplicate. Raises ValueError if the learner offers none."""
+    offered = learner.offers(Injectable)
+    if offered is None:
+        raise ValueError(f"injection: '{learner.name}' has no part to duplicate; let it offer an Injectable")
+    return offered.part
+
+
 def _find_head(learner: Learner) -> tuple[str, nn.Module]:
     """Return the path of the part to duplicate, and the part.
 
-    Raises ValueError if the learner names none, or if the part shares parameters with others.
+    Raises ValueError if there is none, or if it shares parameters with other parts.
     """
-    path = learner.injectable
-    if path is None:
-        raise ValueError(
-            f"injection: '{learner.name}' has no part to duplicate; set Learner.injectable to one, as DQN does"
-        )
-    head = learner.module.get_submodule(path)
+    path, modules = _find_path(learner), dict(learner.module.named_modules())
+    if path not in modules:
+        raise ValueError(f"injection: '{learner.name}' has no module '{path}'{did_you_mean(path, modules)}")
+    head = modules[path]
     in_head = set(head.parameters())
     for name, parameter in learner.module.named_parameters(remove_duplicate=False):
         if parameter in in_head and not _is_within(name, path):
@@ -202,3 +227,17 @@ def _is_within(name: str, path: str) -> bool:
 def _inject_(module: nn.Module, path: str) -> None:
     parent, _, name = path.rpartition(".")
     setattr(module.get_submodule(parent), name, Injected(module.get_submodule(path)))
+
+
+@contextmanager
+def _restore_old_head(module: nn.Module, path: str) -> Iterator[None]:
+    """Put the old head back temporarily, because a new draw is one of the network that there was."""
+    parent, _, name = path.rpartition(".")
+    parts = module.get_submodule(parent)._modules
+    injected = parts[name]
+    assert isinstance(injected, Injected)
+    parts[name] = injected.old
+    try:
+        yield
+    finally:
+        parts[name] = injected

@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ..networks.matrices import Weight, Written, first_names, in_words, weight_matrices
+from ..networks.matrices import Weight, Written, describe_skipped, first_names, weight_matrices
 from .orthogonalize import MatrixError, check_method, orthogonalize
 
 # A batch takes three times its size while it is iterated. Larger groups (language models) are cut between
@@ -166,7 +166,7 @@ def fire_(
             raise ValueError(f"{name} is {matrices.skipped[name]}")
         raise ValueError(f"no weight matrix named '{name}' in {kind}")
     if not wanted:
-        why = f": {in_words(skipped)}" if skipped else ""
+        why = f": {describe_skipped(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
     weights = [
         replace(weight, split=parts.get(name, weight.split))

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.members import AtStart, fit, own_axes
+from ..networks.members import InitialStatistic, fit, own_axes
 from ..networks.modules import CONV
 from ..networks.units import check_module
 from ..networks.wiring import layer_before
@@ -74,7 +74,7 @@ class NormalizeProject(Intervention):
         if not normalize and not project:
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
-        self._norms = AtStart(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
+        self._norms = InitialStatistic(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
         self._begun: set[str] = set()  # names of learners
 
     def attach(self, learner: Learner) -> None:

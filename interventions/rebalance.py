@@ -84,7 +84,7 @@ class Rebalance(Intervention):
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
         """Return the pairs in the scope. Raises ValueError with the reason if there are none."""
-        pairs, reasons = learner.paired()
+        pairs, reasons = learner.pairs_and_reasons()
         if not pairs:
             why = f": {reasons[0]}" if reasons else ""
             raise ValueError(f"rebalance: '{learner.name}' has no two consecutive linear maps{why}")

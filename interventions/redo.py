@@ -58,7 +58,7 @@ class Redo(Intervention):
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:
-        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm), entries=True)
+        check_contract(learner, contract_for(self.name, self.preset, learner), entries=True)
         hidden_units(learner, self.name)
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -67,7 +67,7 @@ class Redo(Intervention):
             "uniform": {"optimizer state": "slots of the rewritten entries and step counters zeroed in place"},
             "as_released": {"optimizer state": "slots of the rewritten weights zeroed in place"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(effect, learner, columns)
+        return contract_for(self.name, self.preset, learner).describe(effect, learner, columns)
 
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:
@@ -75,7 +75,7 @@ class Redo(Intervention):
         chosen = {unit: mask for unit, mask in self.choose(learner, inputs).items() if mask.any()}
         if not chosen:
             return []
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         check_contract(learner, contract, entries=True)
         fresh = {**learner.initial, **learner.redraw()}
         masks = recycle_(learner.module, chosen, learner.wiring, fresh, self.outgoing)

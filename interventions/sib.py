@@ -172,13 +172,24 @@ def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Te
     return div, pair.columns(columns).sum(1).sqrt_().flatten()
 
 
+@dataclass(frozen=True)
+class RetainLoss:
+    """A capability: the loss on data that must not be forgotten.
+
+    Attributes:
+        loss: Returns the differentiable loss on a batch of these data, ().
+    """
+
+    loss: Callable[[], Tensor]
+
+
 @interventions.register("sib")
 class Sib(Intervention):
     """Balance a language model's scale-symmetric pairs by the gradients of the retain loss (the SIB paper).
 
     A learner with frozen weights in a pair is refused. Without a schedule it is applied once, at the start. The loss is
-    `Learner.retain`, or the training loss if there is none. The contract is `uniform`: the optimizer state of the
-    rewritten entries is zeroed, followers := online network.
+    the learner's `RetainLoss`, or the training loss if it offers none. The contract is `uniform`: the optimizer state
+    of the rewritten entries is zeroed, followers := online network.
 
     Args:
         ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
@@ -211,7 +222,8 @@ class Sib(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
-        written = list(sib_(learner.module, learner.retain or learner.loss, self.ratio).written)
+        retain = learner.offers(RetainLoss)
+        written = list(sib_(learner.module, retain.loss if retain else learner.loss, self.ratio).written)
         settle(learner, written, UNIFORM, _masks(learner.module))
         return written
 

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, members_of, of_each
+from ..networks.members import fit, has_members, members_of
 from .base import Intervention, Variant, copy_state, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
@@ -111,7 +111,7 @@ class TRAC(Intervention):
         products = []
         for key, parameter in moving.items():
             assert parameter.grad is not None
-            total, stacked = sums[key], of_each(parameter, len(scale))
+            total, stacked = sums[key], has_members(parameter, len(scale))
             product = torch.linalg.vecdot(total.flatten(int(stacked)), parameter.grad.flatten(int(stacked)))
             products.append(product if stacked or len(scale) == 1 else product.expand(len(scale)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
@@ -174,10 +174,9 @@ class _Broadcast:
         self._cast: dict[tuple[bool, torch.dtype], Tensor] = {}
 
     def __call__(self, parameter: Tensor) -> Tensor:
-        stacked = of_each(parameter, len(self.numbers))
+        stacked = has_members(parameter, len(self.numbers))
         if (stacked, parameter.dtype) not in self._cast:
-            self._cast[stacked, parameter.dtype] = (self.numbers if stacked else self.numbers.mean()).to(
-                parameter.dtype
-            )
+            value = self.numbers if stacked else self.numbers.mean()
+            self._cast[stacked, parameter.dtype] = value.to(parameter.dtype)
         value = self._cast[stacked, parameter.dtype]
         return fit(value, parameter) if stacked else value

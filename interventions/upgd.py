@@ -106,9 +106,9 @@ class UPGD(Intervention):
         corrections = [1.0 - self.beta ** steps[key] for key in keys.values()]
         scaled = dict(zip(before, torch._foreach_div(list(averages.values()), corrections), strict=True))
         members = members_of(learner)
-        of_each = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
+        has_members = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
         heights = averages if as_released else scaled
-        tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in heights.items()]
+        tops = [u.flatten(1).amax(1) if has_members[name] else u.amax() for name, u in heights.items()]
         top = torch.stack(torch.broadcast_tensors(*tops)).amax(0)
         tiny = torch.finfo(top.dtype).tiny
         top = top.masked_fill(top == 0, tiny) if as_released else top.clamp_min(tiny)
@@ -116,7 +116,7 @@ class UPGD(Intervention):
         for name, old in before.items():
             parameter = parameters[name]
             group = groups[parameter]
-            largest = fit(top, parameter) if of_each[name] else top.max()
+            largest = fit(top, parameter) if has_members[name] else top.max()
             freedom = torch.sigmoid_(scaled[name].div_(largest).neg_())  # 1 − Ū
             change = parameter - old
             decay = group.get("weight_decay", 0.0) if as_released else 0.0

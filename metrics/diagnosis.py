@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..networks.activations import SATURATED
 from ..networks.distributions import greatest_entropy
 from ..networks.learner import Learner
-from ..networks.passes import exchanged, measuring
+from ..networks.passes import exchange, measuring
 from .features import entropy_rank, feature_matrices, member_scores
 from .probe import measure
 from .trainability import LEARNING_RATE, UPDATES, is_constant_on, list_real_inputs, list_tensors, trainability
@@ -224,7 +224,7 @@ def _swap_initial(learner: Learner) -> Iterator[None]:
     }
     try:
         learner.marked = None
-        with exchanged(learner.module, values):
+        with exchange(learner.module, values):
             yield
     finally:
         learner.marked = marked

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from ..networks.gradients import differentiated
+from ..networks.gradients import differentiate
 from ..networks.learner import Learner
 from ..networks.passes import measuring, unchanged
 from .view import View
@@ -119,7 +119,7 @@ def _fit(
         losses = _losses(_outputs(view, {**parameters, **as_stored()}), wanted)
         # members share no parameter; tensors that the network keeps elsewhere get no gradient
         name = view.learner.name
-        gradients = differentiated(losses.sum(), list(fitted.values()), f"what '{name}' returns")
+        gradients = differentiate(losses.sum(), list(fitted.values()), f"what '{name}' returns")
         if all(gradient is None for gradient in gradients):
             raise ValueError(f"the parameters of '{name}' have no part in its outputs: it computes them from others")
         for parameter, gradient in zip(fitted.values(), gradients, strict=True):

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..networks.forward import checked_inputs
+from ..networks.forward import check_inputs
 from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
-from ..networks.passes import outside_inference, unchanged
+from ..networks.passes import leave_inference, unchanged
 from ..networks.recording import Recording, record
 from .features import feature_matrices
 from .saturation import activation_slopes
@@ -70,7 +70,7 @@ class View:
     @cached_property
     def probe(self) -> Sequence[Any] | None:
         """Recent inputs, or None before there are any."""
-        return outside_inference(checked_inputs(self.learner.probe()))
+        return leave_inference(check_inputs(self.learner.probe()))
 
     @cached_property
     def recording(self) -> Recording:
@@ -164,7 +164,7 @@ class View:
             kernel = layer.kernel
             if layer.factor or unfit(kernel):
                 continue
-            weight = layer.described(self.select(kernel) if layer.stacked else kernel)
+            weight = layer.describe(self.select(kernel) if layer.stacked else kernel)
             matrices = weight.matrices() if layer.stacked else weight.matrices()[None]
             yield matrices.flatten(1, -3), weight.scale()
         others = weight_matrices(self.learner.module)

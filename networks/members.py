@@ -22,7 +22,7 @@ def own_axes(layer: Layer) -> tuple[int, ...]:
     return tuple(range(int(layer.stacked), layer.weight.ndim))
 
 
-class AtStart:
+class InitialStatistic:
     """A statistic of each layer's weight at step 0 for each network, of shape () or (members,).
 
     It is computed once, and again if the learner's step-0 values have been replaced: when a checkpoint is loaded, or
@@ -30,7 +30,7 @@ class AtStart:
     """
 
     def __init__(self, statistic: Callable[[Tensor, tuple[int, ...]], Tensor]) -> None:
-        """statistic: of a weight, over these axes."""
+        """Set the function that computes the statistic of a weight over these axes, (…) → () or (members,)."""
         self.statistic = statistic
         self._known: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}
 
@@ -43,7 +43,7 @@ class AtStart:
         return values[layer.name]
 
 
-def of_each(parameter: Tensor, networks: int) -> bool:
+def has_members(parameter: Tensor, networks: int) -> bool:
     """Return whether a parameter has a separate part for each of this number of networks."""
     return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
 
@@ -56,8 +56,10 @@ def fit(values: Tensor, like: Tensor) -> Tensor:
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
     """Return standard normal noise with the shape, dtype and device of a tensor.
 
-    source: a generator, or one for each member of a stack. A member's noise then equals that of a separate network with
-    this generator. None: PyTorch's global CPU generator.
+    Args:
+        tensor: A tensor of any shape; of a stack, (members, …).
+        source: A generator, or one for each member of a stack. A member's noise then equals that of a separate network
+            with this generator. None: PyTorch's global CPU generator.
     """
 
     def draw(shape: torch.Size, generator: torch.Generator | None) -> Tensor:

@@ -39,8 +39,17 @@ class StackedLinear(nn.Module):
 
 
 class StackedConv2d(nn.Module):
-    """`members` Conv2d layers, stride 1: weight (members, c_out, c_in, kh, kw), bias (members, c_out); drawn as by
-    `nn.Conv2d`, one member after the other."""
+    """Conv2d layers, stride 1: weight (members, c_out, c_in, kh, kw), bias (members, c_out).
+
+    They are drawn as by `nn.Conv2d`, one member after the other.
+
+    Args:
+        members: Number of layers.
+        c_in: Number of input channels of each.
+        c_out: Number of output channels of each.
+        kernel_size: Height and width of the kernels.
+        padding: Zeros added on each side of the images.
+    """
 
     def __init__(self, members: int, c_in: int, c_out: int, kernel_size: int, padding: int = 0) -> None:
         super().__init__()

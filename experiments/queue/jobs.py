@@ -23,7 +23,7 @@ from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
 from ...engine.user_code.blame import blaming
 from ...registry import is_interruption
-from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, in_words
+from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, describe_error
 from ..comparisons.comparison import Comparison, folder_of, folder_of_arm
 
 OUTCOME = "outcome.json"
@@ -162,7 +162,7 @@ class Job:
                     raise
                 known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
                 more = {} if known else {"traceback": traceback.format_exc()}
-                self._end(held, FAILED, reason=in_words(error), **more)
+                self._end(held, FAILED, reason=describe_error(error), **more)
 
     def _end(self, held: Claim, outcome: str, **more: Any) -> None:
         """Record the outcome. Raises DiskError if it cannot be written."""

@@ -18,7 +18,7 @@ from ...engine.machine.resources import VISIBLE, gpus, sharing
 from ...engine.storage.claim import Claim
 from ...engine.user_code import plugins
 from ...registry import signals, streams
-from ...registry.errors import DiskError, RunError, UsageError, in_words
+from ...registry.errors import DiskError, RunError, UsageError, describe_error
 from ...registry.interruption import undo
 from .jobs import Job, work_off
 
@@ -88,7 +88,7 @@ def _open(jobs: Sequence[Job]) -> int:
 def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with signals.deaf(signals.INTERRUPTING), _seeing(gpu), theirs:
+    with signals.block_signals(signals.INTERRUPTING), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_bury` will see to it
@@ -104,7 +104,7 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     if worker.job is not None and (code or jobs[worker.job].outcome is None):
         in_plugin = f" in plug-in {plugins.named()}" if plugins.loaded() else ""
         if code < 0:
-            how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
+            how = f"was killed ({signals.signal_name(code)}), perhaps because memory ran out"
         else:
             how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{in_plugin}"
         jobs[worker.job].left(f"its process {how}")
@@ -129,7 +129,7 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
     signals.ignore(signals.INTERRUPTING)
-    streams.steady()
+    streams.protect_streams()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
@@ -154,7 +154,7 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     except EOFError:
         _end()
     except (DiskError, OSError, UsageError) as error:
-        tell("stop", in_words(error))
+        tell("stop", describe_error(error))
     plugins.end_threads(0)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...engine.loop import Warn
 from ...engine.user_code import plugins
 from ...registry import shown, tell
-from ...registry.errors import RunError, UsageError, in_words
+from ...registry.errors import RunError, UsageError, describe_error
 from ..queue.jobs import Job
 from ..queue.workers import Watch, run_jobs
 from .sweep import open_queue
@@ -74,7 +74,7 @@ def on_slurm(workers: Workers, count: int, options: Mapping[str, Any], cluster: 
     except (NameError, AssertionError, TypeError) as error:
         raise UsageError(f"--with: {' '.join(str(error).split())}") from error
     except (RuntimeError, OSError) as error:
-        raise RunError(f"--on slurm: {in_words(error)}") from error
+        raise RunError(f"--on slurm: {describe_error(error)}") from error
 
 
 def on_ray(workers: Workers, count: int, options: Mapping[str, Any]) -> list[Any]:
@@ -107,7 +107,7 @@ def on_ray(workers: Workers, count: int, options: Mapping[str, Any]) -> list[Any
         task = ray.remote(max_retries=-1, **asked)(_take)
         return [task.remote(workers) for _ in range(count)]
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise RunError(f"--on ray: {in_words(error)}") from error
+        raise RunError(f"--on ray: {describe_error(error)}") from error
 
 
 def _take(workers: Workers) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 from .base import Activation, activations
 
 
-class Paired(Activation):
+class TwoFeatures(Activation):
     """Two features from each pre-activation (Lillo & Cheney, Appendix B.3).
 
     The layer's width is its number of features, so there are half as many pre-activations. The layer before therefore
@@ -23,7 +23,7 @@ class Paired(Activation):
 
 
 @activations.register("crelu")
-class CReLU(Paired):
+class CReLU(TwoFeatures):
     """[max(x, 0), max(−x, 0)], concatenated along the features (Shang et al. 2016), capacity-neutral.
 
     One of the two passes the gradient for any x: floor 1 for both together.
@@ -36,7 +36,7 @@ class CReLU(Paired):
 
 
 @activations.register("deep_fourier")
-class DeepFourier(Paired):
+class DeepFourier(TwoFeatures):
     """[sin x, cos x], concatenated along the features (Lewandowski et al. 2024), capacity-neutral.
 
     Where one is flat, the other is steepest, because sin′² + cos′² = 1: floor 1 for both together.

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from supple.engine.storage import checkpoint
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.interventions import Intervention, Learner, Units, learner_for, make
-from supple.networks.activations import Random
+from supple.interventions import Injectable, Intervention, Learner, OtherMinibatch, Units, learner_for, make
+from supple.networks.activations import RandomActivation
 
 SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
 REMEMBER: dict[str, dict[str, Any]] = {
@@ -50,9 +50,9 @@ class World:
         optimizer = torch.optim.Adam(self.net.parameters(), lr=0.05)
         self.learner: Learner = learner_for(
             self.net, optimizer, probe=lambda: (self.x,), loss=lambda: self.losses().mean(), batches=self.batches,
-            injectable="mlp",
+            capabilities=(Injectable("mlp"), OtherMinibatch(lambda: (self.x,))),
         )  # fmt: skip
-        self.learner.values, self.learner.another = lambda outputs: outputs, lambda: (self.x,)
+        self.learner.values = lambda outputs: outputs
         self.kept: Intervention = make(name, **params)
         self.kept.attach(self.learner)
 
@@ -207,6 +207,6 @@ def test_random_activations_of_an_added_head_use_the_generators_of_the_others() 
     world = World(activation="rand_smooth_leaky")
     world.learner.activation_draws = [torch.Generator().manual_seed(1)]
     world.change("injection")
-    parts = [part for part in world.net.modules() if isinstance(part, Random)]
+    parts = [part for part in world.net.modules() if isinstance(part, RandomActivation)]
     assert len(parts) == 4
     assert all(part.generators is world.learner.activation_draws for part in parts)

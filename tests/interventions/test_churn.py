@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, Independent, Normal
 
-from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions import LastLoss, Learner, OtherMinibatch, StackedLinear, learner_for, make
 
 STRENGTH, RATE = 3.0, 0.05
 
@@ -21,7 +21,7 @@ def batches(seed: int, count: int, *shape: int) -> Tensor:
 def learner(module: nn.Module, others: Tensor, **capabilities: Any) -> Learner:
     target = learner_for(module.double(), torch.optim.SGD(module.parameters(), lr=RATE))
     seen = iter(others)
-    target.another = lambda: (next(seen),)
+    target.offer(OtherMinibatch(lambda: (next(seen),)))
     for name, value in capabilities.items():
         setattr(target, name, value)
     return target
@@ -43,7 +43,7 @@ def update(target: Learner, chain: Any, x: Tensor) -> None:
     (loss + penalty(chain, target)).backward()
     chain.before_update(target)
     target.optimizer.step()
-    target.last_loss = lambda: loss.detach()
+    target.offer(LastLoss(lambda: loss.detach()))
     chain.after_update(target)
 
 
@@ -103,7 +103,8 @@ def test_with_a_share_1000_updates_adapt_the_strength_to_the_last_ones(case: str
     share, window = 0.01, 20
     capabilities, term = CASES[case]
     minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
-    target = learner(mlp(), others, **capabilities, last_loss=lambda: torch.zeros(()))
+    target = learner(mlp(), others, **capabilities)
+    target.offer(LastLoss(lambda: torch.zeros(())))
     chain = make("chain", strength=STRENGTH, share=share, window=window)
     chain.attach(target)
     net, old = mlp(), None
@@ -167,13 +168,13 @@ def test_learners_without_a_policy_and_values_or_without_other_minibatches_are_r
     with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.policy or Learner.values"):
         make("chain").attach(plain)
     plain.values = lambda out: out
-    with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.another"):
+    with pytest.raises(ValueError, match=r"chain: 'model' .* OtherMinibatch"):
         make("chain").attach(plain)
 
 
 def test_a_share_of_an_unknown_loss_is_refused() -> None:
     target = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out)
-    with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.last_loss"):
+    with pytest.raises(ValueError, match=r"chain: 'model' .* LastLoss"):
         make("chain", share=0.1).attach(target)
 
 

@@ -12,7 +12,9 @@ from supple.agents.ppo.rollout import Batch
 from supple.interventions import (
     AS_RELEASED,
     UNIFORM,
+    EntropyTemperature,
     Learner,
+    ReleasedCode,
     chain,
     contract_for,
     learner_for,
@@ -54,7 +56,7 @@ def dqn() -> Learner:
     learner = learner_for(module, torch.optim.Adam(module.parameters(), lr=1e-2), followers=(target,))
     train(learner, 1, 8, 8)
     target.load_state_dict(module.state_dict())
-    return train(replace(learner, algorithm="dqn"), 1, 8, 8)
+    return train(replace(learner, capabilities=(ReleasedCode("dqn"),)), 1, 8, 8)
 
 
 class Temperature(nn.Module):
@@ -74,7 +76,7 @@ def sac() -> Learner:
     train(temperature, 1)
     critic = mlp()
     target = copy.deepcopy(critic.module).requires_grad_(False)
-    critic = replace(critic, followers=(target,), algorithm="sac", temperature=temperature)
+    critic = replace(critic, followers=(target,), capabilities=(ReleasedCode("sac"), EntropyTemperature(temperature)))
     return train(critic, 4)
 
 
@@ -196,10 +198,11 @@ def test_uniform_makes_followers_the_online_network_buffers_included():
 
 def test_uniform_leaves_the_temperature_alone():
     learner = sac()
-    before, state = snapshot(learner.temperature.module), slots(learner.temperature)
+    temperature = learner.offers(EntropyTemperature).learner
+    before, state = snapshot(temperature.module), slots(temperature)
     make("fire").apply(learner)
-    assert same(snapshot(learner.temperature.module), before)
-    assert same(slots(learner.temperature)["log_alpha"], state["log_alpha"])
+    assert same(snapshot(temperature.module), before)
+    assert same(slots(temperature)["log_alpha"], state["log_alpha"])
 
 
 def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_accepted():
@@ -320,7 +323,7 @@ def test_a_scope_that_the_released_contract_would_override_is_refused():
 
 def test_a_network_without_the_layers_that_the_contract_restores_is_refused_at_attach():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3))
-    learner = replace(learner_for(module), algorithm="dqn")
+    learner = replace(learner_for(module), capabilities=(ReleasedCode("dqn"),))
     with pytest.raises(ValueError, match="scope 'linear' names no layer"):
         make("fire", contract="as_released").attach(learner)
 
@@ -331,7 +334,7 @@ def test_a_network_without_the_layers_that_the_contract_restores_is_refused_at_a
 @pytest.mark.parametrize("hook", HOOKS)
 def test_as_released_sac_resets_every_slot_and_the_temperature_and_copies_to_the_target(hook):
     learner = sac()
-    alpha = learner.temperature
+    alpha = learner.offers(EntropyTemperature).learner
     assert float(alpha.module.log_alpha.detach()) != pytest.approx(-4.6, abs=1e-4)
     make(hook, contract="as_released").apply(learner)
     assert all(is_zero(state) for state in slots(learner).values())
@@ -351,10 +354,11 @@ def test_as_released_is_refused_where_nothing_was_released(hook):
 
 
 def test_contract_for_returns_the_contract_of_a_preset():
-    assert contract_for("fire", "uniform", "dqn") is UNIFORM
-    assert contract_for("fire", "as_released", "sac") is AS_RELEASED["sac", "fire"]
+    learner = sac()
+    assert contract_for("fire", "uniform", learner) is UNIFORM
+    assert contract_for("fire", "as_released", learner) is AS_RELEASED["sac", "fire"]
     with pytest.raises(ValueError, match="unknown contract 'released'"):
-        contract_for("fire", "released", "dqn")
+        contract_for("fire", "released", learner)
 
 
 def test_a_contract_is_described_in_words():

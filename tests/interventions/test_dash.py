@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for, make
+from supple.interventions import EndlessData, Learner, learner_for, make
 from supple.interventions.dash import shrink_
 
 X = torch.randn(40, 2, 5, 5, generator=torch.Generator().manual_seed(1))
@@ -104,7 +104,7 @@ def test_parameters_without_a_gradient_are_unchanged():
 
 def test_a_learner_without_batches_or_with_a_replay_memory_is_refused_before_training():
     target = learner()
-    target.endless = True
+    target.offer(EndlessData())
     with pytest.raises(ValueError, match=r"dash: 'model' learns from a replay memory.*batches=100"):
         make("dash").attach(target)
     make("dash", batches=3).attach(target)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
-from supple.interventions import Layer, fire_, learner_for, make, snapshot
+from supple.interventions import Layer, ReleasedCode, fire_, learner_for, make, snapshot
 from supple.metrics import measure
 
 
@@ -211,7 +211,7 @@ def test_the_hook_writes_frozen_followers_as_the_network_itself() -> None:
     module = nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3))
     target = copy.deepcopy(module).requires_grad_(False)
     learner = learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1), followers=(target,))
-    learner.algorithm = "dqn"
+    learner.offer(ReleasedCode("dqn"))
     make("fire", contract="as_released").apply(learner)
     assert torch.equal(target[0].weight, module[0].weight)
 

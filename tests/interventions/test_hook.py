@@ -6,7 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import AtStart, Fire, L2Init, Learner, Moment, Reset, learner_for, make, parse_hook
+from supple.interventions import (
+    AtStart,
+    Fire,
+    Injectable,
+    L2Init,
+    Learner,
+    Moment,
+    Reset,
+    learner_for,
+    make,
+    parse_hook,
+)
 from supple.interventions.schedule import AtFraction, AtTask
 
 
@@ -109,7 +120,7 @@ def test_a_hook_acts_on_the_learner_that_it_names_or_on_all():
 
 
 def test_injection_acts_only_where_there_is_a_part_to_duplicate():
-    actor, critic = model("actor"), model("critic", injectable="2")
+    actor, critic = model("actor"), model("critic", capabilities=(Injectable("2"),))
     assert [parse_hook("injection@task").concerns(learner) for learner in (actor, critic)] == [False, True]
     assert not parse_hook("actor/injection@task").concerns(actor)
 

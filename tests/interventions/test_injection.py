@@ -5,7 +5,18 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.dqn.network import NatureCNN
-from supple.interventions import Injected, Learner, Wiring, learner_for, make, parse_call, restructure, snapshot
+from supple.interventions import (
+    Injectable,
+    Injected,
+    Learner,
+    ReleasedCode,
+    Wiring,
+    learner_for,
+    make,
+    parse_call,
+    restructure,
+    snapshot,
+)
 from supple.metrics import measure
 
 FRAMES = torch.randint(256, (8, 2, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
@@ -23,7 +34,7 @@ def build() -> Learner:
         "q", module, torch.optim.Adam(module.parameters(), lr=1e-3), module.layers(), module.units(),
         probe=lambda: (FRAMES,), loss=lambda: (module(FRAMES) - 1).square().mean(),
         generator=torch.Generator().manual_seed(1), redraw=lambda: snapshot(network()),
-        followers=(copy.deepcopy(module).requires_grad_(False),), algorithm="dqn", injectable="mlp",
+        followers=(copy.deepcopy(module).requires_grad_(False),), capabilities=(ReleasedCode("dqn"), Injectable("mlp")),
     )  # fmt: skip
 
 
@@ -301,6 +312,21 @@ def test_changes_are_not_repeated_and_other_ones_are_refused():
         restructure(learner, ["injection(toward=fresh)"])
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_new_draw_is_that_of_the_network_before_injection(times):
+    plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)))
+    module = copy.deepcopy(plain)
+    learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable("2"),), seed=3)
+    for _ in range(times):
+        make("injection").apply(learner)
+    drawn = learner.redraw()
+    for name, value in learner_for(plain, seed=3).redraw().items():
+        head = name.removeprefix("2.")
+        places = [name] if head == name else [f"2.{part}.{head}" for part in ("new", "twin")]
+        assert all(torch.equal(drawn[place], value) for place in places)
+    assert type(module[2]).__name__ == "Injected"
+
+
 # -- other modules -------------------------------------------------------------------------------------------
 
 
@@ -309,7 +335,7 @@ def test_it_works_on_any_module_whose_part_is_named_and_on_a_single_layer():
         torch.manual_seed(0)
         head = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
         module = nn.Sequential(nn.Sequential(nn.Linear(4, 6), nn.ReLU()), head)
-        learner = learner_for(module, torch.optim.Adam(module.parameters()), injectable=part, seed=1)
+        learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable(part),), seed=1)
         x = torch.randn(16, 4)
         before = module(x)
         for toward in ("fresh", "initial"):
@@ -330,8 +356,9 @@ def test_a_learner_that_names_no_part_is_refused_at_attach_in_one_line():
     assert "\n" not in str(refusal.value)
     with pytest.raises(ValueError, match="no released code applies injection here"):
         make("injection", contract="as_released").attach(learner)
+    learner.offer(Injectable("mpl"))
     with pytest.raises(ValueError, match="'model' has no module 'mpl'"):
-        learner_for(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), injectable="mpl")
+        make("injection").attach(learner)
     make("injection", contract="as_released").attach(build())
 
 

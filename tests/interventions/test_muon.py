@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import (
+    Injectable,
     Learner,
     MuonWithAdam,
     StackedLinear,
@@ -239,7 +240,9 @@ def test_it_continues_from_a_loaded_state_dict():
 
 def test_an_injected_head_is_trained_by_it_as_the_head_was():
     module = plain()
-    ours = learner_for(nn.Sequential(module[:2], module[2:]), torch.optim.Adam(module.parameters()), injectable="1")
+    ours = learner_for(
+        nn.Sequential(module[:2], module[2:]), torch.optim.Adam(module.parameters()), capabilities=(Injectable("1"),)
+    )
     for name in ("muon", "injection"):
         make(name).apply(ours)
     (group,) = groups(ours)

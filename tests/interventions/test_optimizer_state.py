@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from supple.interventions import learner_for, make, zero_slots_
+from supple.interventions import EntropyTemperature, Injectable, ReleasedCode, learner_for, make, zero_slots_
 from supple.interventions.contract import check_optimizer
 from supple.interventions.muon import MuonWithAdam
 from supple.tracks.vision.adam import StackedAdam
@@ -323,7 +323,7 @@ def learner_with(build: Make, **more: Any) -> Any:
     x = torch.randn(8, 4)
     return learner_for(
         module, build(list(module.parameters())), probe=lambda: (x,), loss=lambda: module(x).square().mean(),
-        injectable="4", batches=lambda count: iter([module(x).square().mean(-1)]), **more,
+        capabilities=(Injectable("4"),), batches=lambda count: iter([module(x).square().mean(-1)]), **more,
     )  # fmt: skip
 
 
@@ -345,7 +345,7 @@ def test_interventions_that_keep_the_state_accept_any_optimizer(hook: str) -> No
     before = copy.deepcopy(learner.optimizer.state_dict())
     make(hook, **({"activation": "leaky_relu"} if hook == "swap" else {})).attach(learner)
     torch.testing.assert_close(learner.optimizer.state_dict(), before, rtol=0, atol=0)
-    released = replace(learner_with(ScheduleFree), algorithm="dqn")
+    released = replace(learner_with(ScheduleFree), capabilities=(ReleasedCode("dqn"),))
     make("reset", contract="as_released").attach(released)
 
 
@@ -427,7 +427,7 @@ def test_slot_starts_declare_how_an_unknown_optimizer_starts() -> None:
 def test_a_temperature_whose_optimizer_cannot_be_reset_is_refused_at_attach() -> None:
     alpha = nn.Linear(1, 1)
     temperature = learner_for(alpha, ScheduleFree(alpha.parameters()))
-    critic = replace(learner_with(optim.Adam), algorithm="sac", temperature=temperature)
+    critic = replace(learner_with(optim.Adam), capabilities=(ReleasedCode("sac"), EntropyTemperature(temperature)))
     make("fire").attach(critic)
     with pytest.raises(ValueError, match="ScheduleFree"):
         make("fire", contract="as_released").attach(critic)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
+    Injectable,
     Injected,
     Layer,
     Learner,
@@ -146,7 +147,7 @@ def test_layers_whose_units_or_weights_are_used_elsewhere_are_no_pair() -> None:
     assert not pairs_of(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
     learner = learner_for(Autoencoder(), units=())
     assert not pairs_of(learner)
-    assert learner.paired()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
+    assert learner.pairs_and_reasons()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
 
 
 def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
@@ -158,7 +159,7 @@ def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
     module[4].requires_grad_(True)
     module[2].bias.requires_grad_(False)  # it would have to be written, and learning conserves nothing
     assert set(pairs_of(learner)) == {"0 and 2"}
-    assert learner.paired()[1][0] == "some weights of 2 and 4 are frozen"
+    assert learner.pairs_and_reasons()[1][0] == "some weights of 2 and 4 are frozen"
     module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
     assert not pairs_of(learner)
 
@@ -196,7 +197,7 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
             return self.head(self.body(x))
 
     module = Agent()
-    learner = learner_for(module, injectable="head")
+    learner = learner_for(module, capabilities=(Injectable("head"),))
     assert len(pairs_of(learner)) == 3
     make("injection").apply(learner)
     assert isinstance(module.head, Injected)
@@ -224,7 +225,7 @@ def test_pairs_follow_a_wiring_that_is_given() -> None:
         torch.testing.assert_close(diagonal(pair), torch.ones(pair.hidden))
     normed = net(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
     wired = learner_for(normed, wiring={"2": Wiring(("0",), ("3",), ("1",))})
-    assert "a norm around it" in wired.paired()[1][0]
+    assert "a norm around it" in wired.pairs_and_reasons()[1][0]
 
 
 # -- adapters --------------------------------------------------------------------------------------------------------

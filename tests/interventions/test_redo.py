@@ -11,7 +11,7 @@ from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.rollout import Batch
-from supple.interventions import Learner, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
+from supple.interventions import Learner, ReleasedCode, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
 from supple.metrics import activity_scores
 
 
@@ -159,7 +159,7 @@ def test_without_a_dormant_unit_nothing_is_written_not_even_in_the_target():
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_moments_of_the_rewritten_entries_are_zeroed_and_the_counters_by_contract(kind, contract):
-    learner = replace(build(kind), algorithm="dqn")
+    learner = replace(build(kind), capabilities=(ReleasedCode("dqn"),))
     slots, names = state_of(learner), [layer.name for layer in learner.layers]
     dormant = {unit: torch.tensor(units) for unit, units in dormant_units(learner, 0.0).items()}
     assert all(units.any() for units in dormant.values())
@@ -193,7 +193,7 @@ def test_momentum_of_sgd_is_zeroed_where_weights_were_rewritten():
 
 def test_the_target_becomes_the_online_network_or_is_kept():
     for contract in ("uniform", "as_released"):
-        learner = replace(build("cnn"), algorithm="dqn")
+        learner = replace(build("cnn"), capabilities=(ReleasedCode("dqn"),))
         before = snapshot(learner.followers[0])
         make("redo", contract=contract).apply(learner)
         expected = snapshot(learner.module) if contract == "uniform" else before
@@ -201,7 +201,7 @@ def test_the_target_becomes_the_online_network_or_is_kept():
 
 
 def test_the_contract_describes_what_is_reset():
-    learner = replace(build("mlp"), algorithm="dqn")
+    learner = replace(build("mlp"), capabilities=(ReleasedCode("dqn"),))
     assert make("redo").contract(learner) == {
         "weights": "of dormant units: incoming re-drawn, bias and outgoing 0",
         "optimizer state": "slots of the rewritten entries and step counters zeroed in place",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.interventions import Learner, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
+from supple.interventions import Learner, RetainLoss, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
 
 few = settings(max_examples=15, deadline=None)
 X = torch.randn(30, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -156,7 +156,7 @@ def learner(retain: bool = False) -> Learner:
     optimizer.step()
     target = learner_for(net, optimizer, probe=lambda: (X,), loss=lambda: loss_of(net))
     if retain:
-        target.retain = lambda: net(X).square().mean()
+        target.offer(RetainLoss(lambda: net(X).square().mean()))
     return target
 
 

@@ -8,8 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import (
+    EntropyTemperature,
+    Injectable,
     Injected,
     Learner,
+    ReleasedCode,
     StackedLayerNorm,
     StackedLinear,
     learner_for,
@@ -83,11 +86,14 @@ def build() -> dict[str, Learner]:
         ),
         "critic": learner_for(
             critics, torch.optim.AdamW(critics.parameters(), lr=1e-2), probe=lambda: MEMORY,
-            loss=lambda: (critics(*MEMORY) - 1).square().mean(1).sum(), name="critic", injectable="net",
-            followers=(copy.deepcopy(critics).requires_grad_(False),),
+            loss=lambda: (critics(*MEMORY) - 1).square().mean(1).sum(), name="critic",
+            followers=(copy.deepcopy(critics).requires_grad_(False),), capabilities=(Injectable("net"),),
         ),
     }  # fmt: skip
-    return {name: replace(one, algorithm="sac", temperature=temperature) for name, one in learners.items()}
+    for learner in learners.values():
+        learner.offer(ReleasedCode("sac"))
+        learner.offer(EntropyTemperature(temperature))
+    return learners
 
 
 def train(*learners: Learner, steps: int = 3) -> None:
@@ -100,7 +106,7 @@ def train(*learners: Learner, steps: int = 3) -> None:
 def agent() -> dict[str, Learner]:
     """Trained, with a target network that lags behind."""
     learners = build()
-    train(*learners.values(), learners["actor"].temperature)
+    train(*learners.values(), learners["actor"].offers(EntropyTemperature).learner)
     (target,) = learners["critic"].followers
     target.load_state_dict(learners["critic"].module.state_dict())
     train(*learners.values())
@@ -158,7 +164,8 @@ def test_uniform_makes_the_target_critics_the_online_ones():
 
 
 def test_as_released_keeps_the_outputs_of_the_target_network():
-    learner = replace(critic(), algorithm="dqn")  # the one algorithm with a released injection
+    learner = critic()
+    learner.offer(ReleasedCode("dqn"))  # the one algorithm with a released injection
     online, target = outputs(learner)
     assert not torch.equal(online, target)
     make("injection", contract="as_released").apply(learner)
@@ -228,7 +235,7 @@ HOOKS = [("fire", {}), ("snp", {}), ("reset", {}), ("reset", {"toward": "fresh"}
 @pytest.mark.parametrize(("name", "params"), HOOKS, ids=str)
 def test_as_released_resets_all_optimizers_target_and_temperature(name, params):
     learners = agent()
-    temperature, memory = learners["actor"].temperature, [x.clone() for x in MEMORY]
+    temperature, memory = learners["actor"].offers(EntropyTemperature).learner, [x.clone() for x in MEMORY]
     assert float(temperature.module.log_alpha.detach()) != START
     objects = [temperature.module.log_alpha, *(p for x in learners.values() for p in x.module.parameters())]
     for learner in (*learners.values(), temperature):
@@ -249,7 +256,7 @@ def test_as_released_resets_all_optimizers_target_and_temperature(name, params):
 @pytest.mark.parametrize(("name", "params"), HOOKS, ids=str)
 def test_uniform_zeroes_what_was_written_copies_to_the_target_and_keeps_the_temperature(name, params):
     learners = agent()
-    temperature, memory = learners["actor"].temperature, [x.clone() for x in MEMORY]
+    temperature, memory = learners["actor"].offers(EntropyTemperature).learner, [x.clone() for x in MEMORY]
     alpha, alpha_slots = snapshot(temperature.module), slots(temperature)
     for learner in learners.values():
         before = slots(learner)

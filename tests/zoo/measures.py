@@ -142,7 +142,7 @@ def another_learner(it: Subject) -> Any:
 
 @measures()
 def linear_pairs(it: Subject) -> Any:
-    return it.learner.linear_pairs(), it.learner.paired()
+    return it.learner.linear_pairs(), it.learner.pairs_and_reasons()
 
 
 @measures("weight_matrices")

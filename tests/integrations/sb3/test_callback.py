@@ -20,7 +20,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
 from supple.agents.sb3 import SuppleCallback, learners_of
-from supple.interventions import restructure
+from supple.interventions import EntropyTemperature, restructure
 from supple.metrics import cheap_metrics, dfi_unscaled
 
 ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
@@ -126,7 +126,7 @@ def test_as_released_on_sac_discards_all_optimizer_state_and_puts_the_temperatur
         if step == 56:
             assert model.log_ent_coef.exp().item() != pytest.approx(0.5, abs=1e-4)
         if step == 64:
-            temperature = callback.learners["actor"].temperature
+            temperature = callback.learners["actor"].offers(EntropyTemperature).learner
             for learner in (*callback.learners.values(), temperature):
                 assert slots(learner)
                 assert not any(value.any() for value in slots(learner).values())
