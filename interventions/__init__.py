@@ -1,14 +1,6 @@
 """Changes to a network in the middle of training: what they do, when they are applied and what they reset."""
 
-from ..networks.activations import (
-    Units,
-    activation,
-    derivative,
-    initial_gain,
-    parse_activation,
-    properties,
-    set_generators,
-)
+from ..networks.activations import Units, activation, properties
 from ..networks.activations import activations as activation_registry
 from ..networks.layers import Layer, chain
 from ..networks.learner import Learner
@@ -21,7 +13,7 @@ from ..networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
 from ..networks.tracing import unit_names
 from ..networks.wiring import Wiring, trace_wiring
-from ..registry import Registry, UnknownName, did_you_mean, parse_call
+from ..registry import UnknownName, did_you_mean, parse_call
 from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
@@ -41,7 +33,7 @@ from .cpr import CalibratedPartialResets
 from .dash import Dash, EndlessData
 from .ewc import EWC
 from .fire import Fire, FireScope
-from .grammar import HookSyntaxError, HookText, parse_hook_text
+from .grammar import HookText, parse_hook_text
 from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
 from .injection import Injectable, Injected, Injection
@@ -89,7 +81,6 @@ __all__ = [
     "FireScope",
     "HareTortoise",
     "Hook",
-    "HookSyntaxError",
     "HookText",
     "Injectable",
     "Injected",
@@ -112,7 +103,6 @@ __all__ = [
     "ReGraMa",
     "Rebalance",
     "Redo",
-    "Registry",
     "Reinitialization",
     "ReleasedCode",
     "Rescaling",
@@ -141,16 +131,13 @@ __all__ = [
     "balance_layers_",
     "chain",
     "contract_for",
-    "derivative",
     "did_you_mean",
     "fire_",
-    "initial_gain",
     "interventions",
     "learner_for",
     "make",
     "normal_like",
     "orthogonalize",
-    "parse_activation",
     "parse_call",
     "parse_hook",
     "parse_hook_text",
@@ -161,7 +148,6 @@ __all__ = [
     "redraw",
     "restructure",
     "scale_pairs",
-    "set_generators",
     "settle",
     "shrink_perturb_",
     "sib_",

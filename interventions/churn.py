@@ -110,8 +110,8 @@ class Chain(Intervention):
         self.strength, self.share, self.window = strength, share, window
         self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
         self._recent: dict[str, Recent] = {}  # by learner
-        self._others: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
-        self._tried: set[str] = set()  # learners whose penalty was computed outside compiled code
+        self._other_inputs: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
+        self._warmed_up: set[str] = set()  # learners whose penalty was computed outside compiled code
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
@@ -132,15 +132,15 @@ class Chain(Intervention):
         assert other is not None
         # There is no earlier network before the first update, or after the parameters have changed.
         known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
-        self._others[learner.name] = inputs = other.inputs() if known else None
-        if inputs is not None and learner.name not in self._tried:
+        self._other_inputs[learner.name] = inputs = other.inputs() if known else None
+        if inputs is not None and learner.name not in self._warmed_up:
             # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
-            self._tried.add(learner.name)
+            self._warmed_up.add(learner.name)
             with torch.no_grad():
                 self.penalty(learner)
 
     def penalty(self, learner: Learner) -> Tensor:
-        if (inputs := self._others[learner.name]) is None:
+        if (inputs := self._other_inputs[learner.name]) is None:
             return next(learner.module.parameters()).new_zeros(())
         now = learner.trained()
         old = {name: self._before[learner.name][learner.identity(name)] for name in now}

@@ -20,7 +20,6 @@ from ..registry import Call, CallSyntaxError, did_you_mean
 from ..registry.calls import WORD, Parser, Token
 from .schedule import OPERATORS, AtFraction, AtStart, AtStep, AtTask, Every, Schedule, When
 
-HookSyntaxError = CallSyntaxError  # one error for all texts, under the name that hooks have for it
 S = TypeVar("S")
 _SCHEDULES = ("every", "task", "start", "when")
 
@@ -44,7 +43,7 @@ class HookText:
 
 
 def parse_hook_text(text: str) -> HookText:
-    """Parse `name`, `learner/name(key=value, …)@schedule` or `none`. Raises HookSyntaxError.
+    """Parse `name`, `learner/name(key=value, …)@schedule` or `none`. Raises CallSyntaxError.
 
     Only the form is checked here. The registry checks whether the name and its parameters exist.
     """
@@ -80,7 +79,7 @@ class _Parser(Parser):
             return None, call
         position = call.position + len(learner) + 1
         if not re.fullmatch(WORD, name, re.ASCII):
-            raise HookSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
+            raise CallSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
         return learner, replace(call, name=name, position=position)
 
     def amount(self) -> int | float:

@@ -59,7 +59,7 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
             `Intervention.at_start` is applied at the start, and others raise an error.
 
     Raises:
-        ValueError: In one line. HookSyntaxError names the position of the character. For unknown names and parameters
+        ValueError: In one line. CallSyntaxError names the position of the character. For unknown names and parameters
             the message suggests similar ones.
         PluginFault: The intervention is not supple's, and making it raised another exception.
 

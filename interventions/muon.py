@@ -6,7 +6,7 @@ NS₅ are five quintic Newton–Schulz steps, which bring singular values to abo
 kernel is a matrix with one row for each output. As in the FIRE paper (Appendix D), Muon trains hidden matrices only.
 Adam or AdamW trains input and output layers, biases, gains and other vectors with the same learning rate and weight
 decay as before, and with β = (0.9, 0.95) as in isaac7778/FIRE, vision/train.py. `torch.optim.Muon` makes the same step
-in bfloat16, but accepts 2-D parameters only: neither convolutions nor stacks.
+in bfloat16, but accepts 2-D parameters only: neither convolutions nor weights.
 
 Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
 
@@ -59,17 +59,17 @@ class MuonWithAdam(torch.optim.Optimizer):
         self.adam, self.variant = adam, variant
         self.slot_starts = {**slot_starts(adam), "momentum_buffer": 0.0}
         self.counts_by_member = getattr(adam, "counts_by_member", False)  # the shape of its step counters
-        others, ours = [], []
+        for_adam, for_muon = [], []
         for group in adam.param_groups:
             settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}
             settings.setdefault("initial_lr", settings["lr"])
-            others.append({"params": [p for p in group["params"] if p not in matrices], **settings})
+            for_adam.append({"params": [p for p in group["params"] if p not in matrices], **settings})
             for stacked in (False, True):
-                taken = [p for p in group["params"] if matrices.get(p) is stacked]
-                if taken:
-                    muon = {"ratio": RATIO, "momentum": 0.95, "stacked": stacked}
-                    ours.append({"params": taken, **settings, **muon})
-        super().__init__([*others, *ours], adam.defaults | {"betas": BETAS})
+                weights = [p for p in group["params"] if matrices.get(p) is stacked]
+                if weights:
+                    options = {"ratio": RATIO, "momentum": 0.95, "stacked": stacked}
+                    for_muon.append({"params": weights, **settings, **options})
+        super().__init__([*for_adam, *for_muon], adam.defaults | {"betas": BETAS})
 
     def matrices(self) -> list[dict[str, Any]]:
         """Return the groups that Muon trains."""
@@ -182,7 +182,7 @@ class Muon(Intervention):
         count = len(_find_matrices(learner, self.variant))
         return {
             "weights": "kept",
-            "optimizer": f"Muon on the {count} {which} or stacks, Adam on all else",
+            "optimizer": f"Muon on the {count} {which} or weights, Adam on all else",
             "optimizer state": "fresh (every tensor)",
         }
 

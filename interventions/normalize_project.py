@@ -75,7 +75,7 @@ class NormalizeProject(Intervention):
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
         self._norms = InitialStatistic(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
-        self._begun: set[str] = set()  # names of learners
+        self._active: set[str] = set()  # names of learners
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
@@ -111,7 +111,7 @@ class NormalizeProject(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer)
         self.restructure(learner)
-        self._begun.add(learner.name)
+        self._active.add(learner.name)
         self.after_update(learner)
         written = [learner.weight_of(layer) for layer in self._layers(learner)]
         settle(learner, written, UNIFORM)
@@ -119,7 +119,7 @@ class NormalizeProject(Intervention):
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        if not self.project or learner.name not in self._begun:
+        if not self.project or learner.name not in self._active:
             return
         for layer in self._layers(learner):
             wanted = self._norms(learner, layer)
@@ -131,7 +131,7 @@ class NormalizeProject(Intervention):
         return [layer for layer in learner.select(self.scope) if layer.weight.requires_grad]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"begun": sorted(self._begun)}
+        return {"begun": sorted(self._active)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._begun = set(state["begun"])
+        self._active = set(state["begun"])

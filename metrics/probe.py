@@ -296,8 +296,8 @@ def measure(
     """
     view = learner if isinstance(learner, View) else View(learner, member)
     with measuring(view.learner.module):
-        taken = _compute(view, per_layer, costly)
-    return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
+        computed = _compute(view, per_layer, costly)
+    return {name: float(POOLS[pool](values.double())) for name, (values, pool) in computed.items()}
 
 
 def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
@@ -321,7 +321,7 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
 def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
     """Return the values of every network, (networks,), and how to pool them, by name."""
     wanted = METRICS if costly else cheap_metrics()
-    taken = {
+    computed = {
         name: (_compute_one(name, metric, view), metric.pool)
         for name, metric in wanted.items()
         if NEEDS[metric.needs](view)
@@ -329,8 +329,8 @@ def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tenso
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         for name, output in view.outputs.items():
-            taken[f"dormant_fraction/{names.get(name, name)}"] = (_share_dormant(view, output), "mean")
-    return taken
+            computed[f"dormant_fraction/{names.get(name, name)}"] = (_share_dormant(view, output), "mean")
+    return computed
 
 
 def _compute_one(name: str, metric: Metric, view: View) -> Tensor:

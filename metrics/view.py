@@ -91,17 +91,8 @@ class View:
         return {name: self._by_member(self.recording.units[name], of=name) for name in self.learner.units}
 
     @property
-    def units(self) -> dict[str, tuple[Tensor, ...]]:
-        """Post-activation units by module name, (n, …): those of one network, or of each member of a stack."""
-        return {name: output.unbind() for name, output in self.outputs.items()}
-
-    @property
-    def features(self) -> tuple[Tensor, ...]:
-        """The features that the heads read, (rows, units), of one network or of each member of a stack."""
-        return self._features.unbind()
-
-    @property
-    def _features(self) -> Tensor:
+    def features(self) -> Tensor:
+        """The features that the heads read, (members, rows, …)."""
         last = self.learner.units[-1]
         return self._by_member(self.recording.units[self.learner.features or last], of=last)
 
@@ -116,9 +107,8 @@ class View:
         They come from an SVD. The eigenvalues of the Gram matrix would take half the time, but lose everything below
         1e-8 of the largest value, and half of the digits just above that.
         """
-        features = self._features
-        matrices = feature_matrices(features, f"the features of '{self.learner.name}'")
-        return torch.linalg.svdvals(matrices), matrices.shape, features.dtype
+        matrices = feature_matrices(self.features, f"the features of '{self.learner.name}'")
+        return torch.linalg.svdvals(matrices), matrices.shape, self.features.dtype
 
     @cached_property
     def slopes(self) -> dict[str, Tensor]:

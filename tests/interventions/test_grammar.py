@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from supple.interventions.grammar import HookSyntaxError, HookText, parse_hook_text
+from supple.interventions.grammar import HookText, parse_hook_text
 from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, When
-from supple.registry import Call, parse_call
+from supple.registry import Call, CallSyntaxError, parse_call
 
 quick = settings(max_examples=150, deadline=None)
 
@@ -130,7 +130,7 @@ def test_any_text_parses_or_is_a_syntax_error_within_the_text(text):
 def syntax_error(parse, text):
     try:
         parse(text)
-    except HookSyntaxError as error:
+    except CallSyntaxError as error:
         return error
     return None
 
@@ -180,7 +180,7 @@ def syntax_error(parse, text):
     ],
 )
 def test_errors_point_at_the_offending_character(text, position, message):
-    with pytest.raises(HookSyntaxError) as caught:
+    with pytest.raises(CallSyntaxError) as caught:
         parse_hook_text(text)
     assert caught.value.position == position
     assert f"at character {position + 1} of {text!r}" in str(caught.value)

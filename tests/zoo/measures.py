@@ -24,7 +24,7 @@ COVERED: dict[str, str] = {}  # public name → the measure that calls it
 # Public functions that take numbers of runs, texts, or settings, and no network.
 NOT_OF_NETWORKS = {
     *("accuracy_recovery_time", "average_accuracy", "average_online_accuracy", "backward_transfer"),
-    *("bootstrap_coverage", "bootstrap_interval", "domain_average", "domain_last", "domain_transfer"),
+    *("bootstrap_coverage", "bootstrap_interval", "cheap_metrics", "domain_average", "domain_last", "domain_transfer"),
     *("final_window_return", "forgetting", "forward_transfer", "generalization_gap", "holm", "human_normalized"),
     *("human_normalized_score", "hypervolume", "iqm", "learning_curve_area", "non_recovery_rate"),
     *("online_generalization_gap", "order_disparity", "overall_performance", "paired_difference", "pareto_front"),
