@@ -6,7 +6,7 @@ NS₅ are five quintic Newton–Schulz steps, which bring singular values to abo
 kernel is a matrix with one row for each output. As in the FIRE paper (Appendix D), Muon trains hidden matrices only.
 Adam or AdamW trains input and output layers, biases, gains and other vectors with the same learning rate and weight
 decay as before, and with β = (0.9, 0.95) as in isaac7778/FIRE, vision/train.py. `torch.optim.Muon` makes the same step
-in bfloat16, but accepts 2-D parameters only: neither convolutions nor weights.
+in bfloat16, but accepts 2-D parameters only: neither convolutions nor stacks.
 
 Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
 
@@ -182,7 +182,7 @@ class Muon(Intervention):
         count = len(_find_matrices(learner, self.variant))
         return {
             "weights": "kept",
-            "optimizer": f"Muon on the {count} {which} or weights, Adam on all else",
+            "optimizer": f"Muon on the {count} {which} or stacks, Adam on all else",
             "optimizer state": "fresh (every tensor)",
         }
 
