@@ -44,7 +44,7 @@ class InitialStatistic:
 
 
 def has_members(parameter: Tensor, networks: int) -> bool:
-    """Return whether a parameter has a separate part for each of this number of networks."""
+    """Return whether a parameter, (networks, …), has a separate part for each of this number of networks."""
     return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
 
 
