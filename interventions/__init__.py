@@ -22,7 +22,6 @@ from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
 from ..networks.tracing import unit_names
 from ..networks.wiring import Wiring, trace_wiring
 from ..registry import Registry, UnknownName, did_you_mean, parse_call
-from . import activations  # noqa: F401 - networks' activations, where people import them from
 from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
@@ -60,7 +59,7 @@ from .regrama import ReGraMa
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
-from .sib import Balance, RetainLoss, Sib, sib_
+from .sib import Rescaling, RetainLoss, Sib, sib_
 from .snr import SelfNormalizedResets
 from .soft_snp import SoftShrinkPerturb
 from .spectral import Spectral
@@ -79,7 +78,6 @@ __all__ = [
     "AdamRel",
     "AtStart",
     "AtTask",
-    "Balance",
     "CalibratedPartialResets",
     "Chain",
     "ContinualBackprop",
@@ -117,6 +115,7 @@ __all__ = [
     "Registry",
     "Reinitialization",
     "ReleasedCode",
+    "Rescaling",
     "Reset",
     "ResetContract",
     "RetainLoss",

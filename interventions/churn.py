@@ -28,18 +28,17 @@ Released code: bluecontra/C-CHAIN uses the cross entropy for discrete policies, 
 divergence. For Gaussian policies it uses the mean squared difference of the means over the d dimensions of the action,
 which is 2σ²/d times the KL divergence here if σ is the same before and after; a change of σ costs nothing there. Like
 here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was appended).
-Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100.
-C-CHAIN's β is 0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of
-each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. PPO's λ is also multiplied by the fraction
-of the learning rate that annealing leaves. Until λ adapts, it is 100 in the first 50 rollouts of PPO
+Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100. C-CHAIN's β is
+0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of each of 100
+rollouts, and 0.01 for Double DQN, with the last 50,000 updates. PPO's λ is also multiplied by the fraction of the
+learning rate that annealing leaves. Until λ adapts, it is 100 in the first 50 rollouts of PPO
 (crl_dmc/crl_run_ppo_c_chain_dmc.py) and 50 in the first 10,000 updates of Double DQN
-(crl_minatar/agents/double_dqn_c_chain.py). Its β of 10,000 for Gym Control is another
-number: there the cross entropy is in the denominator, L is the mean over all updates of a rollout, whose signs differ,
-and contains the entropy bonus, λ is at least 1, and both means start again at every switch of the task.
+(crl_minatar/agents/double_dqn_c_chain.py). Its β of 10,000 for Gym Control is another number: there the cross entropy
+is in the denominator, L is the mean over all updates of a rollout, whose signs differ, and contains the entropy bonus,
+λ is at least 1, and both means start again at every switch of the task.
 """
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -49,7 +48,7 @@ from torch.distributions import Distribution, kl_divergence
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, copy_state, interventions
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,13 @@ class LastLoss:
 
 
 class Recent(TypedDict):
-    """The last updates of a learner: |L| and churn of each, (window,), written in turn, and how many there were.
+    """The last updates of a learner.
 
-    strength: the λ that follows from them, ()."""
+    Attributes:
+        losses, churns: |L| and churn of each, (window,), written in turn.
+        updates: How many there were.
+        strength: The λ that follows from them, ().
+    """
 
     losses: Tensor
     churns: Tensor
@@ -90,13 +93,14 @@ class Recent(TypedDict):
 class Chain(Intervention):
     """Penalise how far an update moved the policy or the values on another minibatch (Tang & Berseth 2024).
 
-    strength: λ ≥ 0; CHAIN's Double DQN uses 100. share: C-CHAIN's β > 0, with which λ adapts (Tang et al. 2025), or
-    None. window: updates over which λ is adapted, ≥ 1.
+    Args:
+        strength: λ ≥ 0; CHAIN's Double DQN uses 100.
+        share: C-CHAIN's β > 0, with which λ adapts (Tang et al. 2025), or None.
+        window: Updates over which λ is adapted, ≥ 1.
     """
 
     def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"chain: strength must be finite and ≥ 0, got {strength}")
+        check_strength("chain", strength)
         if share is not None and not 0.0 < share < float("inf"):
             raise ValueError(
                 f"chain: share must be finite and above 0, got {share}; leave it out for a constant strength"
@@ -185,4 +189,4 @@ class Chain(Intervention):
         return {"before": self._before, "recent": self._recent}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._before, self._recent = deepcopy(state["before"]), deepcopy(state["recent"])  # written in place
+        self._before, self._recent = copy_state(state["before"]), copy_state(state["recent"])

@@ -39,15 +39,18 @@ class EntropyTemperature:
 class ResetContract:
     """The changes that a reset makes besides the rewritten weights.
 
-    optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same without
-        step counters, and for weight matrices and kernels only); `fresh` (the state of every tensor of the learner, in
-        place, which equals a new optimizer). If only some entries of a tensor were rewritten, only their state is
-        zeroed. A step counter belongs to the whole tensor.
-    target: Followers are `kept`; become a copy of the `online` network; undergo the `same` operation; or get the online
-        network's values of the tensors that were `written`.
-    temperature: `kept`, or returned to its `start` value with a fresh optimizer.
-    weights, restore: A scope that overrides the intervention's; a scope that also returns to its step-0 values.
     Every contract keeps the replay memory, observation statistics and random generators.
+
+    Attributes:
+        optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same
+            without step counters, and for weight matrices and kernels only); `fresh` (the state of every tensor of the
+            learner, in place, which equals a new optimizer). If only some entries of a tensor were rewritten, only
+            their state is zeroed. A step counter belongs to the whole tensor.
+        target: Followers are `kept`; become a copy of the `online` network; undergo the `same` operation; or get the
+            online network's values of the tensors that were `written`.
+        temperature: `kept`, or returned to its `start` value with a fresh optimizer.
+        weights: A scope that overrides the intervention's.
+        restore: A scope that also returns to its step-0 values.
     """
 
     optimizer: Literal["kept", "zeroed", "slots", "fresh"] = "zeroed"
@@ -56,10 +59,13 @@ class ResetContract:
     weights: str | None = None
     restore: str | None = None
 
-    def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the contract as a table row, column name → words, without columns for parts that the learner lacks.
+    def describe(self, scope: str, learner: Learner, columns: Mapping[str, str] = {}) -> dict[str, str]:
+        """Return the contract as a table row, column name → text, without columns for parts that the learner lacks.
 
-        own: columns for which an intervention supplies its own words.
+        Args:
+            scope: The weights that are rewritten, unless the contract overrides them.
+            learner: The learner.
+            columns: Those for which an intervention supplies its own text.
         """
         weights = self.weights or scope
         if self.restore:
@@ -89,7 +95,7 @@ class ResetContract:
             "target network": bool(learner.followers),
             "temperature": learner.offers(EntropyTemperature) is not None,
         }
-        return {term: own.get(term, words) for term, words in terms.items() if has.get(term, True)}
+        return {name: columns.get(name, text) for name, text in terms.items() if has.get(name, True)}
 
 
 UNIFORM = ResetContract()
@@ -133,7 +139,9 @@ def contract_for(name: str, preset: str, learner: Learner) -> ResetContract:
 def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = False) -> None:
     """Raise ValueError for an optimizer whose state cannot be reset, in one line that says what would work.
 
-    entries: whether the state of single entries of tensors is to be reset.
+    Args:
+        optimizer: The optimizer; None passes.
+        entries: Whether the state of single entries of tensors is to be reset.
     """
     if optimizer is None:
         return
@@ -166,6 +174,8 @@ def zero_slots_(
     """Return the optimizer's state of these parameters in place to its start: to zero, for most optimizers.
 
     Args:
+        optimizer: The optimizer.
+        parameters: Parameters of any shapes, (…). Those without a state are left out.
         masks: For each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is reset.
         counters: Whether step counters are reset too, and what follows from them (`mu_product` of NAdam). A counter
             belongs to the whole tensor, so a mask does not restrict it. In a stack with one counter per member,
@@ -210,9 +220,14 @@ def zero_slots_(
 
 @torch.no_grad()
 def settle(learner: Learner, written: Sequence[str], contract: ResetContract, masks: Mapping[str, Tensor] = {}) -> None:
-    """Carry out the contract after the parameters named in `written` were rewritten.
+    """Carry out the contract after parameters were rewritten.
 
-    masks: name → mask of the rewritten entries of that parameter, as in `zero_slots_`; by default all entries.
+    Args:
+        learner: The learner.
+        written: The names of these parameters.
+        contract: What else is reset.
+        masks: Name → mask of the rewritten entries of that parameter, broadcastable to its shape (…), as in
+            `zero_slots_`; by default all entries.
     """
     named = dict(learner.module.named_parameters())
     if learner.optimizer is not None and contract.optimizer != "kept":

@@ -43,9 +43,12 @@ class EndlessData:
 class Dash(Reinitialization):
     """Shrink weights that point away from the direction in which the loss would move them (Shin et al. 2024).
 
-    alpha: α in (0, 1], weight of the newest gradient; the FIRE paper uses 0.1 or 0.3. lam: λ in [0, 1], the smallest
-    factor; it uses 0.05, 0.1 or 0.3 (Appendix E). batches: number of batches used. If None, one pass over the present
-    data; a learner with a replay memory needs a number.
+    Args:
+        alpha: α in (0, 1], weight of the newest gradient; the FIRE paper uses 0.1 or 0.3.
+        lam: λ in [0, 1], the smallest factor; it uses 0.05, 0.1 or 0.3 (Appendix E).
+        batches: Number of batches used. If None, one pass over the present data; a learner with a replay memory needs a
+            number.
+        scope: The layers whose parameters shrink.
     """
 
     def __init__(self, alpha: float = 0.3, lam: float = 0.05, batches: int | None = None, scope: Scope = "all") -> None:
@@ -101,8 +104,15 @@ class Dash(Reinitialization):
 
 @torch.no_grad()
 def shrink_(weight: Tensor, uphill: Tensor, lam: float, axes: tuple[int, ...]) -> None:
-    """Shrink in place: w ← w·clamp(cos(−uphill, w), λ, 1); the vectors lie along `axes`."""
+    """Shrink vectors in place: w ← w·clamp(cos(−uphill, w), λ, 1).
+
+    Args:
+        weight: (…), the vectors w along `axes`.
+        uphill: The gradient, of the shape of `weight`.
+        lam: λ in [0, 1], the smallest factor.
+        axes: The axes of one vector.
+    """
     product = (weight * uphill).sum(axes, keepdim=True)
-    lengths = [torch.linalg.vector_norm(each, dim=axes, keepdim=True) for each in (weight, uphill)]
+    lengths = [torch.linalg.vector_norm(vectors, dim=axes, keepdim=True) for vectors in (weight, uphill)]
     cosine = (-product / (lengths[0] * lengths[1])).nan_to_num_(0.0)
     weight.mul_(cosine.clamp_(lam, 1.0))

@@ -57,10 +57,13 @@ class Normalization:
 class NormalizeProject(Intervention):
     """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
-    normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
-    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected, if trained.
-    project: false for normalisation alone.
     Without a schedule it is applied at the start.
+
+    Args:
+        normalize: False for networks that have their own normalisation (SimBa); then weights are only projected.
+        norm: `layer` (mean 0, variance 1) or `rms` (mean square 1).
+        scope: The weights that are projected, if trained.
+        project: False for normalisation alone.
     """
 
     at_start = True
@@ -85,9 +88,9 @@ class NormalizeProject(Intervention):
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = ["rescaled to their norms at step 0, now and after every update"] * self.project
-        words += ["normalisation before every nonlinearity"] * self.normalize
-        return UNIFORM.describe("; ".join(words), learner)
+        effects = ["rescaled to their norms at step 0, now and after every update"] * self.project
+        effects += ["normalisation before every nonlinearity"] * self.normalize
+        return UNIFORM.describe("; ".join(effects), learner)
 
     def restructure(self, learner: Learner) -> None:
         added = 0

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ...interventions import Learner, learner_for
-from ...metrics.trainability import tensors_among
+from ...metrics.trainability import list_tensors
 from ...networks.forward import has_forward, methods, runner
 from ...networks.learner import check_values
 from ...networks.parameters import saved_buffers
@@ -121,7 +121,7 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
                 raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
     with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
         outputs = run(*inputs)
-        if not (found := tensors_among(outputs)):
+        if not (found := list_tensors(outputs)):
             raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
         if not any(each.requires_grad for each in found):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
@@ -138,7 +138,7 @@ def _flaw(tensor: Tensor) -> str:
 
 
 def _loss(outputs: Any) -> Tensor:
-    return torch.stack([each.square().mean() for each in tensors_among(outputs)]).sum()
+    return torch.stack([each.square().mean() for each in list_tensors(outputs)]).sum()
 
 
 def _initialised(learner: Learner, third: Any, text: str) -> list[str]:

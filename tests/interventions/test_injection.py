@@ -177,7 +177,7 @@ def test_as_released_wraps_the_target_around_its_own_old_head():
     assert equal(under(values, "encoder."), under(old, "encoder."))
 
 
-def test_its_contract_in_words():
+def test_the_contract_describes_what_is_reset():
     learner = trained()
     rest = {"replay, observation statistics, generators": "kept"}
     assert make("injection").contract(learner) == rest | {
@@ -243,7 +243,7 @@ def test_a_full_fresh_reset_leads_to_a_fresh_network(times):
     torch.testing.assert_close(outputs(learner)[0], outputs(fresh)[0], rtol=0, atol=1e-6)
 
 
-def test_a_head_reset_takes_the_live_head_back():
+def test_a_head_reset_restores_the_live_head():
     learner = injected()
     before = snapshot(learner.module)
     make("reset", what="head").apply(learner)
@@ -275,7 +275,7 @@ def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_rece
 
 
 @pytest.mark.parametrize("texts", [["injection"], ["injection(toward=fresh)", "injection(contract=as_released)"]])
-def test_a_rebuilt_learner_takes_up_a_checkpoint_and_goes_on_bit_for_bit(texts):
+def test_a_rebuilt_learner_continues_from_a_checkpoint_bit_for_bit(texts):
     learner = trained()
     for text in texts:
         call = parse_call(text)
@@ -363,7 +363,7 @@ def test_a_learner_that_names_no_part_is_refused_at_attach_in_one_line():
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_parts_keep_the_names_that_people_wrote_at_the_start(times):
+def test_parts_keep_their_original_names_in_scopes_and_logs(times):
     """A reset planned for a layer by name finds it after injections too, and curves go on under one name."""
     learner = trained()
     before, metrics = [layer.name for layer in learner.layers], measure(learner, per_layer=True).keys()

@@ -1,4 +1,4 @@
-"""A reset optimizer steps as a new one does, bit for bit, whichever it is; one that is not known is refused at once."""
+"""A reset optimizer of any known kind steps like a new one, bit for bit; an unknown kind is refused at the start."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -174,7 +174,7 @@ def same(ones: dict[Any, Any], others: dict[Any, Any]) -> bool:
 
 
 @pytest.mark.parametrize("kind", [*ELEMENTWISE, *WHOLE])
-def test_a_reset_optimizer_goes_on_as_a_new_one_and_in_the_same_tensors(kind: str) -> None:
+def test_a_reset_optimizer_steps_like_a_new_one_in_the_same_tensors(kind: str) -> None:
     module, optimizer, build = worn(kind)
     tensors = {key: value for key, value in slots(optimizer, module).items() if isinstance(value, Tensor)}
     reset = make("reset", what="optimizer")
@@ -202,7 +202,7 @@ def test_complex_parameters_start_as_pytorch_starts_them(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ELEMENTWISE)
-def test_masked_entries_go_on_as_new_ones_and_the_others_keep_their_state(kind: str) -> None:
+def test_masked_entries_step_like_new_ones_and_the_others_keep_their_state(kind: str) -> None:
     module, optimizer, build = worn(kind)
     weight, mask = module[0].weight, torch.arange(6)[:, None] % 2 == 0
     before = copy.deepcopy(slots(optimizer, module))
@@ -220,7 +220,7 @@ def test_masked_entries_go_on_as_new_ones_and_the_others_keep_their_state(kind: 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ELEMENTWISE if "user" not in kind])
-def test_counters_can_stay_with_what_follows_from_them(kind: str) -> None:
+def test_counters_and_what_follows_from_them_can_be_kept(kind: str) -> None:
     module, optimizer, _ = worn(kind)
     before = copy.deepcopy(slots(optimizer, module))
     mask = torch.zeros(6, 4, dtype=torch.bool)
@@ -234,7 +234,7 @@ def test_counters_can_stay_with_what_follows_from_them(kind: str) -> None:
             assert torch.equal(torch.as_tensor(value), torch.as_tensor(old)), key
 
 
-def test_the_average_of_asgd_goes_on_from_what_the_weights_are_now() -> None:
+def test_the_average_of_asgd_continues_from_the_present_weights() -> None:
     module, optimizer, _ = worn("ASGD")
     weight = module[0].weight
     with torch.no_grad():
@@ -244,7 +244,7 @@ def test_the_average_of_asgd_goes_on_from_what_the_weights_are_now() -> None:
     assert torch.equal(optimizer.state[weight]["ax"][0], torch.full((4,), 3.0))
 
 
-def test_sparse_adam_starts_anew() -> None:
+def test_sparse_adam_is_reset() -> None:
     def run(module: nn.Embedding, optimizer: optim.Optimizer) -> None:
         optimizer.zero_grad()
         module(torch.tensor([1, 2])).square().sum().backward()
@@ -276,7 +276,7 @@ class OwnSlot(optim.Adam):
 
 
 class LateSlot(optim.Adam):
-    """The same, which its step does not show."""
+    """A subclass whose additional slot is not visible in its step."""
 
     def step(self, closure: Any = None) -> Any:
         value = super().step(closure)
@@ -329,18 +329,18 @@ def learner_with(build: Make, **more: Any) -> Any:
 
 @pytest.mark.parametrize("hook", TOUCHING)
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_reset_is_refused_by_name_when_an_intervention_attaches(kind: str, hook: str) -> None:
-    build, words = REFUSED[kind]
+def test_an_optimizer_that_cannot_be_reset_is_refused_by_name_at_attach(kind: str, hook: str) -> None:
+    build, message = REFUSED[kind]
     learner = learner_with(build)
     if hook == "muon":  # which looks for Adam's settings first
-        words = type(learner.optimizer).__name__
-    with pytest.raises(ValueError, match=words) as error:
+        message = type(learner.optimizer).__name__
+    with pytest.raises(ValueError, match=message) as error:
         make(hook, **TOUCHING[hook]).attach(learner)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("hook", ["l2_init", "weight_clip", "soft_snp", "parseval", "swap", "trac", "upgd"])
-def test_what_keeps_the_state_asks_nothing_of_the_optimizer(hook: str) -> None:
+def test_interventions_that_keep_the_state_accept_any_optimizer(hook: str) -> None:
     learner = learner_with(ScheduleFree)
     before = copy.deepcopy(learner.optimizer.state_dict())
     make(hook, **({"activation": "leaky_relu"} if hook == "swap" else {})).attach(learner)
@@ -367,9 +367,9 @@ def test_a_reset_of_schedule_free_is_refused_and_its_evaluation_loss_stays() -> 
         (module(inputs) - outputs).square().mean().backward()
         optimizer.step()
     before = evaluation()
-    for hook, given in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
+    for hook, options in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
         with pytest.raises(ValueError, match=r"ScheduleFree\.slot_starts"):  # without attach
-            make(hook, **given).apply(learner_for(module, optimizer))
+            make(hook, **options).apply(learner_for(module, optimizer))
     with pytest.raises(ValueError, match="ScheduleFree"):
         zero_slots_(optimizer, list(module.parameters()))
     assert evaluation() == before
@@ -412,7 +412,7 @@ def test_state_of_rows_and_columns_is_reset_for_whole_matrices_but_not_for_units
     assert same(slots(optimizer, module), before)
 
 
-def test_a_user_says_how_an_optimizer_starts_that_is_not_known() -> None:
+def test_slot_starts_declare_how_an_unknown_optimizer_starts() -> None:
     module, _, _ = worn("SGD")
     optimizer = ScheduleFree(module.parameters())
     train(list(module.parameters()), optimizer)
@@ -433,7 +433,7 @@ def test_a_temperature_whose_optimizer_cannot_be_reset_is_refused_at_attach() ->
         make("fire", contract="as_released").attach(critic)
 
 
-def test_adam_rel_begins_the_products_of_nadam_anew_and_leaves_other_networks_alone() -> None:
+def test_adam_rel_resets_the_products_of_nadam_and_leaves_other_networks_unchanged() -> None:
     module, other = nn.Sequential(nn.Linear(4, 2)), nn.Linear(4, 2)
     optimizer = optim.NAdam([*module.parameters(), *other.parameters()])
     train([*module.parameters(), *other.parameters()], optimizer)

@@ -127,7 +127,7 @@ def test_only_the_named_parameters_are_written():
         ({"names": ["0.weight", "9.weight"], "toward": "zero"}, "Sequential has no parameter '9.weight'"),
     ],
 )
-def test_bad_values_are_refused_with_nothing_changed(wrong, message):
+def test_values_out_of_range_are_refused_with_nothing_changed(wrong, message):
     module, initial = trained()
     before = snapshot(module)
     with pytest.raises(ValueError, match=message) as refusal:
@@ -170,7 +170,7 @@ def test_the_intervention_draws_from_the_learners_generator():
 
 
 @pytest.mark.parametrize("params", [{"lam": 2.0}, {"noise": -1.0}, {"toward": "inital"}, {"contract": "unifrom"}])
-def test_the_intervention_refuses_bad_values_when_it_is_made(params):
+def test_the_intervention_refuses_values_out_of_range_at_construction(params):
     with pytest.raises(ValueError, match="snp") as refusal:
         make("snp", **params)
     assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""A stack measures as its members do, each as a network of its own."""
+"""The metrics of a stack are those of its members, each as a network of its own."""
 
 import math
 from functools import partial
@@ -113,7 +113,7 @@ def test_a_member_measures_as_it_does_alone_and_all_at_once_as_one_by_one():
     torch.testing.assert_close(view.features[0], View(members[1]).features[0])
 
 
-def test_members_of_what_is_no_stack_are_refused():
+def test_members_of_a_plain_network_are_refused():
     stack, (alone, _) = stack_and_members()
     for call in (lambda: View(alone, member=0), lambda: measure(alone, member=0), lambda: measure_members(alone)):
         with pytest.raises(ValueError, match="'model' is no stack of networks"):

@@ -27,7 +27,7 @@ NOT_OF_NETWORKS = {
     *("bootstrap_coverage", "bootstrap_interval", "domain_average", "domain_last", "domain_transfer"),
     *("final_window_return", "forgetting", "forward_transfer", "generalization_gap", "holm", "human_normalized"),
     *("human_normalized_score", "hypervolume", "iqm", "learning_curve_area", "non_recovery_rate"),
-    *("online_generalization_gap", "order_disparity", "overall_performance", "paired", "pareto_front"),
+    *("online_generalization_gap", "order_disparity", "overall_performance", "paired_difference", "pareto_front"),
     *("peak_saturation", "performance_profile", "plasticity_score", "probability_of_improvement"),
     *("saturation_area", "saturation_recovery_time", "seeds_needed", "share_of_fresh", "sign_flip", "t_interval"),
     *("total_average_online_accuracy", "activation", "parse_activation", "hidden_linear", "hidden_norm"),

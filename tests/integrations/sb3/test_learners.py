@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: 
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
 from supple.interventions import EntropyTemperature, Learner, Wiring  # noqa: E402
-from supple.metrics import CHEAP_METRICS, measure  # noqa: E402
+from supple.metrics import cheap_metrics, measure  # noqa: E402
 from supple.networks.linear_pairs import find_joints  # noqa: E402
 
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
@@ -108,7 +108,7 @@ def metrics_of(learner: Learner, needs: tuple[str, ...] | None = None) -> set[st
     """What is measured of a learner that nobody marked: tanh, of PPO and A2C, leaves no pairs of linear maps."""
     return {
         name
-        for name, metric in CHEAP_METRICS.items()
+        for name, metric in cheap_metrics().items()
         if (needs is None or metric.needs in needs)
         and metric.needs not in ("marked", "policy", "values")
         and (metric.needs != "pairs" or learner.linear_pairs())
