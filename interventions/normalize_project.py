@@ -20,6 +20,7 @@ Recorded graphs become invalid, and compiled code is compiled again.
 Cost: a normalisation at every layer, and one pass over the weights at every update.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.members import InitialStatistic, fit, own_axes
+from ..networks.members import fit, own_axes
 from ..networks.modules import CONV
 from ..networks.units import check_module
 from ..networks.wiring import layer_before
@@ -74,7 +75,7 @@ class NormalizeProject(Intervention):
         if not normalize and not project:
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
-        self._norms = InitialStatistic(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
+        self._norms: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}  # step-0 values, norms by layer
         self._active: set[str] = set()  # names of learners
 
     def attach(self, learner: Learner) -> None:
@@ -84,7 +85,7 @@ class NormalizeProject(Intervention):
         for unit in learner.units if self.normalize else ():
             check_module(learner, unit, "nap")
         for layer in self._layers(learner) if self.project else ():
-            if not self._norms(learner, layer).all():
+            if not self._initial_norm(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
@@ -122,9 +123,23 @@ class NormalizeProject(Intervention):
         if not self.project or learner.name not in self._active:
             return
         for layer in self._layers(learner):
-            wanted = self._norms(learner, layer)
+            wanted = self._initial_norm(learner, layer)
             norms = torch.linalg.vector_norm(layer.weight, dim=own_axes(layer))
             layer.weight.mul_(fit(wanted / norms.clamp_min_(1e-12), layer.weight))
+
+    def _initial_norm(self, learner: Learner, layer: Layer) -> Tensor:
+        """Return the norm of a weight at step 0 for each network, () or (members,).
+
+        It is computed again if the learner's step-0 values have been replaced: by those of a checkpoint, or by an
+        injection.
+        """
+        if learner.name not in self._norms or self._norms[learner.name][0] is not learner.initial:
+            self._norms[learner.name] = learner.initial, {}
+        norms = self._norms[learner.name][1]
+        if layer.name not in norms:
+            weight = learner.initial[learner.weight_of(layer)]
+            norms[layer.name] = torch.linalg.vector_norm(weight, dim=own_axes(layer))
+        return norms[layer.name]
 
     def _layers(self, learner: Learner) -> list[Layer]:
         """Return the layers in the scope that are trained."""

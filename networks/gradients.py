@@ -11,7 +11,7 @@ from .passes import measuring, unchanged
 
 
 def scalar_loss(learner: Learner) -> Tensor:
-    """Return the learner's loss. `.grad` does not change, even if the loss calls `backward` itself.
+    """Return the learner's loss, (). `.grad` does not change, even if the loss calls `backward` itself.
 
     Raises ValueError, in one line, if it is not one number with a gradient.
     """
@@ -46,7 +46,16 @@ def loss_gradients(learner: Learner, parameters: Sequence[Tensor]) -> tuple[Tens
 
 
 def differentiate(number: Tensor, parameters: Sequence[Tensor], what: str) -> tuple[Tensor | None, ...]:
-    """Return the gradients of a number. Raises ValueError if autograd refuses; what: name of the number for it."""
+    """Return the gradients of a number, each in the shape of its parameter; None for those that it does not reach.
+
+    Args:
+        number: The number, ().
+        parameters: The tensors by which it is differentiated.
+        what: The name of the number in the message of an error.
+
+    Raises:
+        ValueError: Autograd refuses.
+    """
     try:
         gradients = torch.autograd.grad(number, parameters, allow_unused=True)
     except RuntimeError as error:

@@ -18,7 +18,7 @@ class Mixed(Exception):
     """The reason why single units cannot be told apart in a tensor. It completes a sentence that begins with a name."""
 
 
-def after(
+def place_after(
     node: fx.Node, part: nn.Module | None, operation: str, layout: Place, before: nn.Module, stacked: bool, name: str
 ) -> Place:
     """Return where the units lie behind a node of the graph, which keeps each unit to itself otherwise.
@@ -26,14 +26,16 @@ def after(
     Shapes are unknown. What is assumed of a `view` is checked on the first inputs (`units.check_shapes`).
 
     Args:
-        node, name: The node, and what it is called in messages.
+        node: The node.
         part: The module that it calls, or None.
         operation: The name of its function or method.
         layout: Where the units lie before it.
         before: The layer whose outputs they are.
         stacked: Whether the network is a stack, with an axis of members before the rows.
+        name: What the node is called in messages.
 
-    Raises Mixed if several units share a column behind it.
+    Raises:
+        Mixed: Several units share a column behind it.
     """
     axis = 1 + stacked
     weight = before.weight

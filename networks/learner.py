@@ -73,52 +73,65 @@ class Learner:
 
     Everything after `redraw` is given by keyword, and may be set later.
 
+    What is trained:
+
     Attributes:
-        What is trained:
-            name: The run's name for the network, such as "agent", "actor" or "critic".
-            module: The network that is trained.
-            optimizer: The optimizer of the network, or None.
-            initial: The parameters and buffers at step 0, by name. Copied from `module` if not given.
-            followers: Networks of the same architecture that follow this one, such as target networks.
-            forward: What runs the network on inputs: the name of a method, or a function of the module and the inputs.
+        name: The run's name for the network, such as "agent", "actor" or "critic".
+        module: The network that is trained.
+        optimizer: The optimizer of the network, or None.
+        initial: The parameters and buffers at step 0, by name. Copied from `module` if not given.
+        followers: Networks of the same architecture that follow this one, such as target networks.
+        forward: What runs the network on inputs: the name of a method, or a function of the module and the inputs.
 
-        Its structure:
-            layers: The layers in forward order, with their roles.
-            units: The calls whose outputs are post-activation units, in forward order, by name (see calls.py).
-            features: The qualified name of the module whose outputs the heads read. None: the last of `units`.
-            wiring: The layers around each of `units` that does not share weights. Default: found by `trace_wiring`.
-            unwired: Each other one of `units` → why it has no wiring, in words that complete "NAME …".
+    Its structure:
 
-        Its data:
-            probe: Returns the positional arguments of one forward pass on recent inputs; None before there are any.
-            last_inputs: Returns those of the last update's batch alone; None between updates. Default: `probe`.
-            loss: Returns the training loss on a recent batch, (), differentiable; for a stack the sum over members.
-            batches: Yields the differentiable losses of single samples, (batch,) or (members, batch), for a number of
-                successive batches of the current data. None: one pass over these data. Raises ValueError if there are
-                no data yet, or if a pass over them never ends.
+    Attributes:
+        layers: The layers in forward order, with their roles.
+        units: The calls whose outputs are post-activation units, in forward order, by name (see calls.py).
+        features: The qualified name of the module whose outputs the heads read. None: the last of `units`.
+        wiring: The layers around each of `units` that does not share weights. Default: found by `trace_wiring`.
+        unwired: Each other one of `units` → why it has no wiring, in words that complete "NAME …".
 
-        Random numbers:
-            generator: The source of every random draw that an intervention makes on this learner.
-            generators: For a stack, one generator for each member, for draws that do not depend on other members.
-            activation_draws: The generators of randomised activations (see `set_generators`). None: PyTorch's own.
-            redraw: Returns new initial parameters, by name. One that it leaves out keeps its constant of `initial`, or
-                cannot be drawn (see `undrawn`).
-            redraw_draws: The generators that `redraw` advances, besides the learner's own.
+    Its data:
 
-        Outputs, for metrics of change:
-            marked: The trained parameters at the last measurement, by name (see `mark`). None before the first one.
-            answers: Returns the outputs for parameters by name and inputs. None: those of the forward pass.
-            policy: Returns the policy of outputs and of parameters by name: a distribution for each row, or the
-                actions, (rows,), of a deterministic policy.
-            values: Returns the values among the outputs, (rows, …), or (members, rows, …) for a stack.
+    Attributes:
+        probe: Returns the positional arguments of one forward pass on recent inputs; None before there are any.
+        last_inputs: Returns those of the last update's batch alone; None between updates. Default: `probe`.
+        loss: Returns the training loss on a recent batch, (), differentiable; for a stack the sum over members.
+        batches: Yields the differentiable losses of single samples, (batch,) or (members, batch), for a number of
+            successive batches of the current data. None: one pass over these data. Raises ValueError if there are
+            no data yet, or if a pass over them never ends.
 
-        Changes of its architecture, which interventions record (see `interventions.restructure`):
-            origins: The present name of a layer or of units → its name at the start, which users and logs use.
-            changes: The interventions that changed the architecture, as texts, in order. Checkpoints contain them.
-            renewed: The name of parameters or units → the number of `changes` when the name was given to new ones.
+    Random numbers:
 
-        What single interventions need:
-            capabilities: Objects of classes that these interventions define, such as `RetainLoss` (see `offers`).
+    Attributes:
+        generator: The source of every random draw that an intervention makes on this learner.
+        generators: For a stack, one generator for each member, for draws that do not depend on other members.
+        activation_draws: The generators of randomised activations (see `set_generators`). None: PyTorch's own.
+        redraw: Returns new initial parameters, by name. One that it leaves out keeps its constant of `initial`, or
+            cannot be drawn (see `undrawn`).
+        redraw_draws: The generators that `redraw` advances, besides the learner's own.
+
+    Outputs, for metrics of change:
+
+    Attributes:
+        marked: The trained parameters at the last measurement, by name (see `mark`). None before the first one.
+        answers: Returns the outputs for parameters by name and inputs. None: those of the forward pass.
+        policy: Returns the policy of outputs and of parameters by name: a distribution for each row, or the
+            actions, (rows,), of a deterministic policy.
+        values: Returns the values among the outputs, (rows, …), or (members, rows, …) for a stack.
+
+    Changes of its architecture, which interventions record (see `interventions.restructure`):
+
+    Attributes:
+        origins: The present name of a layer or of units → its name at the start, which users and logs use.
+        changes: The interventions that changed the architecture, as texts, in order. Checkpoints contain them.
+        renewed: The name of parameters or units → the number of `changes` when the name was given to new ones.
+
+    What single interventions need:
+
+    Attributes:
+        capabilities: Objects of classes that these interventions define, such as `RetainLoss` (see `offers`).
     """
 
     name: str

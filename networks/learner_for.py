@@ -40,14 +40,18 @@ def learner_for(
     """Return a `Learner` for any module, for your own training loop; call it before the first update.
 
     Args:
-        probe, loss: As in `Learner`, both or neither. Without them only weights can be measured. If the probe has
-            inputs already, the network is run on them once, so that what does not work is refused here.
+        module: The network.
+        optimizer: The optimizer that trains it, or None.
+        probe: As in `Learner`. If it has inputs already, the network is run on them once, so that what does not work is
+            refused here.
+        loss: As in `Learner`; needed if there is a probe. Without both, only weights can be measured.
         batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
         layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
             heads branch off.
         units: By default the activations that are called before a Linear or Conv layer, each call on its own: modules,
             shared or not, and functions such as F.relu (`unit_names`). Or name the calls or blocks whose outputs count
             as units. A network without units has no metrics of units, and interventions on units refuse it.
+        followers: Target networks, into which interventions copy this one.
         wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
         capabilities: What single interventions need, such as `Injectable("mlp")` for plasticity injection.
         forward: What runs the network on the probe, if not its `forward`: the name of a method, or a function of the
@@ -55,6 +59,7 @@ def learner_for(
         fresh: A function that makes the network anew, such as `lambda: Network(width=64)`. It is needed by
             interventions that draw new values (redo, cbp, reset(toward=fresh), …) if the network has parameters that
             no layer draws by its `reset_parameters`, or an initialisation of its own.
+        name: The name of the network in messages and logs.
         seed: Seed of the generator of new draws and noise.
 
     Raises:

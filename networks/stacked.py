@@ -65,8 +65,7 @@ class StackedConv2d(nn.Module):
             nn.init.uniform_(self.bias[member], -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return images of each member (members, n, c_in, h, w), or the same for all (n, c_in, h, w) → (members,
-        n, …)."""
+        """Return (members, n, c_out, …) for images (members, n, c_in, h, w), or (n, c_in, h, w) for all members."""
         x = x.expand(len(self.weight), -1, -1, -1, -1)
         grouped = x.transpose(0, 1).flatten(1, 2)  # (n, members · c_in, h, w): a member is a group
         weight, bias = self.weight.flatten(0, 1), self.bias.flatten()

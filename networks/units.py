@@ -242,7 +242,10 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
 
 
 def own_tensors(part: nn.Module) -> list[Tensor]:
-    """Return the tensors with one entry per unit: those of a normalisation, or the slopes of an activation."""
+    """Return the tensors with one entry per unit, (units,) or (members, units).
+
+    They are those of a normalisation, or the slopes of an activation.
+    """
     if isinstance(part, NORMS):
         tensors = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
         return [tensor for tensor in tensors if tensor is not None]

@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from .calls import FUNCTIONS, parse_call_name
 from .forward import Forward
-from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, after
+from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, place_after
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, is_transparent
 from .passes import unchanged
 from .tracing import Untraceable, operation, trace
@@ -138,7 +138,7 @@ class Paths:
         if isinstance(part, (*NORMS, *LINEAR, *CONV)) or (part is not None and is_activation(part)):
             return layout
         stacked = isinstance(self.modules[incoming], STACKED)
-        return after(node, part, operation(node), layout, self.modules[incoming], stacked, self.describe(node))
+        return place_after(node, part, operation(node), layout, self.modules[incoming], stacked, self.describe(node))
 
     def check_private(self, *layers: str) -> None:
         """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""

@@ -53,6 +53,7 @@ class LearnedSlope(Activation):
         return unit
 
     def slope(self) -> Tensor:
+        """Return the slopes in use, in the shape of `weight`."""
         return self.weight
 
     def forward(self, x: Tensor) -> Tensor:

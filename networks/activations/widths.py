@@ -8,7 +8,7 @@ from .base import Activation, activations
 
 
 class TwoFeatures(Activation):
-    """Two features from each pre-activation (Lillo & Cheney, Appendix B.3).
+    """An activation with two features from each pre-activation (Lillo & Cheney, Appendix B.3).
 
     The layer's width is its number of features, so there are half as many pre-activations. The layer before therefore
     has half the usual number of weights, and the layer after has the usual number.
@@ -32,6 +32,7 @@ class CReLU(TwoFeatures):
     name = "crelu"
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return two features of each pre-activation: (…, n) → (…, 2n), along `axis`."""
         return torch.cat([x.relu(), (-x).relu()], self.axis)
 
 
@@ -45,6 +46,7 @@ class DeepFourier(TwoFeatures):
     name = "deep_fourier"
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return two features of each pre-activation: (…, n) → (…, 2n), along `axis`."""
         return torch.cat([x.sin(), x.cos()], self.axis)
 
 
@@ -65,9 +67,13 @@ class SwiGLU(Activation):
         return max(1, round(2 * width / 3))
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Return gates x with the value 1: swish. Its gain is that of the gated product, because E[value²] = 1."""
+        """Return gates x with the value 1, (n,) → (n, 2), which gives swish.
+
+        Its gain is that of the gated product, because E[value²] = 1.
+        """
         return torch.stack([x, torch.ones_like(x)], -1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return one feature of each two pre-activations: (…, 2n) → (…, n), along `axis`."""
         gate, value = x.chunk(2, self.axis)
         return F.silu(gate) * value

@@ -31,7 +31,7 @@ NOT_OF_NETWORKS = {
     *("peak_saturation", "performance_profile", "plasticity_score", "probability_of_improvement"),
     *("saturation_area", "saturation_recovery_time", "seeds_needed", "share_of_fresh", "sign_flip", "t_interval"),
     *("total_average_online_accuracy", "activation", "parse_activation", "hidden_linear", "hidden_norm"),
-    *("stacked_hidden_linear", "no_batches", "normal_like", "contract_for", "did_you_mean", "make", "parse_call"),
+    *("stacked_hidden_linear", "no_batches", "normal_like", "did_you_mean", "make", "parse_call"),
     *("parse_hook", "parse_hook_text"),
 }
 # Public functions that change the network, which trials.py tries.
@@ -143,6 +143,11 @@ def another_learner(it: Subject) -> Any:
 @measures()
 def linear_pairs(it: Subject) -> Any:
     return it.learner.linear_pairs(), it.learner.pairs_and_reasons()
+
+
+@measures("contract_for")
+def contract(it: Subject) -> Any:
+    return I.contract_for("fire", "uniform", it.learner).describe("all", it.learner)
 
 
 @measures("weight_matrices")
