@@ -150,12 +150,12 @@ class Chain(Intervention):
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):
-                return self._weighted(learner, kl_divergence(was, policy).mean())
+                return self._weigh(learner, kl_divergence(was, policy).mean())
         assert learner.values is not None
         squares = (learner.values(outputs) - learner.values(reference)).square()
-        return self._weighted(learner, squares.flatten(1).mean(1).sum() if members_of(learner) else squares.mean())
+        return self._weigh(learner, squares.flatten(1).mean(1).sum() if members_of(learner) else squares.mean())
 
-    def _weighted(self, learner: Learner, churn: Tensor) -> Tensor:
+    def _weigh(self, learner: Learner, churn: Tensor) -> Tensor:
         self._churn[learner.name] = churn.detach()
         return (self._recent[learner.name]["strength"] if learner.name in self._recent else self.strength) * churn
 

@@ -27,7 +27,7 @@ def slope(features: np.ndarray) -> np.ndarray:
     return u * (-np.exp(entropy) / s.sum() * (np.log(p) + entropy)) @ vt
 
 
-def climbed(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
+def climb(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
     """Return the parameters after a step along the mean slope of two tanh layers, by backpropagation by hand."""
     first = np.tanh(x @ values["0.weight"].T + values["0.bias"])
     second = np.tanh(first @ values["2.weight"].T + values["2.bias"])
@@ -50,7 +50,7 @@ def test_1000_updates_equal_the_formulas() -> None:
         hook.after_update(target)
         values = {name: value - 0.05 * 0.01 * value for name, value in values.items()}
         if number % PERIOD == 0:
-            values = climbed(climbed(values, inputs.numpy()), inputs.numpy())
+            values = climb(climb(values, inputs.numpy()), inputs.numpy())
     for name, parameter in target.module.named_parameters():
         np.testing.assert_allclose(parameter.detach().numpy(), values[name], rtol=0, atol=1e-9)
 

@@ -77,7 +77,7 @@ class Clipped(optim.AdamW):
         return super().step(closure)
 
 
-def tf_like(p: list[nn.Parameter], **settings: Any) -> optim.Optimizer:
+def build_rmsprop_tf_like(p: list[nn.Parameter], **settings: Any) -> optim.Optimizer:
     module = pytest.importorskip("stable_baselines3.common.sb2_compat.rmsprop_tf_like")
     return module.RMSpropTFLike(p, RATE, **settings)
 
@@ -99,8 +99,8 @@ ELEMENTWISE: dict[str, Make] = {
     "NAdam, foreach": lambda p: optim.NAdam(p, RATE, foreach=True, decoupled_weight_decay=True),
     "RAdam": lambda p: optim.RAdam(p, RATE),
     "RMSprop": lambda p: optim.RMSprop(p, RATE, momentum=0.9, centered=True),
-    "RMSpropTFLike": tf_like,
-    "RMSpropTFLike, momentum": lambda p: tf_like(p, momentum=0.9, centered=True),
+    "RMSpropTFLike": build_rmsprop_tf_like,
+    "RMSpropTFLike, momentum": lambda p: build_rmsprop_tf_like(p, momentum=0.9, centered=True),
     "Adadelta": lambda p: optim.Adadelta(p),
     "Adagrad": lambda p: optim.Adagrad(p, RATE, lr_decay=0.1),
     "Adagrad, accumulator": lambda p: optim.Adagrad(p, RATE, initial_accumulator_value=0.5),
@@ -138,7 +138,7 @@ def train(parameters: list[nn.Parameter], optimizer: optim.Optimizer, steps: int
         optimizer.step()
 
 
-def worn(kind: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, optim.Optimizer, Make]:
+def build_trained(kind: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, optim.Optimizer, Make]:
     """Return a network after some steps, with its optimizer and a function that makes such an optimizer."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)).to(dtype)
@@ -159,7 +159,7 @@ def slots(optimizer: optim.Optimizer, module: nn.Module) -> dict[tuple[str, str]
     }
 
 
-def as_new(module: nn.Module, build: Make) -> tuple[nn.Module, optim.Optimizer]:
+def build_twin(module: nn.Module, build: Make) -> tuple[nn.Module, optim.Optimizer]:
     twin = copy.deepcopy(module)
     new = build(list(twin.parameters()))
     for group in new.param_groups:
@@ -175,14 +175,14 @@ def same(ones: dict[Any, Any], others: dict[Any, Any]) -> bool:
 
 @pytest.mark.parametrize("kind", [*ELEMENTWISE, *WHOLE])
 def test_a_reset_optimizer_steps_like_a_new_one_in_the_same_tensors(kind: str) -> None:
-    module, optimizer, build = worn(kind)
+    module, optimizer, build = build_trained(kind)
     tensors = {key: value for key, value in slots(optimizer, module).items() if isinstance(value, Tensor)}
     reset = make("reset", what="optimizer")
     learner = learner_for(module, optimizer)
     reset.attach(learner)
     reset.apply(learner)
     assert all(slots(optimizer, module)[key] is value for key, value in tensors.items())
-    twin, new = as_new(module, build)
+    twin, new = build_twin(module, build)
     for steps in (1, 4):
         train(list(module.parameters()), optimizer, steps)
         train(list(twin.parameters()), new, steps)
@@ -192,9 +192,9 @@ def test_a_reset_optimizer_steps_like_a_new_one_in_the_same_tensors(kind: str) -
 
 @pytest.mark.parametrize("kind", ["Adagrad, accumulator", "Rprop", "Rprop, tensor", "Adam"])
 def test_complex_parameters_start_as_pytorch_starts_them(kind: str) -> None:
-    module, optimizer, build = worn(kind, torch.complex64)
+    module, optimizer, build = build_trained(kind, torch.complex64)
     zero_slots_(optimizer, list(module.parameters()))
-    twin, new = as_new(module, build)
+    twin, new = build_twin(module, build)
     train(list(module.parameters()), optimizer, 1)
     train(list(twin.parameters()), new, 1)
     assert same(module.state_dict(), twin.state_dict())
@@ -203,7 +203,7 @@ def test_complex_parameters_start_as_pytorch_starts_them(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ELEMENTWISE)
 def test_masked_entries_step_like_new_ones_and_the_others_keep_their_state(kind: str) -> None:
-    module, optimizer, build = worn(kind)
+    module, optimizer, build = build_trained(kind)
     weight, mask = module[0].weight, torch.arange(6)[:, None] % 2 == 0
     before = copy.deepcopy(slots(optimizer, module))
     zero_slots_(optimizer, [weight], [mask])
@@ -213,7 +213,7 @@ def test_masked_entries_step_like_new_ones_and_the_others_keep_their_state(kind:
             assert torch.equal(torch.as_tensor(value), torch.as_tensor(old)), slot
         elif isinstance(value, Tensor) and value.shape == weight.shape:
             assert torch.equal(value[1::2], old[1::2]), slot
-    twin, new = as_new(module, build)
+    twin, new = build_twin(module, build)
     train(list(module.parameters()), optimizer, 1)
     train(list(twin.parameters()), new, 1)
     torch.testing.assert_close(weight[::2], twin[0].weight[::2], rtol=0, atol=0)
@@ -221,7 +221,7 @@ def test_masked_entries_step_like_new_ones_and_the_others_keep_their_state(kind:
 
 @pytest.mark.parametrize("kind", [kind for kind in ELEMENTWISE if "user" not in kind])
 def test_counters_and_what_follows_from_them_can_be_kept(kind: str) -> None:
-    module, optimizer, _ = worn(kind)
+    module, optimizer, _ = build_trained(kind)
     before = copy.deepcopy(slots(optimizer, module))
     mask = torch.zeros(6, 4, dtype=torch.bool)
     mask[2, 1] = True
@@ -235,7 +235,7 @@ def test_counters_and_what_follows_from_them_can_be_kept(kind: str) -> None:
 
 
 def test_the_average_of_asgd_continues_from_the_present_weights() -> None:
-    module, optimizer, _ = worn("ASGD")
+    module, optimizer, _ = build_trained("ASGD")
     weight = module[0].weight
     with torch.no_grad():
         weight[0] = 3.0
@@ -399,7 +399,7 @@ def test_a_slot_that_appears_during_training_stops_the_reset_before_anything_is_
 
 @pytest.mark.parametrize("kind", ["Adafactor", "Adafactor of transformers"])
 def test_state_of_rows_and_columns_is_reset_for_whole_matrices_but_not_for_units(kind: str) -> None:
-    module, optimizer, _ = worn(kind)
+    module, optimizer, _ = build_trained(kind)
     learner = learner_for(module, optimizer, probe=lambda: (torch.ones(2, 4),), loss=lambda: torch.zeros(()))
     make("fire").attach(learner)
     for hook in ("redo", "cbp", "snr"):
@@ -413,7 +413,7 @@ def test_state_of_rows_and_columns_is_reset_for_whole_matrices_but_not_for_units
 
 
 def test_slot_starts_declare_how_an_unknown_optimizer_starts() -> None:
-    module, _, _ = worn("SGD")
+    module, _, _ = build_trained("SGD")
     optimizer = ScheduleFree(module.parameters())
     train(list(module.parameters()), optimizer)
     optimizer.slot_starts = {"z": lambda parameter, group: parameter}

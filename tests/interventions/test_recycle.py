@@ -19,7 +19,7 @@ from supple.interventions import (
 )
 
 
-def normed() -> nn.Sequential:
+def build_with_norms() -> nn.Sequential:
     """Convolution → norm → units → pooling → linear → norm → units → linear, trained a little."""
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -46,7 +46,7 @@ def recycle(module: nn.Module, masks: dict[str, list[bool]]) -> dict[str, Tensor
 
 
 def test_norm_and_slope_of_a_recycled_unit_return_to_their_start_and_those_of_others_are_kept():
-    module, mask = normed(), [True, False, False, True, False]
+    module, mask = build_with_norms(), [True, False, False, True, False]
     before = copy.deepcopy(module.state_dict())
     assert all((before[f"1.{name}"] != start).all() for name, start in [("weight", 1), ("bias", 0)])
     written = recycle(module, {"2": mask, "7": [False] * 5 + [True]})
@@ -62,7 +62,7 @@ def test_norm_and_slope_of_a_recycled_unit_return_to_their_start_and_those_of_ot
 
 @pytest.mark.parametrize("training", [False, True])
 def test_recycling_a_unit_that_is_always_0_changes_no_output(training):
-    module = normed().train(training)
+    module = build_with_norms().train(training)
     x = torch.randn(16, 1, 6, 6)
     with torch.no_grad():
         for name in ("weight", "bias"):

@@ -16,22 +16,22 @@ def learner() -> Learner:
     module = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)
     )
-    return moved(learner_for(module, seed=1))
+    return move_parameters(learner_for(module, seed=1))
 
 
 def agent() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, share_value=True, num_envs=2, compile="off")
-    return moved(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
+    return move_parameters(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
 
 
-def moved(target: Learner) -> Learner:
+def move_parameters(target: Learner) -> Learner:
     with torch.no_grad():
         for parameter in target.module.parameters():
             parameter.add_(1.0)
     return target
 
 
-def restored(target: Learner) -> set[str]:
+def find_restored(target: Learner) -> set[str]:
     """Names of the parameters at their step-0 value, after checking that all others are untouched."""
     at_start = set()
     for name, parameter in target.module.named_parameters():
@@ -62,27 +62,27 @@ def test_a_part_returns_exactly_to_its_initial_values_and_the_rest_is_kept(param
     written = make("reset", **params).apply(target)
     expected = {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}
     assert set(written) == expected
-    assert restored(target) == expected
+    assert find_restored(target) == expected
 
 
 def test_a_full_reset_restores_every_parameter_norms_and_loose_ones_included():
     for target in (learner(), agent()):
         make("reset").apply(target)
-        assert restored(target) == set(target.initial)
+        assert find_restored(target) == set(target.initial)
 
 
 def test_a_head_reset_restores_the_heads_of_all_environments_and_nothing_else():
     target = agent()
     make("reset", what="head").apply(target)
     expected = {".".join(parts) for parts in product(("policy", "value"), "ab", ("weight", "bias"))}
-    assert restored(target) == expected
+    assert find_restored(target) == expected
 
 
 def test_parallel_heads_are_one_depth():
     target = agent()
     make("reset", what="last", count=2).apply(target)
-    assert {name.split(".")[0] for name in restored(target)} == {"policy", "value", "body"}
-    assert "body.0.weight" not in restored(target)
+    assert {name.split(".")[0] for name in find_restored(target)} == {"policy", "value", "body"}
+    assert "body.0.weight" not in find_restored(target)
 
 
 def test_a_fresh_reset_is_a_new_draw_of_the_part_alone():

@@ -89,11 +89,11 @@ def test_steps_do_not_fire_task_or_metric_schedules(schedule):
 
 
 def test_a_numbered_task_fires_at_that_switch_only():
-    def fired(schedule):
+    def find_firings(schedule):
         return [s for s in range(1, 6) if schedule.due(Moment(s, s, total=9, switch=s), {})]
 
-    assert fired(AtTask(3)) == [3]
-    assert fired(AtTask()) == [1, 2, 3, 4, 5]
+    assert find_firings(AtTask(3)) == [3]
+    assert find_firings(AtTask()) == [1, 2, 3, 4, 5]
 
 
 @quick

@@ -110,7 +110,7 @@ def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
     assert torch.equal(second.numbers(halves)["snr_replaced"], snr.numbers(whole)["snr_replaced"])
 
 
-def scripted(fires: list[bool], **params) -> list[int]:
+def count_resets(fires: list[bool], **params) -> list[int]:
     """Return how many resets there were after each update of a unit that fires at the given updates."""
     module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
     fresh = {name: torch.ones_like(p) for name, p in module.named_parameters()}
@@ -131,29 +131,29 @@ def scripted(fires: list[bool], **params) -> list[int]:
 
 def test_a_unit_that_fires_at_every_update_is_reset_once_its_silence_is_rarer_than_eta():
     # one silence among n + 1: 1/(n + 1) <= 0.1 from nine firings on
-    assert scripted([True] * 8 + [False] * 3, eta=0.1, window=100)[-1] == 0
-    assert scripted([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
+    assert count_resets([True] * 8 + [False] * 3, eta=0.1, window=100)[-1] == 0
+    assert count_resets([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
 
 
 def test_silences_as_long_as_usual_reset_no_unit():
     usual = [True, False, False] * 40
-    assert scripted(usual, eta=0.1, window=100)[-1] == 0
-    assert scripted([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
+    assert count_resets(usual, eta=0.1, window=100)[-1] == 0
+    assert count_resets([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
 
 
 def test_a_unit_that_never_fires_is_reset_when_it_was_silent_for_longer_than_the_window():
-    assert scripted([False] * 22, eta=0.2, window=10) == [0] * 10 + [1] * 11 + [2]
+    assert count_resets([False] * 22, eta=0.2, window=10) == [0] * 10 + [1] * 11 + [2]
 
 
 def test_old_silences_are_forgotten():
     rare = [*[True, *[False] * 5] * 4, True]  # silences of 5, then none for longer than the window
-    assert scripted([*rare, *[True] * 12, False], eta=0.1, window=10)[-1] == 1
-    assert scripted([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
+    assert count_resets([*rare, *[True] * 12, False], eta=0.1, window=10)[-1] == 1
+    assert count_resets([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
 
 
 def test_a_reinitialised_unit_has_no_history():
     fires = [True] * 9 + [False] + [True] * 8 + [False] * 4
-    assert scripted(fires, eta=0.1, window=100)[-1] == 1
+    assert count_resets(fires, eta=0.1, window=100)[-1] == 1
 
 
 @pytest.mark.parametrize(

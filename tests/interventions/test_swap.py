@@ -55,7 +55,7 @@ def outputs(learner: Learner) -> list[Tensor]:
     return [module(*(learner.probe() or ())) for module in (learner.module, *learner.followers)]
 
 
-def held(learner: Learner) -> list[int]:
+def list_trained(learner: Learner) -> list[int]:
     assert learner.optimizer
     return sorted(id(p) for group in learner.optimizer.param_groups for p in group["params"])
 
@@ -77,7 +77,7 @@ def test_the_network_equals_one_that_was_built_with_the_new_activation(text, mem
         assert torch.equal(mine, theirs)
     assert all(torch.equal(learner.module.get_parameter(name), value) for name, value in before.items())
     assert all(learner.optimizer.state[p] == s for p, s in slots.items())
-    assert held(learner) == sorted(map(id, learner.module.parameters()))
+    assert list_trained(learner) == sorted(map(id, learner.module.parameters()))
     assert learner.initial.keys() == dict(learner.module.named_parameters()).keys()
     assert not any(p.requires_grad for p in learner.followers[0].parameters())
 
@@ -87,7 +87,7 @@ def test_parameters_of_the_old_activation_leave_and_those_of_the_new_one_learn()
     old = list(learner.module.activations.parameters())
     make("swap", activation="prelu(init=0.4)").apply(learner)
     new = list(learner.module.activations.parameters())
-    assert not {id(p) for p in old} & set(held(learner))
+    assert not {id(p) for p in old} & set(list_trained(learner))
     assert all(p not in learner.optimizer.state for p in old)
     for name in ("activations.0.weight", "activations.1.weight"):
         assert learner.initial[name].item() == pytest.approx(0.4)
@@ -96,7 +96,7 @@ def test_parameters_of_the_old_activation_leave_and_those_of_the_new_one_learn()
     assert all(float(p.detach()) != pytest.approx(0.4) for p in new)
     make("swap", activation="elu").apply(learner)
     assert learner.initial.keys() == dict(learner.module.named_parameters()).keys()
-    assert held(learner) == sorted(map(id, learner.module.parameters()))
+    assert list_trained(learner) == sorted(map(id, learner.module.parameters()))
     train(learner)
 
 
@@ -106,7 +106,7 @@ def test_a_global_slope_is_shared_within_a_network_and_not_with_its_followers():
     first, second = learner.module.activations
     assert first.weight is second.weight
     assert learner.followers[0].activations[0].weight is not first.weight
-    assert held(learner) == sorted(map(id, learner.module.parameters()))
+    assert list_trained(learner) == sorted(map(id, learner.module.parameters()))
 
 
 def test_a_full_reset_after_a_swap_restores_the_weights_of_step_0_and_keeps_the_activation():

@@ -61,7 +61,7 @@ def test_with_sgd_it_equals_the_papers_or_the_released_algorithm(sigma, variant)
         torch.testing.assert_close(parameter.detach(), value)
 
 
-def as_released(target: Learner, adam: bool, sigma: float, decay: float, updates: int) -> list[Tensor]:
+def update_as_released(target: Learner, adam: bool, sigma: float, decay: float, updates: int) -> list[Tensor]:
     """What the authors' optimizers compute, number by number: UPGD, or AdaUPGD with Adam's moments."""
     beta, rate, epsilon = 0.9, 0.05, 1e-8
     draws = torch.Generator()
@@ -91,7 +91,7 @@ def as_released(target: Learner, adam: bool, sigma: float, decay: float, updates
 def test_as_released_decay_is_unprotected_and_adam_takes_twice_the_step(
     optimizer: type[torch.optim.Optimizer], sigma: float, decay: float
 ) -> None:
-    wanted = as_released(learner(), optimizer is torch.optim.AdamW, sigma, decay, 8)
+    wanted = update_as_released(learner(), optimizer is torch.optim.AdamW, sigma, decay, 8)
     target, upgd = learner(optimizer, weight_decay=decay), make("upgd", beta=0.9, sigma=sigma, variant="as_released")
     upgd.attach(target)
     for _ in range(8):

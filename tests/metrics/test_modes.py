@@ -54,14 +54,16 @@ def test_inputs_may_be_made_in_inference_mode() -> None:
         learner_for(module)
 
 
-def drawn(source: str) -> Tensor:
+def draw_inputs(source: str) -> Tensor:
     return X[torch.randint(16, (8,))] if source == "torch" else X[np.random.choice(16, 8)]  # noqa: NPY002
 
 
 @pytest.mark.parametrize("source", ["torch", "numpy"])
 def test_draws_of_probe_and_loss_do_not_move_the_generators(source: str) -> None:
     module = network()
-    learner = learner_of(module, probe=lambda: (drawn(source),), loss=lambda: module(drawn(source)).square().mean())
+    learner = learner_of(
+        module, probe=lambda: (draw_inputs(source),), loss=lambda: module(draw_inputs(source)).square().mean()
+    )
     before = take(module, optimizer=learner.optimizer)
     numbers(learner)
     assert differences(before, take(module, optimizer=learner.optimizer)) == []

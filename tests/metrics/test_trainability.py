@@ -138,17 +138,17 @@ def test_a_measurement_changes_nothing_and_repeats() -> None:
     target.loss().backward()
     optimizer.step()
 
-    def everything() -> list[Tensor]:
+    def list_state() -> list[Tensor]:
         slots = [value for slot in optimizer.state.values() for value in slot.values()]
         gradients = [p.grad for p in module.parameters() if p.grad is not None]
         states = [torch.get_rng_state(), another.get_state(), target.generator.get_state()]
         return [t.clone() for t in (*module.state_dict().values(), *slots, *gradients, *states)]
 
-    before = everything()
+    before = list_state()
     first = scores(target)
     assert scores(target) == first
     assert 0 < first[0][0] < 1  # the constant output has no target, and does not count
-    assert all(map(torch.equal, everything(), before))
+    assert all(map(torch.equal, list_state(), before))
     assert module.training
 
 
