@@ -25,7 +25,7 @@ from timing import Options, Rounds, begin, seconds
 
 from supple.engine.spec import RunSpec, write_config
 from supple.engine.storage.run_directory import RunDirectory
-from supple.metrics import CHEAP_METRICS, METRICS, View
+from supple.metrics import METRICS, View, cheap_metrics
 from supple.tracks.vision.data import load
 
 EVERY = 1000  # updates between measurements
@@ -55,8 +55,8 @@ def main(args: Args) -> bool:
     begin(1, args.flush)
     stack = Stacked(load("mnist", None), args.compile)
     stack.work.model.learner.mark()
-    cheap = [name for name in CHEAP_METRICS if f"model/{name}" in stack.work.measure(costly=False)[0]]
-    costly = [name for name in METRICS if name not in CHEAP_METRICS]
+    cheap = [name for name in cheap_metrics() if f"model/{name}" in stack.work.measure(costly=False)[0]]
+    costly = [name for name in METRICS if name not in cheap_metrics()]
     updates, times = Rounds(2), {name: Rounds() for name in (ALL, *costly)}
     config = write_config(RunSpec("vision", stack.work.settings), stack.work)
     with tempfile.TemporaryDirectory() as folder, RunDirectory.create(Path(folder) / "run", config) as run:

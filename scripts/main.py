@@ -12,7 +12,7 @@ from typing import Any
 
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.registry.interruption import watching
+from supple.registry.interruption import end_on_signals
 
 COMMANDS = {
     "train": "train one run",
@@ -74,7 +74,7 @@ def _versions() -> list[str]:
 
 
 def main() -> None:
-    with watching():
+    with end_on_signals():
         from supple.scripts.cli.console import run  # takes a moment, during which an interruption may come
 
         run(dispatch)

@@ -22,7 +22,7 @@ from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
 from ...engine.user_code.blame import blaming
 from ...registry import is_interruption
-from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, in_words
+from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, describe_error
 
 OUTCOME = "outcome.json"
 FINISHED, FAILED = "finished", "failed"
@@ -156,7 +156,7 @@ class QueuedRun:
                     raise
                 known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
                 more = {} if known else {"traceback": traceback.format_exc()}
-                self._record_end(held, FAILED, reason=in_words(error), **more)
+                self._record_end(held, FAILED, reason=describe_error(error), **more)
 
     def _open(self, held: Claim, warn: Warn) -> Run | None:
         """Return the run in its folder, which is made if there is none.

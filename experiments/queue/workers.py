@@ -18,7 +18,7 @@ from ...engine.machine.resources import VISIBLE, gpus, sharing
 from ...engine.storage.claim import Claim
 from ...engine.user_code import plugins
 from ...registry import signals, streams
-from ...registry.errors import DiskError, RunError, UsageError, in_words
+from ...registry.errors import DiskError, RunError, UsageError, describe_error
 from ...registry.interruption import undo
 from .queue import Queue, QueuedRun
 
@@ -84,7 +84,7 @@ def train_queue(queue: Queue, workers: int, watch: Watch, warn: Warn) -> None:
 def _start_worker(queue: Queue, gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with signals.deaf(signals.INTERRUPTING), _show_gpu(gpu), theirs:
+    with signals.block_signals(signals.INTERRUPTING), _show_gpu(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_record_end` will see to it
@@ -100,7 +100,7 @@ def _record_end(worker: Worker, queue: Queue) -> None:
     if worker.run is not None and (code or queue[worker.run].outcome is None):
         in_plugin = f" in plug-in {plugins.named()}" if plugins.loaded() else ""
         if code < 0:
-            how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
+            how = f"was killed ({signals.signal_name(code)}), perhaps because memory ran out"
         else:
             how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{in_plugin}"
         queue[worker.run].record_death(f"its process {how}")
@@ -125,7 +125,7 @@ def _show_gpu(gpu: str | None) -> Iterator[None]:
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the queue, and take run after run until none is left."""
     signals.ignore(signals.INTERRUPTING)
-    streams.steady()
+    streams.protect_streams()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
@@ -150,7 +150,7 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     except EOFError:
         _end()
     except (DiskError, OSError, UsageError) as error:
-        tell("stop", in_words(error))
+        tell("stop", describe_error(error))
     plugins.end_threads(0)
 
 

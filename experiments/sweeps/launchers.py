@@ -13,7 +13,7 @@ from typing import Any
 from ...engine.loop import Warn
 from ...engine.user_code import plugins
 from ...registry import shown, tell
-from ...registry.errors import RunError, UsageError, in_words
+from ...registry.errors import RunError, UsageError, describe_error
 from ..queue.queue import Queue
 from ..queue.workers import Watch, train_queue
 from .sweep import open_queue
@@ -73,7 +73,7 @@ def on_slurm(worker: QueueWorker, count: int, options: Mapping[str, Any], cluste
     except (NameError, AssertionError, TypeError) as error:
         raise UsageError(f"--with: {' '.join(str(error).split())}") from error
     except (RuntimeError, OSError) as error:
-        raise RunError(f"--on slurm: {in_words(error)}") from error
+        raise RunError(f"--on slurm: {describe_error(error)}") from error
 
 
 def on_ray(worker: QueueWorker, count: int, options: Mapping[str, Any]) -> list[Any]:
@@ -106,7 +106,7 @@ def on_ray(worker: QueueWorker, count: int, options: Mapping[str, Any]) -> list[
         task = ray.remote(max_retries=-1, **asked)(_take_runs)
         return [task.remote(worker) for _ in range(count)]
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise RunError(f"--on ray: {in_words(error)}") from error
+        raise RunError(f"--on ray: {describe_error(error)}") from error
 
 
 def _take_runs(worker: QueueWorker) -> None:

@@ -20,9 +20,9 @@ from rich.text import Text
 from supple.engine.settings import LARGEST
 from supple.engine.user_code import plugins
 from supple.engine.user_code.blame import blaming
-from supple.registry import BrokenPackage, raised, shown, streams
-from supple.registry.errors import RunError, UsageError, in_words, is_out_of_memory
-from supple.registry.interruption import watching
+from supple.registry import BrokenPackage, describe_raised, shown, streams
+from supple.registry.errors import RunError, UsageError, describe_error, is_out_of_memory
+from supple.registry.interruption import end_on_signals
 
 NUMBERS = tyro.constructors.ConstructorRegistry()
 
@@ -104,10 +104,10 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     """
     code, message = 0, ""
     _purpose.files = False
-    streams.steady()
+    streams.protect_streams()
     threading.excepthook, sys.unraisablehook = _thread_ended, _ignored
     try:
-        with watching(), blaming(), warnings.catch_warnings():
+        with end_on_signals(), blaming(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
     except UsageError as error:
@@ -119,10 +119,10 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
-        code, message = 1, in_words(error)
-    if (failed := streams.lost()) and not code and not _purpose.files:
-        code = 141 if streams.broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
-        message = "" if streams.broken_pipe(failed) else f"standard output: {failed.strerror}"
+        code, message = 1, describe_error(error)
+    if (failed := streams.output_error()) and not code and not _purpose.files:
+        code = 141 if streams.is_broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
+        message = "" if streams.is_broken_pipe(failed) else f"standard output: {failed.strerror}"
     if message:
         warn(message)
     plugins.end_threads(code)
@@ -247,14 +247,14 @@ def warn(line: str) -> None:
 def _thread_ended(what: threading.ExceptHookArgs) -> None:
     """Say in one line that a thread of other people's code ended by an exception. The main thread goes on."""
     if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):  # which ends a thread as it should
-        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {raised(what.exc_value)}")
+        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {describe_raised(what.exc_value)}")
 
 
 def _ignored(what: Any) -> None:
     """Say in one line that an exception could not be raised, as in `__del__` or in a function of `atexit`."""
     with contextlib.suppress(Exception):  # Python may be about to end
         name = getattr(what.object, "__qualname__", type(what.object).__name__)
-        warn(f"an exception in {name} was ignored: {raised(what.exc_value)}")
+        warn(f"an exception in {name} was ignored: {describe_raised(what.exc_value)}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
+from supple.interventions import RetainLoss
 from supple.registry.errors import UsageError
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
@@ -106,12 +107,13 @@ def test_what_hooks_look_at_is_of_the_data_and_without_padding(folder: Path) -> 
     assert not (tokens == work.language_model.pad).any()
     samples = list(learner.batches(None))
     assert [len(each) for each in samples] == [2] * 6  # one pass over 11 examples
-    assert learner.retain is not None
+    retain = learner.offers(RetainLoss)
+    assert retain is not None
     counts = [len(each.answer) for each in work.retained]
     assert len(counts) == 5
     alone = [float(work._nll([each]).detach()) for each in work.retained]
-    assert float(learner.retain().detach()) == pytest.approx(sum(alone) / sum(counts), rel=1e-5)
-    assert built(small(folder, retain="")).learner.retain is None
+    assert float(retain.loss().detach()) == pytest.approx(sum(alone) / sum(counts), rel=1e-5)
+    assert built(small(folder, retain="")).learner.offers(RetainLoss) is None
 
 
 def test_a_run_learns_reports_both_tasks_and_leaves_its_model(folder: Path, tmp_path: Path) -> None:
