@@ -16,7 +16,8 @@ class Networks:
 
     def __init__(self, kind: Kind, warn: Warn) -> None:
         self.kind, self.warn = kind, warn
-        self._key, self._work = "", None  # type: tuple[str, Work | None]
+        self._work: Work | None = None
+        self._keys: set[str] = set()  # of the settings whose networks these are
         self._tasks: dict[str, tuple[Task, ...]] = {}
 
     def build(self, settings: RunSettings) -> Work:
@@ -25,12 +26,11 @@ class Networks:
         Raises UsageError if the settings cannot work.
         """
         settings.check()
-        if self._work is None or self._key != (key := _identify(settings)):
+        if self._work is None or _identify(settings) not in self._keys:
             self.close()
             self._work = build(self.kind, settings, self.warn)
-            self._key = key = _identify(settings)
-            self._tasks[key] = self._work.tasks
-            self._tasks[_identify(self._work.settings)] = self._work.tasks
+            self._keys = {_identify(settings), _identify(self._work.settings)}  # with and without "auto"
+            self._tasks |= dict.fromkeys(self._keys, self._work.tasks)
         return self._work
 
     def tasks(self, settings: RunSettings) -> tuple[Task, ...]:
