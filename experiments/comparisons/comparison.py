@@ -263,8 +263,9 @@ class Comparison:
             work.check_memory(min(jobs, len(self.settings.of_seeds(self.seeds)) * len(self.points)))
         except ValueError as error:
             raise UsageError(str(error)) from error
-        own = {name: value for name, value in vars(self.settings).items() if name in ("seed", "seeds")}
-        return replace(self, settings=replace(work.settings, **own))
+        kept = {"seed", "seeds", *self.settings.same_network}  # the work may be that of other values of these
+        resolved = {name: value for name, value in vars(work.settings).items() if name not in kept}
+        return replace(self, settings=replace(self.settings, **resolved))
 
     def _check_point(self, networks: Networks, point: Point) -> None:
         """Raise UsageError if a point cannot be trained, or its hooks cannot be used in its runs."""
