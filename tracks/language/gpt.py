@@ -1,8 +1,8 @@
 """GPT in nanoGPT's 124M configuration, its optimizer, and its learner for interventions and metrics.
 
-    tokens (B, T) → wte + wpe → layers × Block → ln_f → lm_head → logits (B, T, V)
+    tokens (B, T) → wte + wpe → layers × DecoderBlock → ln_f → lm_head → logits (B, T, V)
 
-    Block:  x ← x + attn(ln_1(x));  x ← x + mlp(ln_2(x))
+    DecoderBlock:  x ← x + attn(ln_1(x));  x ← x + mlp(ln_2(x))
 
 This is GPT-2 (Radford et al. 2019) with nanoGPT's choices (Karpathy 2023), which FIRE's experiments adopted (E.2): no
 biases, no dropout, and a vocabulary of 50,257 padded to 50,304. Parameters have GPT-2's names, and its weights fit
@@ -56,7 +56,7 @@ class GPTConfig:
             raise ValueError(f"gpt: dropout must lie in [0, 1), got {self.dropout}")
 
 
-class Attention(nn.Module):
+class CausalSelfAttention(nn.Module):
     """Causal multi-head self-attention, with query, key and value in one layer: (B, T, width) → the same shape."""
 
     def __init__(self, config: GPTConfig) -> None:
@@ -76,7 +76,7 @@ class Attention(nn.Module):
         return self.c_proj(y.transpose(1, 2).flatten(2))
 
 
-class MLP(nn.Module):
+class FeedForward(nn.Module):
     """Two linear layers with 4 · width units between them: (B, T, width) → the same shape."""
 
     def __init__(self, config: GPTConfig, units: Units) -> None:
@@ -90,13 +90,13 @@ class MLP(nn.Module):
         return self.c_proj(self.activation(self.c_fc(x)))
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     def __init__(self, config: GPTConfig, units: Units) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(config.width, bias=config.bias)
-        self.attn = Attention(config)
+        self.attn = CausalSelfAttention(config)
         self.ln_2 = nn.LayerNorm(config.width, bias=config.bias)
-        self.mlp = MLP(config, units)
+        self.mlp = FeedForward(config, units)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class GPT(nn.Module):
             self.wte = nn.Embedding(config.vocab_size, config.width)
             self.wpe = nn.Embedding(config.block_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
-            self.h = nn.ModuleList(Block(config, units) for _ in range(config.layers))
+            self.h = nn.ModuleList(DecoderBlock(config, units) for _ in range(config.layers))
             self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
             self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
@@ -161,7 +161,7 @@ class GPT(nn.Module):
         The MLP has no gate, and GELU(αx) is not αGELU(x), so it has no pair."""
         c, pairs = self.config, []
         for i, block in enumerate(self.h):
-            assert isinstance(block, Block)
+            assert isinstance(block, DecoderBlock)
             layers = block.attn.c_attn, block.attn.c_proj
             pairs.append(ScalePair(f"h.{i}.attn", *layers, c.width, heads=c.heads, first=2 * c.width))
         return pairs

@@ -23,7 +23,7 @@ from .representations import (
     rsm_output,
 )
 from .singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
-from .tasks import Task, random_regression, reversal, scaled, semantic_hierarchy, with_feature
+from .tasks import LinearTask, random_regression, reversal, scaled, semantic_hierarchy, with_feature
 from .transfer import generalisation_loss, hierarchy_feature, new_feature
 from .weights import (
     aligned_init,
@@ -38,8 +38,8 @@ from .weights import (
 __all__ = [
     "Course",
     "Exact",
+    "LinearTask",
     "Quadrants",
-    "Task",
     "aligned_init",
     "balance",
     "balance_residual",

@@ -6,7 +6,7 @@ from ...engine.seeding import derive
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
 from . import tasks
-from .tasks import Task
+from .tasks import LinearTask
 
 STREAM = {
     "random": "a new random regression: whitened Gaussian inputs, Gaussian targets",
@@ -31,12 +31,12 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
-def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, Task]]:
+def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
     """Return pairs (name, task) in their order. The random numbers of a task depend on the seed and its position only.
 
     Raises UsageError if the names are not a sequence of tasks, or if no item can get a new feature.
     """
-    found: list[tuple[str, Task]] = []
+    found: list[tuple[str, LinearTask]] = []
     for place, name in enumerate(names_of(text)):
         rng = np.random.default_rng(derive(seed, "task", place))
         if name == "random":
@@ -53,7 +53,7 @@ def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tu
     return found
 
 
-def _with_feature(task: Task, rng: np.random.Generator, text: str) -> Task:
+def _with_feature(task: LinearTask, rng: np.random.Generator, text: str) -> LinearTask:
     lacking = np.argwhere(task.y == 0)
     if not len(lacking):
         raise UsageError(

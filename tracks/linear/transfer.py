@@ -12,7 +12,7 @@ for N_i = N_h) nothing.
 
 import numpy as np
 
-from .tasks import Task
+from .tasks import LinearTask
 from .weights import Array
 
 
@@ -33,7 +33,7 @@ def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
     return np.asarray(value * answers / trained)
 
 
-def hierarchy_feature(task: Task, item: int, value: float = 1.0) -> Array:
+def hierarchy_feature(task: LinearTask, item: int, value: float = 1.0) -> Array:
     """Return value·y_iᵀy_j/‖y_i‖² for every item j, (P,): the feature according to the structure of the task.
 
     An item has the feature in proportion to the similarity of its targets to those of the trained item i. Raises

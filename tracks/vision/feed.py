@@ -11,7 +11,7 @@ from .stream import Images, ImageTask, Stream
 PROBE = 256  # images that metrics look at
 
 
-class Feed:
+class ImageFeed:
     """The batches of a task, cut from an endless sequence of shuffled epochs.
 
     All batches have the same size. With a replay memory, a batch has as many images of earlier tasks as of this one."""

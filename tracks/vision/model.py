@@ -12,7 +12,7 @@ from ...networks import evaluating
 from ...networks.activations import set_generators
 from .adam import StackedAdam
 from .data import DataSet
-from .feed import Feed
+from .feed import ImageFeed
 from .networks import Network, initialize_, network
 from .settings import VisionSettings
 from .stream import Images
@@ -32,7 +32,7 @@ class Model:
         self.device, self.members, self.stacked = device, len(s.members), s.stacked
         self.shape, self.classes = data.image_shape, classes
         self.updates = 0  # so far; draws for interventions are keyed by it
-        self.feed: Feed | None = None
+        self.feed: ImageFeed | None = None
         drawn = [self._drawn(seed, "network") for seed in s.members]
         self.network = drawn[0]
         if self.stacked:

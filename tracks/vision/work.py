@@ -16,7 +16,7 @@ from ...interventions.contract import zero_slots_
 from ...metrics import METRICS, View, measure, measure_members
 from ...registry.errors import Diverged, UsageError
 from .data import load
-from .feed import Feed
+from .feed import ImageFeed
 from .model import Model
 from .settings import VisionSettings
 from .shock import Shock
@@ -66,7 +66,7 @@ class VisionWork(Work):
         self.shocked_before = self._shocks_before(task)
 
     def look_at(self, task: ImageTask, step: int) -> None:
-        self.model.feed = self.feed = Feed(self.stream, task, self.model.device)
+        self.model.feed = self.feed = ImageFeed(self.stream, task, self.model.device)
         self.feed.update = min(step, task.end) - task.start
 
     def advance(self, task: ImageTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supple.tracks.linear import Task, random_regression, reversal, scaled, semantic_hierarchy
+from supple.tracks.linear import LinearTask, random_regression, reversal, scaled, semantic_hierarchy
 from supple.tracks.linear.tasks import FEATURES, ITEMS, with_feature
 
 
@@ -65,7 +65,7 @@ def test_a_feature_is_added_to_one_item() -> None:
 )
 def test_what_is_no_whitened_task_is_refused(x: np.ndarray, y: np.ndarray, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Task(x, y)
+        LinearTask(x, y)
 
 
 def test_directions_that_a_task_does_not_have_are_not_reversed() -> None:

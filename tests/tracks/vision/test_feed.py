@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import PROBE, Feed
+from supple.tracks.vision.feed import PROBE, ImageFeed
 from supple.tracks.vision.stream import Stream
 
 
-def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> Feed:
+def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> ImageFeed:
     stream = Stream(lab.settings(**{"seeds": (0, 1), **changes}), data)
-    return Feed(stream, stream.tasks[task], "cpu")
+    return ImageFeed(stream, stream.tasks[task], "cpu")
 
 
 def rows_of(data: DataSet, images: Tensor) -> list[list[int]]:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from supple.metrics import measure, measure_members
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import Feed
+from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.stream import Images, Stream
 
@@ -22,7 +22,7 @@ def begun(lab: Any, data: DataSet, **changes: Any) -> Model:
     settings = lab.settings(**{"seeds": (0, 1), **changes})
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = Feed(stream, stream.tasks[0], "cpu")
+    model.feed = ImageFeed(stream, stream.tasks[0], "cpu")
     return model
 
 
@@ -36,7 +36,7 @@ def test_measuring_moves_nothing(lab: Any, data: DataSet, changes: dict[str, Any
     model = begun(lab, data, **changes)
     before = state(model)
     assert model.feed
-    batch = Feed(model.feed.stream, model.feed.task, "cpu").batch()
+    batch = ImageFeed(model.feed.stream, model.feed.task, "cpu").batch()
     if model.stacked:
         found = measure_members(model.learner, True, costly=True)
     else:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from supple.engine.compile import can_compile
 from supple.engine.hooks.texts import read_hooks
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import Feed
+from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.stream import Stream
 from supple.tracks.vision.update import Update, clip_
@@ -69,7 +69,7 @@ def updated(
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
     hooks = read_hooks(settings.hook, stream.tasks, {"model": model.learner})
-    model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
+    model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
     update = Update(model, hooks, compiled)
     told = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
     hooks.finished()
@@ -96,7 +96,7 @@ def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) 
     settings = lab.settings(network="resnet18", width=4, clip=0.5)
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = feed = Feed(stream, stream.tasks[0], "cpu")
+    model.feed = feed = ImageFeed(stream, stream.tasks[0], "cpu")
     twin = copy.deepcopy(model.network)
     adam = torch.optim.Adam(twin.parameters(), settings.learning_rate, foreach=False)
     update = Update(model, read_hooks((), stream.tasks, {"model": model.learner}), False)
@@ -118,7 +118,7 @@ def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: An
     settings = lab.settings(seeds=(0, 1), stream="split", classes_per_task=5, replay=10)
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
+    model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
     images, labels = feed.batch()
     assert images.shape[1] == 16
     with torch.no_grad():

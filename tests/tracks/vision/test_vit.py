@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import Learner, learner_for, make, parse_hook
-from supple.tracks.vision.networks.vit import Attention, ViT
+from supple.tracks.vision.networks.vit import SelfAttention, ViT
 
 
 def parameters(module: nn.Module) -> int:
@@ -45,7 +45,7 @@ def test_it_has_the_number_of_parameters_of_vit_tiny() -> None:
 
 def test_attention_is_the_softmax_average_of_each_head() -> None:
     torch.manual_seed(0)
-    attention, x = Attention(6, heads=2), torch.randn(3, 5, 6)
+    attention, x = SelfAttention(6, heads=2), torch.randn(3, 5, 6)
     q, k, v = attention.to_q(x), attention.to_k(x), attention.to_v(x)
     mixed = torch.zeros(3, 5, 6)
     for image in range(3):

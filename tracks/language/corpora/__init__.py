@@ -1,7 +1,7 @@
 """Corpora for pretraining: text from `supple fetch` or of your own, tokenizers, token files and windows."""
 
 from .prepare import Corpus, corpus_text, prepare, training_text
-from .tokenizers import Bytes, Tokenizer, Trained, read_tokenizer, train_bpe
+from .tokenizers import Bytes, Tokenizer, TrainedTokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens
 from .windows import Mixture, check_same_tokenizer, mixture, validation_windows, windows
 
@@ -11,7 +11,7 @@ __all__ = [
     "Mixture",
     "TokenFile",
     "Tokenizer",
-    "Trained",
+    "TrainedTokenizer",
     "check_same_tokenizer",
     "corpus_text",
     "mixture",

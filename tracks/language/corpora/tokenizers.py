@@ -55,7 +55,7 @@ class Bytes(Tokenizer):
         (folder / FILE).unlink(missing_ok=True)  # of another tokenizer, before
 
 
-class Trained(Tokenizer):
+class TrainedTokenizer(Tokenizer):
     """A tokenizer of the `tokenizers` library, from its JSON text. Its vocabulary has `<|endoftext|>`, as GPT-2's.
 
     Raises:
@@ -91,7 +91,7 @@ class Trained(Tokenizer):
         (folder / FILE).write_text(self.text, encoding="utf-8", newline="\n")
 
 
-def train_bpe(texts: Iterable[str], size: int) -> Trained:
+def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
     """Return a byte-level byte-pair encoding as GPT-2's, trained on these texts. The result is deterministic.
 
     size: The size of the vocabulary, 257 to 65,536. It is smaller if the texts have fewer pairs that occur twice.
@@ -112,13 +112,13 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return Trained(tokenizer.to_str())
+    return TrainedTokenizer(tokenizer.to_str())
 
 
-def read_tokenizer(path: Path) -> Trained:
+def read_tokenizer(path: Path) -> TrainedTokenizer:
     """Return the tokenizer in a JSON file."""
     try:
-        return Trained(archives.contents(path).decode(), str(path))
+        return TrainedTokenizer(archives.contents(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 

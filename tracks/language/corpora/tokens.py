@@ -22,7 +22,7 @@ CHUNK = 2**23  # tokens that are checked at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class TokenDescription:
     """The description of a token file. fingerprint: that of the tokenizer. sha256: that of the tokens."""
 
     format: str = FORMAT
@@ -39,7 +39,7 @@ class TokenFile:
     """Tokens that stay in their file until they are used."""
 
     path: Path
-    about: About
+    about: TokenDescription
     tokens: NDArray[np.uint16]
 
     @classmethod
@@ -108,7 +108,7 @@ def write_tokens(
                 digest.update(content)
                 file.write(content)
                 count += len(piece)
-        about = About(
+        about = TokenDescription(
             source=source, tokenizer=tokenizer, fingerprint=fingerprint, vocab_size=vocab_size, tokens=count,
             sha256=digest.hexdigest(),
         )  # fmt: skip
@@ -120,7 +120,7 @@ def write_tokens(
     return TokenFile.open(path)
 
 
-def _read_about(path: Path) -> About:
+def _read_about(path: Path) -> TokenDescription:
     try:
         found = schema.parse(archives.contents(path))
     except OSError as error:
@@ -129,9 +129,9 @@ def _read_about(path: Path) -> About:
         raise UsageError(f"{path}: not JSON ({error})") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UsageError(f"{path}: does not describe tokens (wanted '{FORMAT}')")
-    for name, kind in About.__annotations__.items():
+    for name, kind in TokenDescription.__annotations__.items():
         if type(value := found.get(name)) is not kind:
             raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {repr(value)[:60]}")
     if not 0 < found["vocab_size"] <= LARGEST:
         raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {found['vocab_size']}")
-    return About(**{name: found[name] for name in About.__annotations__})
+    return TokenDescription(**{name: found[name] for name in TokenDescription.__annotations__})

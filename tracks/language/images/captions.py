@@ -21,7 +21,7 @@ TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
 
 
 @dataclass(frozen=True)
-class Batch:
+class CaptionBatch:
     """Pixels (N, 3, side, side), the different captions, and the index of each image's caption, (N,) int64."""
 
     pixels: Tensor
@@ -40,7 +40,7 @@ class Captions:
         each, more = divmod(batch_size, len(domains))
         self._sizes = [each + (place < more) for place in range(len(domains))]
 
-    def batch(self, update: int) -> Batch:
+    def batch(self, update: int) -> CaptionBatch:
         """Return the batch of an update: the same number of images from each domain, drawn with replacement."""
         draw = generator(self.seed, "captions", update)
         pixels, labels = [], []
@@ -51,9 +51,9 @@ class Captions:
         template = TEMPLATES[int(torch.randint(len(TEMPLATES), (), generator=draw))]
         present, own = torch.cat(labels).unique(return_inverse=True)
         captions = [template.format(self.classes[label]) for label in present.tolist()]
-        return Batch(torch.cat(pixels), captions, own.to(self.clip.device))
+        return CaptionBatch(torch.cat(pixels), captions, own.to(self.clip.device))
 
-    def losses(self, batch: Batch) -> Tensor:
+    def losses(self, batch: CaptionBatch) -> Tensor:
         """Return the contrastive loss of each image of a batch, (N,). Its mean is the loss of the batch."""
         return contrastive_losses(self.clip.logits(batch.pixels, self.clip.text_features(batch.captions)), batch.own)
 

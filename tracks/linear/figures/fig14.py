@@ -33,7 +33,7 @@ from ....interventions import rebalance_
 from ....reports.figures.style import FAINT, INK, new_figure, tidy
 from ..exact import Exact
 from ..flow import gradient_descent
-from ..tasks import FEATURES, ITEMS, Task, reversal, scaled, semantic_hierarchy, with_feature
+from ..tasks import FEATURES, ITEMS, LinearTask, reversal, scaled, semantic_hierarchy, with_feature
 from ..weights import Array, balanced_factors
 from .drawing import THEORY, TIME, heat, key, labels, lambda_colour, legend, letter, split
 from .fig13 import learnable_starts
@@ -50,7 +50,7 @@ RING: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 8, "marker
 LEFT = "part of the first loss"
 
 
-def new_tasks(task: Task) -> dict[str, Task]:
+def new_tasks(task: LinearTask) -> dict[str, LinearTask]:
     """Return the three tasks of D.4, by name."""
     feature, owner, item = FEATURES.index("which fish"), ITEMS.index("goldfish"), ITEMS.index("canary")
     return {
@@ -115,7 +115,7 @@ def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[A
     return w1, w2
 
 
-def left(function: Array, task: Task) -> Array:
+def left(function: Array, task: LinearTask) -> Array:
     """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
     parts: Array = losses / losses[:, :1]
@@ -123,7 +123,7 @@ def left(function: Array, task: Task) -> Array:
 
 
 def _descend(
-    first: Array, second: Array, task: Task, duration: float, learning_rate: float
+    first: Array, second: Array, task: LinearTask, duration: float, learning_rate: float
 ) -> tuple[Array, Array, Array]:
     every = max(1, round(duration / learning_rate / POINTS))
     times = learning_rate * every * np.arange(POINTS + 1, dtype=np.float64)
@@ -131,7 +131,7 @@ def _descend(
 
 
 def _finetune(
-    first: Array, second: Array, learned: Array, task: Task, budget: float, end: float, learning_rate: float
+    first: Array, second: Array, learned: Array, task: LinearTask, budget: float, end: float, learning_rate: float
 ) -> tuple[dict[str, Any], float]:
     """Return the entries of `numbers` for a task, and the largest difference between theory and gradient descent.
 
@@ -162,7 +162,7 @@ def _finetune(
     return found, max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
-def _exact(function: Array, lambdas: Sequence[float], task: Task, times: Array) -> Array:
+def _exact(function: Array, lambdas: Sequence[float], task: LinearTask, times: Array) -> Array:
     """Return W₂W₁ of networks that start from this function and each λ, (λ, T, N_o, N_i)."""
     starts = [balanced_factors(function, SIZE, lam, np.eye(SIZE)) for lam in lambdas]
     return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts])

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ....reports.figures.style import FAINT, new_figure, tidy
 from ..representations import ntk, quadrants
-from ..tasks import Task, random_regression
+from ..tasks import LinearTask, random_regression
 from ..weights import Array
 from .drawing import TIME, both, key, labels, lambda_colour, lambda_title, legend, shades
 from .runs import LAMBDAS, difference, flow_difference, plain, regression_starts, train, upper
@@ -61,7 +61,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     }
 
 
-def rows(qq: Array, task: Task) -> dict[str, Array]:
+def rows(qq: Array, task: LinearTask) -> dict[str, Array]:
     """Return the curves of each row, (…, curves), from QQᵀ (…, n, n)."""
     w1tw1, function, w2w2t = quadrants(qq, len(task.x))
     return {

@@ -27,7 +27,7 @@ from ....reports.figures.style import FAINT, INK, new_figure, tidy
 from ..flow import gradient_descent
 from ..noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
 from ..representations import Quadrants, converged, gram, rsm_input, rsm_output
-from ..tasks import FEATURES, ITEMS, Task, random_regression, semantic_hierarchy
+from ..tasks import FEATURES, ITEMS, LinearTask, random_regression, semantic_hierarchy
 from ..weights import Array
 from .drawing import THEORY, heat, key, labels, lambda_colour, lambda_title, legend, letter, shades, split
 from .runs import LAMBDAS, Weights, difference, floats, plain, regression_starts
@@ -119,7 +119,7 @@ def _trained(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: 
     return w1[-1], w2[-1]
 
 
-def _similarities(learnt: Quadrants, task: Task) -> dict[str, Array]:
+def _similarities(learnt: Quadrants, task: LinearTask) -> dict[str, Array]:
     return {
         "rsm_input": rsm_input(learnt.w1tw1, task.x),
         "w2w2t": learnt.w2w2t,

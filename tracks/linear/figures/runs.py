@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..exact import Exact
 from ..flow import gradient_descent, gradient_flow
-from ..tasks import Task, random_regression
+from ..tasks import LinearTask, random_regression
 from ..weights import Array, balanced_factors, balanced_init, random_rotation
 
 LAMBDAS = (-2.0, 0.0, 2.0)
@@ -32,7 +32,12 @@ class Runs:
 
 
 def regression_starts(
-    task: Task, n_hidden: int, lambdas: Sequence[float], scale: float, zero: float | None, rng: np.random.Generator
+    task: LinearTask,
+    n_hidden: int,
+    lambdas: Sequence[float],
+    scale: float,
+    zero: float | None,
+    rng: np.random.Generator,
 ) -> list[Weights]:
     """Return the starts of the paper (E.3–E.7): the Σyx of another random regression, factored into λ-balanced layers.
 

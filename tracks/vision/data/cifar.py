@@ -17,7 +17,7 @@ PIXELS = 3 * 32 * 32
 
 
 @dataclass(frozen=True)
-class Layout:
+class CifarFiles:
     train: dict[str, int]  # file → rows
     test: dict[str, int]
     label_bytes: int  # CIFAR-100 has a coarse label, then the fine one that is used
@@ -27,11 +27,11 @@ class Layout:
 
 
 LAYOUTS = {
-    "cifar-10": Layout(
+    "cifar-10": CifarFiles(
         {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}, {"test_batch.bin": 10_000}, 1, 10,
         "cifar-10-binary.tar.gz", "cifar-10-batches-bin",
     ),
-    "cifar-100": Layout(
+    "cifar-100": CifarFiles(
         {"train.bin": 50_000}, {"test.bin": 10_000}, 2, 100, "cifar-100-binary.tar.gz", "cifar-100-binary"
     ),
 }  # fmt: skip
@@ -48,7 +48,7 @@ def read_cifar(name: str, folder: Path) -> DataSet:
     return described(name, f"{name}, binary version,", folder, train, test, layout.num_classes)
 
 
-def _read_files(layout: Layout, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
+def _read_files(layout: CifarFiles, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
     images = torch.empty(sum(files.values()), 3, 32, 32, dtype=torch.uint8)
     labels = torch.empty(len(images), dtype=torch.int64)
     remedy = f"let --data name the folder that {layout.archive} unpacks to"

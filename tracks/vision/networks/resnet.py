@@ -24,7 +24,7 @@ def normalized(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequen
     return nn.Sequential(convolution, nn.BatchNorm2d(d_out))
 
 
-class Block(nn.Module):
+class BasicBlock(nn.Module):
     """activation(second(activation(first(x))) + shortcut(x)): (n, d_in, h, w) → (n, units, h/stride, w/stride).
 
     The units after `first` belong to the block alone. Those after the sum carry the residual stream.
@@ -69,7 +69,7 @@ class ResNet18(Network):
         d_in, blocks = units.features(width), []
         for stage in range(4):
             for block in range(BLOCKS):
-                blocks.append(Block(d_in, width << stage, 2 if stage and not block else 1, units))
+                blocks.append(BasicBlock(d_in, width << stage, 2 if stage and not block else 1, units))
                 d_in = units.features(width << stage)
         self.blocks = nn.Sequential(*blocks)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
