@@ -5,9 +5,10 @@ from typing import Any
 
 from ....engine.seeding import derive
 from ....registry.errors import UsageError
-from .clip import NEW, Clip
+from .clip import Clip
 from .structure import drawn
 
+NEW = "clip:"  # begins the name of a model with new weights
 SMALL = "64x3"
 SIDE, PATCH, POSITIONS = 28, 7, 64  # pixels, pixels, tokens of a text
 HEAD_WIDTH = 32

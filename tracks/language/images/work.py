@@ -18,8 +18,8 @@ from ...supervised import SupervisedWork
 from ..gpt import adamw
 from ..schedule import cosine
 from .captions import TEMPLATES, Captions
-from .clip import load_clip
 from .domains import read_domain
+from .loading import load_clip
 from .settings import ClipSettings
 from .structure import FEATURES, clip_layers, clip_units, clip_wiring, redraw
 

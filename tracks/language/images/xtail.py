@@ -24,8 +24,9 @@ from ....registry.errors import UsageError
 from ..continual.settings import ContinualSettings
 from ..continual.stream import TaskStream
 from .captions import TEMPLATES
-from .clip import Clip, load_clip
+from .clip import Clip
 from .domains import Domain, class_names, read_domain
+from .loading import load_clip
 from .structure import FEATURES, clip_layers, clip_units
 
 Protocol = Literal["x-tail", "mtil"]

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from supple.registry.errors import UsageError
 from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
-from supple.tracks.language.images.clip import Clip, load_clip
+from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import read_domain
+from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.settings import ClipSettings
 from supple.tracks.language.images.work import LARGEST, ClipWork, build
 

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from supple.registry.errors import RunError, UsageError
-from supple.tracks.language.images.clip import Clip, load_clip
+from supple.tracks.language.images.clip import Clip
+from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.structure import clip_layers, clip_units, clip_wiring
 
 pytest.importorskip("transformers")
