@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .weights import Array
 
 
-def network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
+def check_network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
     """Return the arrays W₁ (…, N_h, N_i), W₂ (…, N_o, N_h) and Σyx (…, N_o, N_i).
 
     Raises ValueError if the shapes do not match or a number is not finite.
@@ -23,7 +23,7 @@ def network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[A
     return w1, w2, sigma
 
 
-def in_units_of(tau: float, times: ArrayLike) -> Array:
+def rescale_times(tau: float, times: ArrayLike) -> Array:
     """Return times/τ, of any shape.
 
     Raises ValueError unless all times are finite and ≥ 0, and τ is finite and > 0.

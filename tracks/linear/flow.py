@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import in_units_of, network
+from .checks import check_network, rescale_times
 from .weights import Array
 
 
@@ -30,8 +30,8 @@ def gradient_flow(
     """
     from scipy.integrate import solve_ivp  # with which linear runs would begin later, and which they do not need
 
-    w1, w2, sigma = network(first, second, sigma_yx)
-    times, place = np.unique(np.ravel(in_units_of(tau, times)), return_inverse=True)
+    w1, w2, sigma = check_network(first, second, sigma_yx)
+    times, place = np.unique(np.ravel(rescale_times(tau, times)), return_inverse=True)
     if not len(times):
         raise ValueError("there is no time to integrate to")
     size = w1.size
@@ -66,7 +66,7 @@ def gradient_descent(
     """
     if steps < 0 or every < 1:
         raise ValueError(f"steps must be ≥ 0 and every ≥ 1, got {steps} and {every}")
-    one, other, sigma = network(first, second, sigma_yx)
+    one, other, sigma = check_network(first, second, sigma_yx)
     shape = np.broadcast_shapes(one.shape[:-2], other.shape[:-2], sigma.shape[:-2])
     w1 = np.broadcast_to(one, (*shape, *one.shape[-2:])).copy()
     w2 = np.broadcast_to(other, (*shape, *other.shape[-2:])).copy()

@@ -84,7 +84,7 @@ def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
     return np.asarray(_ntk_norm(first[0] - second[0], first[1] - second[1]) ** 2 / 2)
 
 
-def converged(sigma_yx: Array, lam: float) -> Quadrants:
+def converged_quadrants(sigma_yx: Array, lam: float) -> Quadrants:
     """Return the quadrants of a λ-balanced network with N_h = min(N_i, N_o) for t → ∞ (Theorem C.3).
 
     From any start that reaches the global minimum: W₁ᵀW₁ = Ṽ S₁² Ṽᵀ, W₂W₁ = Σyx, W₂W₂ᵀ = Ũ S₂² Ũᵀ, with S₁ and S₂ of
@@ -102,12 +102,12 @@ def converged(sigma_yx: Array, lam: float) -> Quadrants:
 
 
 def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
-    """Return the leading order of `converged` for λ → ±∞ (Theorem C.4).
+    """Return the leading order of `converged_quadrants` for λ → ±∞ (Theorem C.4).
 
     λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
     λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).
 
-    Raises ValueError as `converged` does, and for λ = 0.
+    Raises ValueError as `converged_quadrants` does, and for λ = 0.
     """
     if lam == 0:
         raise ValueError("λ = 0 is the rich network, which has no lazy limit")

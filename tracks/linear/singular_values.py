@@ -8,7 +8,7 @@ direction of the mode (Appendix D.2).
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import in_units_of
+from .checks import rescale_times
 from .weights import Array
 
 
@@ -52,7 +52,7 @@ def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: 
 def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
     """Return γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117). The error is O(1/λ²) at fixed |λ|t."""
     with np.errstate(over="ignore"):
-        return np.asarray(-np.expm1(-np.abs(lam) * in_units_of(tau, times)))
+        return np.asarray(-np.expm1(-np.abs(lam) * rescale_times(tau, times)))
 
 
 def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float) -> tuple[Array, Array]:
@@ -63,7 +63,7 @@ def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike
     does not depend on the unit of s, λ and 1/t. The largest of them is scaled to 1, so that no square overflows.
     """
     time, goal, first, half = np.broadcast_arrays(
-        in_units_of(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
+        rescale_times(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
     )
     unit = np.maximum(np.maximum(np.abs(goal), np.abs(first)), np.abs(half))
     unit = np.where(unit > 0, unit, 1.0)

@@ -31,7 +31,7 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
-def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
+def make_stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
     """Return pairs (name, task) in their order. The random numbers of a task depend on the seed and its position only.
 
     Raises UsageError if the names are not a sequence of tasks, or if no item can get a new feature.
@@ -46,18 +46,18 @@ def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tu
         elif name == "reversal":
             task = tasks.reversal(found[-1][1])
         elif name == "scaled":
-            task = tasks.scaled(found[-1][1])
+            task = tasks.scale_targets(found[-1][1])
         else:
-            task = _with_feature(found[-1][1], rng, text)
+            task = _add_feature(found[-1][1], rng, text)
         found.append((name, task))
     return found
 
 
-def _with_feature(task: LinearTask, rng: np.random.Generator, text: str) -> LinearTask:
+def _add_feature(task: LinearTask, rng: np.random.Generator, text: str) -> LinearTask:
     lacking = np.argwhere(task.y == 0)
     if not len(lacking):
         raise UsageError(
             f"--tasks {text}: feature needs an item that lacks one, as after semantic; here every item has all features"
         )
     feature, item = rng.choice(lacking)
-    return tasks.with_feature(task, int(feature), int(item))
+    return tasks.add_feature(task, int(feature), int(item))

@@ -67,7 +67,7 @@ class LinearTask:
         return self.excess_loss(function) + self.least_loss
 
 
-def whitened(x: Array) -> Array:
+def whiten(x: Array) -> Array:
     """Return inputs (N_i, P), transformed linearly so that x·xᵀ/P = I.
 
     Raises ValueError if they span fewer than N_i dimensions."""
@@ -93,7 +93,7 @@ def random_regression(
     if scale is not None and not 0 <= scale < np.inf:
         raise ValueError(f"scale must be a finite standard deviation ≥ 0, got {scale}")
     rng = np.random.default_rng(rng)
-    x = whitened(rng.normal(size=(n_in, samples)))
+    x = whiten(rng.normal(size=(n_in, samples)))
     return LinearTask(x, rng.normal(0.0, n_out**-0.5 if scale is None else scale, (n_out, samples)))
 
 
@@ -139,12 +139,12 @@ def reversal(task: LinearTask, columns: ArrayLike = (0,)) -> LinearTask:
     return replace(task, y=task.y + ((left * values * (signs - 1)) @ right) @ task.x)
 
 
-def scaled(task: LinearTask, factor: float = 2.0) -> LinearTask:
+def scale_targets(task: LinearTask, factor: float = 2.0) -> LinearTask:
     """Return the task with all targets multiplied by a factor."""
     return replace(task, y=factor * task.y)
 
 
-def with_feature(task: LinearTask, feature: int, item: int, value: float = 1.0) -> LinearTask:
+def add_feature(task: LinearTask, feature: int, item: int, value: float = 1.0) -> LinearTask:
     """Return the task in which one example has one more feature (the first task of D.4): y[feature, item] ← value."""
     y = task.y.copy()
     y[feature, item] = value

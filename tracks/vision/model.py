@@ -13,7 +13,7 @@ from ...networks.activations import set_generators
 from .adam import StackedAdam
 from .data import DataSet
 from .feed import ImageFeed
-from .networks import Network, initialize_, network
+from .networks import Network, initialize_, make_network
 from .settings import VisionSettings
 from .stream import Images
 
@@ -33,10 +33,10 @@ class Model:
         self.shape, self.classes = data.image_shape, classes
         self.updates = 0  # so far; draws for interventions are keyed by it
         self.feed: ImageFeed | None = None
-        drawn = [self._drawn(seed, "network") for seed in s.members]
+        drawn = [self._draw_network(seed, "network") for seed in s.members]
         self.network = drawn[0]
         if self.stacked:
-            self.network = network(s.network, self.members, self.shape, classes, s.activation, s.width)
+            self.network = make_network(s.network, self.members, self.shape, classes, s.activation, s.width)
             initialize_(self.network, drawn)
         self.network.to(device)
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
@@ -129,16 +129,16 @@ class Model:
 
     def _redraw(self) -> dict[str, Tensor]:
         """Return new parameters, drawn from the number of updates so far. Members draw independently."""
-        drawn = [self._drawn(seed, "redraw", self.updates) for seed in self.settings.members]
+        drawn = [self._draw_network(seed, "redraw", self.updates) for seed in self.settings.members]
         names = [name for name, _ in drawn[0].named_parameters()]
         return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
 
-    def _drawn(self, seed: int, *purpose: int | str) -> Network:
+    def _draw_network(self, seed: int, *purpose: int | str) -> Network:
         """Return a network drawn from this seed: a single one, or a stack of one."""
         s = self.settings
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(seed, *purpose))
-            return network(s.network, 1, self.shape, self.classes, s.activation, s.width, s.init_lambda)
+            return make_network(s.network, 1, self.shape, self.classes, s.activation, s.width, s.init_lambda)
 
 
 def _pixel_statistics(data: DataSet, device: str) -> tuple[Tensor, Tensor]:

@@ -118,7 +118,7 @@ class Stream:
         rows, labels, permutations = zip(
             *(self._train(m, task.index) for m in range(len(self.settings.members))), strict=True
         )
-        return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
+        return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stack(permutations))
 
     def test(self, task: ImageTask) -> Images:
         """Return the images on which a task is tested: held-out images of its kind, as many of each of its classes.
@@ -129,7 +129,7 @@ class Stream:
         pairs = [self._test(m, task.index) for m in range(len(self.settings.members))]
         rows, labels = (torch.stack([each[i] for each in pairs]) for i in (0, 1))
         permutations = [self._permutation(m, task.index) for m in range(len(self.settings.members))]
-        return Images(self.data.test_images, rows, labels, _stacked(permutations))
+        return Images(self.data.test_images, rows, labels, _stack(permutations))
 
     def order(self, task: ImageTask, epoch: int) -> Tensor:
         """Return the order of a task's images in an epoch, which each member draws for itself: (members, task.size)."""
@@ -191,5 +191,5 @@ def _rows_by_class(labels: Tensor, classes: int) -> Sequence[Tensor]:
     return labels.argsort(stable=True).split(torch.bincount(labels, minlength=classes).tolist())
 
 
-def _stacked(permutations: Sequence[Tensor | None]) -> Tensor | None:
+def _stack(permutations: Sequence[Tensor | None]) -> Tensor | None:
     return None if permutations[0] is None else torch.stack([p for p in permutations if p is not None])

@@ -10,7 +10,7 @@ import pytest
 
 from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.figures.fig13 import learnable_starts
-from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalanced
+from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalance_to
 from supple.tracks.linear.tasks import semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual, balanced_init
 
@@ -140,7 +140,7 @@ def test_rebalancing_keeps_every_product_and_hits_every_lambda() -> None:
     first, second = (
         np.stack(layers) for layers in zip(*(balanced_init(1, 4, 4, 4, rng=i) for i in (0, 1)), strict=True)
     )
-    w1, w2 = rebalanced(first, second, (-3.0, 0.0, 2.0))
+    w1, w2 = rebalance_to(first, second, (-3.0, 0.0, 2.0))
     np.testing.assert_allclose(w2 @ w1, np.broadcast_to((second @ first)[:, None], (2, 4, 4, 4)), atol=1e-12)
     for i, lam in enumerate((-3.0, 0.0, 2.0, 1.0)):  # the last one is as it was
         assert balance_residual(w1[:, i], w2[:, i], lam) < 1e-10

@@ -9,7 +9,7 @@ import pytest
 from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.figures import fig1, fig2, fig3, fig4, fig5
 from supple.tracks.linear.figures.runs import regression_starts
-from supple.tracks.linear.representations import converged, gram, ntk_distance
+from supple.tracks.linear.representations import converged_quadrants, gram, ntk_distance
 from supple.tracks.linear.tasks import random_regression
 from supple.tracks.linear.weights import balance_residual
 
@@ -178,7 +178,7 @@ def test_fig5_a_square_network_moves_as_far_for_either_sign_on_average() -> None
     for _ in range(120):
         task = random_regression(4, 4, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, 4, lambdas, 1.0, None, rng)
-        ends = [converged(task.sigma_yx, lam) for lam in lambdas]
+        ends = [converged_quadrants(task.sigma_yx, lam) for lam in lambdas]
         distances.append([ntk_distance(end, gram(*start)) for end, start in zip(ends, starts, strict=True)])
     mean = np.mean(distances, 0)
     np.testing.assert_allclose(mean, mean[::-1], rtol=0.1)

@@ -17,7 +17,7 @@ from supple.tracks.linear.exact import Exact, exact_qq
 from supple.tracks.linear.flow import gradient_flow
 from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
 from supple.tracks.linear.representations import (
-    converged,
+    converged_quadrants,
     gram,
     ntk,
     ntk_distance,
@@ -242,7 +242,7 @@ def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
         W1, W2, sigma = network(lam, n_in, 2, n_out)
         x, start, then = np.eye(n_in), gram(W1, W2), quadrants(Exact(W1, W2, sigma).qq(1.0)[0], n_in)
         change = ntk(then.w1tw1, then.w2w2t, x) - ntk(start.w1tw1, start.w2w2t, x)
-        return float(np.linalg.norm(change)), float(ntk_distance(start, converged(sigma, lam)))
+        return float(np.linalg.norm(change)), float(ntk_distance(start, converged_quadrants(sigma, lam)))
 
     for sign, static, moving in ((1, (4, 2), (2, 4)), (-1, (2, 4), (4, 2))):
         (some, _), (less, least) = (moved(sign * lam, *static) for lam in (100.0, 1000.0))
@@ -257,7 +257,7 @@ def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
 def test_equations_169_and_170_lack_the_large_layer_s_change(lam: float) -> None:
     """N_i = N_o: S̃²/|λ| is the next order of the large layer too, as eqs. 161 and 163 have it: both move alike."""
     W1, W2, sigma = network(lam, 3, 3, 3)
-    before, after, x = gram(W1, W2), converged(sigma, lam), np.sqrt(3) * np.eye(3)
+    before, after, x = gram(W1, W2), converged_quadrants(sigma, lam), np.sqrt(3) * np.eye(3)
     change = abs(lam) * (ntk(after.w1tw1, after.w2w2t, x) - ntk(before.w1tw1, before.w2w2t, x))
     start = W2 @ W1
     inputs, outputs = sigma.T @ sigma - start.T @ start, sigma @ sigma.T - start @ start.T
@@ -294,7 +294,7 @@ def test_output_similarity_of_equation_4_is_that_of_the_inputs_once_learnt() -> 
     """Section 5 has it turn into the identity for λ → ∞, while that of the inputs becomes negligible. With Y = W₂W₁X,
     Yᵀ(W₂W₂ᵀ)⁺Y is XᵀW₁ᵀW₁X; what turns into λI is W₂W₂ᵀ."""
     task, lam = semantic_hierarchy(), 100.0
-    learnt = converged(task.sigma_yx, lam)
+    learnt = converged_quadrants(task.sigma_yx, lam)
     inputs, outputs = rsm_input(learnt.w1tw1, task.x), rsm_output(learnt.w2w2t, task.y)
     assert relative(outputs, inputs) < 1e-9
     assert relative(learnt.w2w2t, lam * np.eye(8)) < 1e-3

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from supple.tracks.linear import LinearTask, random_regression, reversal, scaled, semantic_hierarchy
-from supple.tracks.linear.tasks import FEATURES, ITEMS, with_feature
+from supple.tracks.linear import LinearTask, random_regression, reversal, scale_targets, semantic_hierarchy
+from supple.tracks.linear.tasks import FEATURES, ITEMS, add_feature
 
 
 def test_random_inputs_are_white_and_targets_have_the_scale_asked_for() -> None:
@@ -44,12 +44,12 @@ def test_a_reversal_turns_the_sign_of_the_directions_asked_for_and_keeps_what_ca
     turned = reversal(task, (0, 2))
     np.testing.assert_allclose(turned.sigma_yx, (left * values * [-1, 1, -1]) @ right, atol=1e-13)
     assert turned.least_loss == pytest.approx(task.least_loss)
-    np.testing.assert_allclose(scaled(task, 3.0).sigma_yx, 3 * task.sigma_yx)
+    np.testing.assert_allclose(scale_targets(task, 3.0).sigma_yx, 3 * task.sigma_yx)
 
 
 def test_a_feature_is_added_to_one_item() -> None:
     task = semantic_hierarchy()
-    changed = with_feature(task, 5, 0)
+    changed = add_feature(task, 5, 0)
     assert np.argwhere(changed.y != task.y).tolist() == [[5, 0]]
     assert changed.y[5, 0] == 1
 

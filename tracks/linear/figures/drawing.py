@@ -36,7 +36,7 @@ def shades(colour: str, count: int) -> list[str]:
     return [to_hex(base + (1 - base) * mix) for mix in np.linspace(0.0, 0.55, count)]
 
 
-def both(
+def draw_curves(
     axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str], every: ArrayLike = ()
 ) -> None:
     """Draw the simulated curves in colour, and those of the theory dotted over them.
@@ -53,13 +53,13 @@ def both(
     axes.plot(x if np.size(every) == 0 else np.asarray(every), dots, zorder=3, **THEORY)
 
 
-def key(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
+def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
     """Return the legend entries for simulation and theory. marker: the simulation is drawn as dots."""
     how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
     return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
 
-def split(
+def split_figure(
     figure: Figure | SubFigure,
     rows: int,
     columns: int,
@@ -71,7 +71,7 @@ def split(
     return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
 
 
-def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
+def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
     """Draw a legend in one line at the upper right, level with the panel's letter."""
     figure.legend(
         handles=list(handles), loc="outside upper right", ncols=len(handles), frameon=False, fontsize=9.5,
@@ -79,18 +79,20 @@ def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
     )  # fmt: skip
 
 
-def letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
+def write_letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
     """Write the panel's letter and title at the upper left of its part of the figure."""
     words = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
     figure.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK)
 
 
-def labels(axes: Axes, x: str = "", y: str = "") -> None:
+def label_axes(axes: Axes, x: str = "", y: str = "") -> None:
     axes.set_xlabel(x, fontsize=9.5, color=INK)
     axes.set_ylabel(y, fontsize=9.5, color=INK)
 
 
-def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = "") -> AxesImage:
+def draw_matrix(
+    axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = ""
+) -> AxesImage:
     """Draw a signed matrix, in which white is 0.
 
     limit: The value at which the colours end, by default the largest entry. It is then printed below."""
@@ -106,7 +108,7 @@ def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = N
     return image
 
 
-def network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
+def draw_network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
     """Draw layers of nodes from left to right, with a line from every node to every node of the next layer.
 
     sizes: Number of input, hidden and output nodes. widths: Line widths of W₁ and W₂, in points."""

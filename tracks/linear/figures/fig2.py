@@ -19,8 +19,8 @@ from ....reports.figures.style import FAINT, new_figure, tidy
 from ..representations import ntk, quadrants
 from ..tasks import LinearTask, random_regression
 from ..weights import Array
-from .drawing import TIME, both, key, labels, lambda_colour, lambda_title, legend, shades
-from .runs import LAMBDAS, difference, flow_difference, plain, regression_starts, train, upper
+from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
+from .runs import LAMBDAS, difference, flow_difference, regression_starts, to_lists, train, upper_entries
 
 SIZES = (3, 2, 2)
 EXAMPLES = 2
@@ -52,10 +52,10 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
         "sizes": list(SIZES),
         "lambdas": list(LAMBDAS),
         "learning_rate": learning_rate,
-        "times": plain(runs.times),
+        "times": to_lists(runs.times),
         "least_loss": task.least_loss,
-        "simulated": {name: plain(values) for name, values in simulated.items()},
-        "theory": {name: plain(values) for name, values in theory.items()},
+        "simulated": {name: to_lists(values) for name, values in simulated.items()},
+        "theory": {name: to_lists(values) for name, values in theory.items()},
         "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
         "difference_flow": flow_difference(task.sigma_yx, starts, runs),
     }
@@ -67,9 +67,9 @@ def rows(qq: Array, task: LinearTask) -> dict[str, Array]:
     return {
         "loss": task.loss(function)[..., None],
         "function": function.reshape(*function.shape[:-2], -1),
-        "w1tw1": upper(w1tw1),
-        "w2w2t": upper(w2w2t),
-        "ntk": upper(ntk(w1tw1, w2w2t, task.x[:, :EXAMPLES])),
+        "w1tw1": upper_entries(w1tw1),
+        "w2w2t": upper_entries(w2w2t),
+        "ntk": upper_entries(ntk(w1tw1, w2w2t, task.x[:, :EXAMPLES])),
     }
 
 
@@ -82,18 +82,18 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         for i, (axes, lam) in enumerate(zip(row, lambdas, strict=True)):
             simulated, theory = (numbers[which][name][i] for which in ("simulated", "theory"))
             tidy(axes)
-            both(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
+            draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
             axes.set_xlim(0, numbers["times"][-1])
             axes.margins(y=0.1)
-        labels(row[0], "", words)
+        label_axes(row[0], "", words)
     for axes in grid[0]:
         axes.axhline(numbers["least_loss"], color=FAINT, linewidth=0.8, zorder=1)
     for letter, axes, lam in zip("ABC", grid[0], lambdas, strict=False):
         axes.set_title(rf"$\bf{{{letter}}}$   {lambda_title(lam)}", loc="left", fontsize=11, color=lambda_colour(lam))
     for axes in grid[-1]:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        labels(axes, TIME)
-    labels(grid[-1][0], TIME, ROWS["ntk"])
+        label_axes(axes, TIME)
+    label_axes(grid[-1][0], TIME, ROWS["ntk"])
     figure.align_ylabels(grid[:, 0])
-    legend(figure, key())
+    draw_legend(figure, legend_entries())
     return figure

@@ -45,7 +45,7 @@ def regression_starts(
         scale: The standard deviation of the targets of that regression.
         zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
 
-    All starts can learn the task (see `learnable`).
+    All starts can learn the task (see `make_learnable`).
     """
     n_out, n_in = task.sigma_yx.shape
     function = random_regression(n_in, n_out, task.samples, scale, rng).sigma_yx
@@ -56,10 +56,10 @@ def regression_starts(
         else balanced_factors(function, n_hidden, lam, rotation)
         for lam in lambdas
     ]
-    return [learnable(*start, task.sigma_yx) for start in starts]
+    return [make_learnable(*start, task.sigma_yx) for start in starts]
 
 
-def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
+def make_learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
     """Return the weights, (N_h, N_i) and (N_o, N_h), of a square network, changed if it could not learn Σyx.
 
     Gradient flow at λ = 0 conserves the rank of W₂W₁ and therefore the sign of its determinant. Half of all random
@@ -107,12 +107,12 @@ def difference(simulated: Array, theory: Array) -> float:
     return float((error / size).max())
 
 
-def upper(matrix: Array) -> Array:
+def upper_entries(matrix: Array) -> Array:
     """Return the entries on and above the diagonal of symmetric matrices, (…, n (n + 1)/2)."""
     return matrix[(..., *np.triu_indices(matrix.shape[-1]))]
 
 
-def plain(values: ArrayLike) -> list[Any]:
+def to_lists(values: ArrayLike) -> list[Any]:
     """Return nested lists of floats for JSON, rounded to 6 significant digits."""
     values = np.asarray(values, float)
     with np.errstate(divide="ignore"):

@@ -16,7 +16,7 @@ EXCESS = "excess_loss"
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
-def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def linear_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
     columns = {
         heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
@@ -33,13 +33,13 @@ def linear(study: Study, cells: Sequence[Cell]) -> list[Table]:
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
-    tables = [table_of(study, cells, "Summary", columns, words), _tasks(study, cells)]
+    tables = [table_of(study, cells, "Summary", columns, words), _tasks_table(study, cells)]
     balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
 
 
-def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
+def compared_measures(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
     """Return the numbers by which arms are compared, by heading, for each cell. Rounding errors count as 0."""
     found = finals(cells, (EXCESS, "forgetting"))
     return {
@@ -48,14 +48,16 @@ def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
     }
 
 
-def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
+def _tasks_table(study: Study, cells: Sequence[Cell]) -> Table:
     """Return the table of excess losses in each task: at its start, on average, and at its end.
 
     There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""
     rows = []
     for cell in cells:
         for task in cell.runs[0].tasks:
-            spreads = [Spread(np.array(each)) for each in zip(*(_in_task(run, task) for run in cell.runs), strict=True)]
+            spreads = [
+                Spread(np.array(each)) for each in zip(*(_losses_in(run, task) for run in cell.runs), strict=True)
+            ]
             place = f"{task.index} {task.name}"
             rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
     rows.sort(key=lambda row: row[0])
@@ -66,7 +68,7 @@ def _tasks(study: Study, cells: Sequence[Cell]) -> Table:
     return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], words)
 
 
-def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
+def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:
     """Return (first, mean, last), which are NaN if the run has not finished the task."""
     steps, values = run.series(EXCESS, task.index)
     if not steps.size or steps[-1] < task.end:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ....registry.errors import UsageError
-from .dataset import DataSet, check_labels, described, need
+from .dataset import DataSet, check_labels, make_data_set, require_file
 
 PIXELS = 3 * 32 * 32
 
@@ -45,7 +45,7 @@ def read_cifar(name: str, folder: Path) -> DataSet:
     layout = LAYOUTS[name]
     folder = folder / layout.folder if (folder / layout.folder).is_dir() else folder
     train, test = (_read_files(layout, files, folder) for files in (layout.train, layout.test))
-    return described(name, f"{name}, binary version,", folder, train, test, layout.num_classes)
+    return make_data_set(name, f"{name}, binary version,", folder, train, test, layout.num_classes)
 
 
 def _read_files(layout: CifarFiles, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
@@ -54,7 +54,7 @@ def _read_files(layout: CifarFiles, files: dict[str, int], folder: Path) -> tupl
     remedy = f"let --data name the folder that {layout.archive} unpacks to"
     start = 0
     for path, rows in files.items():
-        file = need(folder / path, remedy)
+        file = require_file(folder / path, remedy)
         expected = rows * (layout.label_bytes + PIXELS)
         if (found := file.stat().st_size) != expected:
             raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {found:,}")

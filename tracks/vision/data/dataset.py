@@ -32,7 +32,7 @@ class DataSet:
         return channels, height, width
 
 
-def described(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
+def make_data_set(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
               num_classes: int) -> DataSet:  # fmt: skip
     """Return the data set made of two pairs (images, labels), with a description of its `source`."""
     size = "×".join(str(length) for length in train[0].shape[1:])
@@ -49,7 +49,7 @@ def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -
         raise UsageError(f"{file}: row {row} (the first is 0) has label {labels[row]}, expected {first} … {last}")
 
 
-def need(file: Path, remedy: str) -> Path:
+def require_file(file: Path, remedy: str) -> Path:
     """Return the path of a file. Raises UsageError, which says how to get the file, if it does not exist."""
     if not file.is_file():
         raise UsageError(f"{file} is missing: {remedy}")

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def network(
+def make_network(
     name: str,
     members: int,
     shape: Shape,

@@ -18,7 +18,7 @@ from .structure import CHANNELS, Network, Shape, channels_last_, layers_by_depth
 BLOCKS = 2  # in each of the four stages of ResNet-18
 
 
-def normalized(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
+def normalized_convolution(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
     """Return a convolution without bias, which keeps or halves the sides, followed by BatchNorm."""
     convolution = nn.Conv2d(d_in, d_out, kernel, stride, padding=kernel // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(d_out))
@@ -33,11 +33,11 @@ class BasicBlock(nn.Module):
     def __init__(self, d_in: int, width: int, stride: int, units: Units) -> None:
         super().__init__()
         d_out = units.preactivations(width)
-        self.first = normalized(d_in, d_out, 3, stride)
+        self.first = normalized_convolution(d_in, d_out, 3, stride)
         self.activation1 = units(width, axis=CHANNELS)
-        self.second = normalized(units.features(width), d_out, 3)
+        self.second = normalized_convolution(units.features(width), d_out, 3)
         same = stride == 1 and d_in == d_out
-        self.shortcut = nn.Identity() if same else normalized(d_in, d_out, 1)
+        self.shortcut = nn.Identity() if same else normalized_convolution(d_in, d_out, 1)
         self.stride = stride
         self.activation2 = units(width, axis=CHANNELS)
 
@@ -64,7 +64,7 @@ class ResNet18(Network):
         """shape: channels, height and width of the images. width: channels of the first stage, 64 in ResNet-18."""
         super().__init__()
         units = Units(activation)
-        self.stem = normalized(shape[0], units.preactivations(width), 3)
+        self.stem = normalized_convolution(shape[0], units.preactivations(width), 3)
         self.activation = units(width, axis=CHANNELS)
         d_in, blocks = units.features(width), []
         for stage in range(4):

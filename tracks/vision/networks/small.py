@@ -34,7 +34,9 @@ class MLP(Network):
         init_lambda: float | None = None,
     ) -> None:
         super().__init__()
-        self.mlp = _mlp(members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members))
+        self.mlp = _make_mlp(
+            members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members)
+        )
         if init_lambda is not None:
             balance_layers_([[layer.module] for layer in self.layers()], init_lambda)
 
@@ -64,7 +66,7 @@ class CNN(Network):
             nn.Flatten(2),
         )
         height, breadth = (((side - 4) // 2 - 4) // 2 for side in shape[1:])
-        self.mlp = _mlp(members, features * height * breadth, (width, width), classes, units)
+        self.mlp = _make_mlp(members, features * height * breadth, (width, width), classes, units)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mlp(self.encoder(x))
@@ -91,14 +93,14 @@ class ConvNet(Network):
             if depth % 2:
                 parts.append(StackedMaxPool2d(2))
         self.encoder = nn.Sequential(*parts, nn.Flatten(2))
-        self.mlp = _mlp(members, features * (shape[1] // 4) * (shape[2] // 4), (8 * width,), classes, units)
+        self.mlp = _make_mlp(members, features * (shape[1] // 4) * (shape[2] // 4), (8 * width,), classes, units)
         fit_gain_(self, initial_gain(parts[1]))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mlp(self.encoder(x))
 
 
-def _mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: Units) -> nn.Sequential:
+def _make_mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: Units) -> nn.Sequential:
     """Return hidden layers of these widths and the head."""
     parts: list[nn.Module] = []
     for width in widths:

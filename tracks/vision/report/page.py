@@ -15,7 +15,7 @@ from ....reports.tables.differences import Measure, verdict
 from ....reports.tables.differences import tables as difference_tables
 from ....reports.tables.tables import Table
 from .scores import ClassifierScores
-from .tables import grid, shock_table, summary
+from .tables import benchmark_grid, shock_table, summary_table
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
@@ -26,9 +26,9 @@ def tables(studies: Studies, scores: Results) -> list[Table]:
 
     These are its summary, its shocks and the differences between its arms."""
     several = len(studies) > 1
-    shown = [grid(studies, scores)] if several else []
+    shown = [benchmark_grid(studies, scores)] if several else []
     for name, data in studies.items():
-        shown.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
+        shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
             shown.append(shocks)
         apart = difference_tables(scores[name].differences)

@@ -57,14 +57,14 @@ def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
     by_gamma: dict[float, list[list[Window]]] = defaultdict(list)
     for run in runs:
         mine = defaultdict(list)
-        for window in windows(run):
+        for window in find_windows(run):
             mine[window.gamma].append(window)
         for gamma, found in mine.items():
             by_gamma[gamma].append(found)
     return {gamma: _score(by_gamma[gamma]) for gamma in sorted(by_gamma)}
 
 
-def windows(run: RunData) -> list[Window]:
+def find_windows(run: RunData) -> list[Window]:
     """Return the windows of a run that are complete: a later shock followed in the task, or the task is finished.
 
     Windows consist of the tests at the ends of epochs, so --eval-epochs must be 1 or a fraction of it. Otherwise there

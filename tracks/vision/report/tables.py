@@ -32,7 +32,7 @@ AT_EVENTS = (
 )
 
 
-def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
+def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
     """Return a table with one row per arm. Measures that no arm has are left out."""
     arms = scores.arms
     columns: dict[str, list[str]] = {
@@ -47,7 +47,7 @@ def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summar
             continue
         columns[heading] = cells
         words.append(meaning)
-    for heading, cells in _intervened(arms).items():
+    for heading, cells in _intervention_columns(arms).items():
         if set(cells) != {MISSING}:
             columns[heading] = cells
     if "SFE" in columns or "λ_max" in columns:
@@ -59,7 +59,7 @@ def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summar
     return Table(title, ["arm", *columns], rows, " ".join(filter(None, words)))
 
 
-def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
+def benchmark_grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
     """Return total average online accuracy, with arms as rows and benchmarks as columns (Lillo & Cheney, Table 2)."""
     labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
     rows = []
@@ -104,7 +104,7 @@ def percent(spread: Spread) -> str:
     return spread_text(spread, percent=True)
 
 
-def _intervened(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
+def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
     return {
         "SFE": [number(arm.at_events["sfe"]) for arm in arms.values()],
         "DfI (unscaled)": [_arrow(arm, "dfi_unscaled") for arm in arms.values()],
