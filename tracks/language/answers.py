@@ -59,13 +59,15 @@ def generate(
     texts = [""] * len(ids)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        for row, written in zip(rows, _greedy(model, [ids[i] for i in rows], max_new_tokens, stop), strict=True):
+        for row, written in zip(
+            rows, _decode_greedily(model, [ids[i] for i in rows], max_new_tokens, stop), strict=True
+        ):
             texts[row] = tokenizer.decode(written, skip_special_tokens=True).strip()
     return texts
 
 
 @torch.no_grad()
-def _greedy(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop: set[int]) -> list[list[int]]:
+def _decode_greedily(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop: set[int]) -> list[list[int]]:
     device = next(model.parameters()).device
     width = max(len(prompt) for prompt in prompts)
     tokens = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=device)

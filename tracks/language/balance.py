@@ -78,7 +78,7 @@ def balance(
             "pairs": done.pairs,
             "channels": len(done.alpha),
             "logits": _difference(model, batches, logits),
-            "gradient_norm": _compared(norms, [_gradient_norm(model, batch) for batch in batches])
+            "gradient_norm": _compare(norms, [_gradient_norm(model, batch) for batch in batches])
             | {"of_pairs": [done.gradient_norm, done.predicted]},
             "eigenvalues": None,
             "alpha": _factors(done, ratio),
@@ -86,7 +86,7 @@ def balance(
         }
         if eigenvalues:
             after = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
-            report["eigenvalues"] = _compared(curvature, after)
+            report["eigenvalues"] = _compare(curvature, after)
     finally:
         model.train(training)
     return report
@@ -103,18 +103,18 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "sib.json"]
-    put_json(_whole(written[0]), json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False))
+    put_json(_temporary(written[0]), json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False))
     for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
         if plot is not None:
             written.append(folder / f"{plot.name}.png")
             texts_as_they_are(plot.figure)
-            plot.figure.savefig(_whole(written[-1]), format="png")
+            plot.figure.savefig(_temporary(written[-1]), format="png")
     for path in written:
-        _whole(path).replace(path)
+        _temporary(path).replace(path)
     return written
 
 
-def _whole(path: Path) -> Path:
+def _temporary(path: Path) -> Path:
     """Return a temporary name for a file until it is complete."""
     return path.with_name(path.name + ".tmp")
 
@@ -166,7 +166,7 @@ def _curvature(
     return [float(value) for value in found]
 
 
-def _compared(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
+def _compare(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
     ratios = [new / old if old > 0 else None for old, new in zip(before, after, strict=True)]
     return {"before": list(before), "after": list(after), "ratio": ratios}
 

@@ -189,7 +189,7 @@ def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     return [group for group in groups if group["params"]]
 
 
-def adamw(
+def make_adamw(
     model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
 ) -> torch.optim.AdamW:
     """Return nanoGPT's optimizer, fused. Its groups store the learning rate as `initial_lr`, which schedules scale."""

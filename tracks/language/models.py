@@ -60,7 +60,10 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     require("transformers")
     path = Path(name).expanduser()
     if name == SMOLLM2:
-        model, tokenizer, source = *_read(_smollm2()), "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)"
+        model, tokenizer, source = (
+            *_read_model(_find_smollm2()),
+            "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)",
+        )
     elif name.startswith("llama:"):
         from .fresh import fresh_llama
 
@@ -69,13 +72,13 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     elif path.suffix == ".gguf":
         if not path.is_file():
             raise UsageError(f"no such file: {name}")
-        model, tokenizer, source = *_read(path.parent, path.name), f"{path.name}, dequantised to float32"
+        model, tokenizer, source = *_read_model(path.parent, path.name), f"{path.name}, dequantised to float32"
     elif path.is_dir():
         if not (path / "config.json").is_file():
             raise UsageError(f"{name} is no model in transformers' layout: it has no config.json")
-        model, tokenizer, source = *_read(path), name
-    elif on_the_hub(name):
-        model, tokenizer = from_hub(name, _pretrained)
+        model, tokenizer, source = *_read_model(path), name
+    elif is_on_hub(name):
+        model, tokenizer = read_from_hub(name, _pretrained)
         source = f"{name} from the hub"
     else:
         raise UsageError(f"no such model: {name!r} (a model is {FORMS})")
@@ -105,7 +108,7 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
     """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and other programs.
 
     The folder appears completely or not at all. An existing one is replaced."""
-    with files.appearing(folder) as temporary, quiet():
+    with files.appearing(folder) as temporary, silence_transformers():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
 
@@ -119,14 +122,14 @@ def require(package: str, purpose: str = "a language model of transformers") -> 
         raise RunError(f"{purpose} needs {package}: pip install 'supple[language]'")
 
 
-def on_the_hub(name: str) -> bool:
+def is_on_hub(name: str) -> bool:
     """Return whether a name means a model on the hub, and not a path that does not exist."""
     return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
 
 
-def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
+def _read_model(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     """Return (model, tokenizer) from files, without the network."""
-    with reading(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
+    with read_safely(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
         require("gguf", "a .gguf file")
@@ -138,7 +141,7 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
 
 
 @contextmanager
-def reading(folder: Path, otherwise: str) -> Iterator[None]:
+def read_safely(folder: Path, otherwise: str) -> Iterator[None]:
     """Raise RunError, which begins with `otherwise`, for whatever is raised while a folder is read in this block.
 
     It is also raised for a folder with a pipe or a device, or with weights that would unpack to much more.
@@ -181,7 +184,7 @@ def _check_weights(folder: Path) -> None:
         raise ValueError(f"config.json says {max(said):,} layers, but there are only {count:,} weights")
 
 
-def from_hub(name: str, read: Callable[..., Any]) -> Any:
+def read_from_hub(name: str, read: Callable[..., Any]) -> Any:
     """Return `read(name, local_files_only=…)`, from the hub's own cache or over the network.
 
     Raises RunError, which explains how to use a local path, if the model is not available. UsageErrors pass."""
@@ -210,11 +213,11 @@ def model_type(name: str) -> str:
     It is "" for any other name, and for a folder that does not have this entry. Raises RunError if a model is not
     available from the hub.
     """
-    if on_the_hub(name):
+    if is_on_hub(name):
         require("transformers")
         from transformers import AutoConfig
 
-        return str(from_hub(name, AutoConfig.from_pretrained).model_type)
+        return str(read_from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
         with archives.plain(Path(name).expanduser() / "config.json") as stream:
             config = schema.parse(stream.read())
@@ -226,7 +229,7 @@ def model_type(name: str) -> str:
 def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with quiet():
+    with silence_transformers():
         tokenizer = AutoTokenizer.from_pretrained(name, **where)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True, **where
@@ -237,20 +240,20 @@ def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
     return model, tokenizer
 
 
-def _smollm2() -> Path:
+def _find_smollm2() -> Path:
     """Return the folder of SmolLM2, which is made from its GGUF file if necessary (half a minute)."""
     home = cache_folder() / SMOLLM2
     folder = home / CONVERTED
     if not (folder / "config.json").is_file():
         if not (home / GGUF).is_file():
             raise UsageError(f"smollm2 is not in {home}: fetch it with `supple fetch smollm2`")
-        model, tokenizer = _read(home, GGUF)
+        model, tokenizer = _read_model(home, GGUF)
         save_model(LanguageModel(model, tokenizer, SMOLLM2), folder)
     return folder
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Silence the progress bars and log messages of transformers."""
     from transformers.utils import logging
 

@@ -3,7 +3,7 @@
 import math
 
 
-def linear(update: int, updates: int, warmup: int, floor: float) -> float:
+def linear_rate(update: int, updates: int, warmup: int, floor: float) -> float:
     """Return the factor of the rate, which rises linearly over `warmup` updates, then falls linearly to `floor` at the
     last (FIRE's paper, E.2).
 
@@ -15,7 +15,7 @@ def linear(update: int, updates: int, warmup: int, floor: float) -> float:
     return 1.0 - (1.0 - floor) * min(done, 1.0)
 
 
-def cosine(update: int, updates: int, warmup: int, cooldown: int, floor: float) -> float:
+def cosine_rate(update: int, updates: int, warmup: int, cooldown: int, floor: float) -> float:
     """Return the factor of the rate, which rises linearly over `warmup` updates, falls as a cosine to `floor`, and in
     the last `cooldown` updates, which come on top, stays there (the SIB paper, 3.1: it names 50 cool-down steps and not
     what happens in them).

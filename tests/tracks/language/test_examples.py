@@ -95,7 +95,7 @@ def test_the_seed_draws_what_is_learned_and_not_what_is_tested(tmp_path: Path) -
     assert one == again
     assert one.test == other.test
     assert set(one.train) != set(other.train)
-    assert one.described != other.described
+    assert one.description != other.description
 
 
 def test_only_multiple_choice_questions_are_taken_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
     def asked(*what: object) -> None:
         raise AssertionError("the hub was asked")
 
-    monkeypatch.setattr(models, "from_hub", asked)
+    monkeypatch.setattr(models, "read_from_hub", asked)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

@@ -111,8 +111,8 @@ def test_batches_of_a_task_are_different_ones(bench: Any, monkeypatch: pytest.Mo
     assert isinstance(work, PretrainWork)
     work.place = work.tasks[0], 5
     asked: list[int] = []
-    recent = work._recent
-    monkeypatch.setattr(work, "_recent", lambda update: asked.append(update) or recent(update))
+    recent = work._recent_batch
+    monkeypatch.setattr(work, "_recent_batch", lambda update: asked.append(update) or recent(update))
     assert len(list(work.learner.batches(9))) == 9
     assert asked == [5, 4, 3, 2, 1, 0, 6, 7, 8]
 

@@ -44,12 +44,14 @@ def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         prune(model, mass)
 
     Raises ValueError if the model has no adapters, or they have no atoms."""
-    mass = {name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _mixtures(model).items()}
+    mass = {
+        name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _find_mixtures(model).items()
+    }
 
     def add_to(total: Tensor) -> Callable[[Tensor], object]:
         return lambda weights: total.add_(_rows(weights).sum(0, dtype=torch.float64))
 
-    with _watching(model, {name: add_to(total) for name, total in mass.items()}):
+    with _watch(model, {name: add_to(total) for name, total in mass.items()}):
         yield mass
 
 
@@ -71,7 +73,7 @@ def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> d
     """
     if not 0.0 < keep <= 1.0:
         raise ValueError(f"prune: keep must lie in (0, 1], got {keep}")
-    found = _mixtures(model)
+    found = _find_mixtures(model)
     for name, adapter in found.items():
         if name not in mass or mass[name].shape != (adapter.atoms,):
             raise ValueError(f"prune: the mass is not of the {adapter.atoms} atoms of '{name}'")
@@ -102,7 +104,7 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
         run: Makes one or more forward passes. They are made without gradients and in evaluation mode.
         layers: By default, all layers with adapters. A layer without tokens has shape (0, atoms).
     """
-    found = _mixtures(model)
+    found = _find_mixtures(model)
     if layers is not None:
         if missing := [name for name in layers if name not in found]:
             raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(found)})")
@@ -115,7 +117,7 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
     modes = {module: module.training for module in model.modules()}
     try:
         model.eval()
-        with torch.no_grad(), _watching(model, {name: keep_in(parts) for name, parts in seen.items()}):
+        with torch.no_grad(), _watch(model, {name: keep_in(parts) for name, parts in seen.items()}):
             run()
     finally:
         for module, mode in modes.items():
@@ -144,7 +146,7 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
     return [*rows, {"layer": "all", "kind": "", **sums}]
 
 
-def _mixtures(model: nn.Module) -> dict[str, Adapter]:
+def _find_mixtures(model: nn.Module) -> dict[str, Adapter]:
     """Return the adapters whose atoms have their own weights. Raises ValueError if there are others, or none."""
     found = adapters(model)
     if not found:
@@ -163,7 +165,7 @@ def _rows(weights: Tensor) -> Tensor:
 
 
 @contextmanager
-def _watching(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
+def _watch(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
     """Call each of these functions with the weights of its layer, in a with statement."""
     found = {name: adapter for name, adapter in adapters(model).items() if name in watchers}
     try:

@@ -116,13 +116,13 @@ class Adapter(nn.Module, ABC):
         for name in self.banks:
             old = self.get_parameter(name)
             setattr(self, f"frozen_{name}", self.bank(name).detach().clone())
-            new = torch.zeros(self._added(name), old.shape[1], dtype=old.dtype)
+            new = torch.zeros(self._rows_added(name), old.shape[1], dtype=old.dtype)
             if name != "B":
                 nn.init.kaiming_uniform_(new, a=math.sqrt(5), generator=generator)
             setattr(self, name, nn.Parameter(new.to(old.device)))
         self.sizes += (self.r,)
 
-    def _added(self, name: str) -> int:
+    def _rows_added(self, name: str) -> int:
         """Return the rows of a bank that a task adds."""
         return self.r
 
@@ -198,7 +198,7 @@ class Adapter(nn.Module, ABC):
 adapters_by_kind: Registry[type[Adapter]] = Registry("adapter")
 
 
-def wide(z: Tensor) -> Tensor:
+def widen(z: Tensor) -> Tensor:
     """Return the tensor in at least float32: 8 bits of mantissa are too few for exponentials and sums over atoms."""
     return z.to(torch.promote_types(z.dtype, torch.float32))
 

@@ -21,7 +21,7 @@ from ....engine.storage import files, schema
 from ....registry import did_you_mean, first_line
 from ....registry.errors import CheckpointError, UsageError
 from .base import Adapter, adapters_by_kind
-from .wrap import adapters, as_it_was_on_error, maker, place
+from .wrap import adapters, insert_adapters, maker, restore_on_error
 
 FORMAT = "supple adapters 1"
 TENSORS, MANIFEST = "adapters.safetensors", "adapters.json"
@@ -38,7 +38,7 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
     found = adapters(model)
     if not found:
         raise ValueError(f"{type(model).__name__} has no adapters to save: wrap(model, targets, …) first")
-    described = {json.dumps([_kind(adapter), adapter.params]) for adapter in found.values()}
+    described = {json.dumps([_find_kind(adapter), adapter.params]) for adapter in found.values()}
     if len(described) > 1:
         raise ValueError(f"adapters of different kinds cannot be saved together: {', '.join(sorted(described))}")
     kind, params = json.loads(described.pop())
@@ -89,21 +89,21 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         UsageError: The adapters do not fit the model. The model is then unchanged.
     """
     target = Path(folder)
-    body, data = _manifest(target / MANIFEST), files.read(target / TENSORS)
+    body, data = _read_manifest(target / MANIFEST), files.read(target / TENSORS)
     if files.sha256(data) != body["tensors_sha256"]:
         raise CheckpointError(f"{target / TENSORS}: damaged (its checksum does not match)")
     if adapters(model):
         raise UsageError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    linears = _linears(model, body["layers"], target)
+    linears = _find_linears(model, body["layers"], target)
     if check_base and fingerprint(linears) != body["base_sha256"]:
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
         tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
-        with as_it_was_on_error(model):
-            made = {name: _rebuilt(make(linear), name, tensors) for name, linear in linears.items()}
+        with restore_on_error(model):
+            made = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({first_line(error)})") from error
-    place(model, made)
+    insert_adapters(model, made)
     return list(made)
 
 
@@ -121,14 +121,14 @@ def fingerprint(linears: dict[str, nn.Linear]) -> str:
     return digest.hexdigest()
 
 
-def _kind(adapter: Adapter) -> str:
+def _find_kind(adapter: Adapter) -> str:
     for kind in adapters_by_kind.names():
         if adapters_by_kind.get(kind) is type(adapter):
             return kind
     raise ValueError(f"{type(adapter).__name__} is no registered adapter, so it could not be loaded again")
 
 
-def _manifest(file: Path) -> dict[str, Any]:
+def _read_manifest(file: Path) -> dict[str, Any]:
     try:
         body = schema.parse(files.read(file))
     except ValueError as error:
@@ -145,7 +145,7 @@ def _manifest(file: Path) -> dict[str, Any]:
     return body
 
 
-def _linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
+def _find_linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
     """Return the layers to which saved adapters belong. Raises UsageError if the model does not have them."""
     modules, kind = dict(model.named_modules()), type(model).__name__
     found: dict[str, nn.Linear] = {}
@@ -163,7 +163,7 @@ def _linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) 
     return found
 
 
-def _rebuilt(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:
+def _rebuild(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:
     # aligned memory of its own, which results may depend on
     own = {key: tensors[f"{name}.{key}"].clone() for key in adapter.tensors()}
     adapter.load_state_dict(own | adapter.linear.state_dict(prefix="linear."))

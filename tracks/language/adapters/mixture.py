@@ -9,7 +9,7 @@ Each task adds its columns of W_r (rows here), initialised as a Linear's, and fr
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, wide
+from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, widen
 
 
 class Routed(Adapter):
@@ -23,11 +23,11 @@ class Routed(Adapter):
         super().__init__(linear, r)
         self.k = k
 
-    def routed(self, x: Tensor) -> Tensor:
+    def route(self, x: Tensor) -> Tensor:
         """Return the weights of the experts, (…, experts)."""
-        return top_k_softmax(wide(F.linear(x, self.bank("router").to(x.dtype))), self.k)
+        return top_k_softmax(widen(F.linear(x, self.bank("router").to(x.dtype))), self.k)
 
-    def kept(self, experts: int) -> int:
+    def experts_used(self, experts: int) -> int:
         """Return the number of experts that a token uses, out of this many."""
         return experts if self.k is None else min(self.k, experts)
 
@@ -42,14 +42,14 @@ class MoELoRA(Routed):
     def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
         super().__init__(linear, r, k)
 
-    def _added(self, name: str) -> int:
+    def _rows_added(self, name: str) -> int:
         return 1 if name == "router" else self.r
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        return self.routed(x).repeat_interleave(self.r, dim=-1)
+        return self.route(x).repeat_interleave(self.r, dim=-1)
 
     def activated_parameters(self) -> int:
-        experts = self.kept(len(self.sizes))
+        experts = self.experts_used(len(self.sizes))
         return len(self.sizes) * self.in_features + experts * self.r * (self.in_features + self.out_features)
 
 
@@ -64,7 +64,7 @@ class ExternalRouter(Routed):
         super().__init__(linear, r, k)
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        return self.routed(x)
+        return self.route(x)
 
     def activated_parameters(self) -> int:
-        return self.atoms * self.in_features + self.kept(self.atoms) * (self.in_features + self.out_features)
+        return self.atoms * self.in_features + self.experts_used(self.atoms) * (self.in_features + self.out_features)

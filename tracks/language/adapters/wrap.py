@@ -53,15 +53,15 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
     """
     if adapters(model):
         raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    names = matching(model, targets)
+    names = find_linears(model, targets)
     _check(model, names)
-    with as_it_was_on_error(model):
-        place(model, {name: make(_linear(model, name)) for name in names})
+    with restore_on_error(model):
+        insert_adapters(model, {name: make(_linear(model, name)) for name in names})
     return names
 
 
 @contextmanager
-def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
+def restore_on_error(model: nn.Module) -> Iterator[None]:
     """Unfreeze the layers, which new adapters freeze, if one of the adapters cannot be made."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
@@ -72,7 +72,7 @@ def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
         raise
 
 
-def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
+def insert_adapters(model: nn.Module, made: Mapping[str, Adapter]) -> None:
     """Replace the Linear layers with these names by adapters, and freeze all parameters that are not theirs."""
     model.requires_grad_(False)
     for name, adapter in made.items():
@@ -81,7 +81,7 @@ def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
             parameter.requires_grad_(len(parameter) > 0)
 
 
-def matching(model: nn.Module, targets: Targets) -> list[str]:
+def find_linears(model: nn.Module, targets: Targets) -> list[str]:
     """Return the names of the Linear layers that `targets` names, in the order of their definition (see `wrap`)."""
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name]
     if not linears:
@@ -96,10 +96,10 @@ def matching(model: nn.Module, targets: Targets) -> list[str]:
             pattern = re.compile(targets)
         except re.error as error:
             raise ValueError(f"target {targets!r} is no regular expression: {error}") from error
-        return _found(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
+        return _match(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
     if not targets:
         raise ValueError("targets names no layer: give a list of names, a regular expression, or 'all-linear'")
-    chosen = {name for target in targets for name in _found(model, target, linears, _ends_with(target))}
+    chosen = {name for target in targets for name in _match(model, target, linears, _match_ending(target))}
     return [name for name in linears if name in chosen]
 
 
@@ -112,18 +112,18 @@ def add_task(model: nn.Module, generator: torch.Generator | None = None) -> None
     """Begin a task in every adapter of a model, in order, with one generator.
 
     The parameters of the last task are frozen and new ones replace them, so make the optimizer after this call."""
-    for adapter in _some(model).values():
+    for adapter in _require_adapters(model).values():
         adapter.add_task(generator)
 
 
 def penalty(model: nn.Module) -> Tensor:
     """Return the sum of the adapters' penalties, which is added to the training loss, a scalar."""
-    return torch.stack([adapter.penalty() for adapter in _some(model).values()]).sum()
+    return torch.stack([adapter.penalty() for adapter in _require_adapters(model).values()]).sum()
 
 
 def unwrap(model: nn.Module) -> None:
     """Remove the adapters, so that the model computes what it did before. Its parameters stay frozen."""
-    for name, adapter in _some(model).items():
+    for name, adapter in _require_adapters(model).items():
         _replace(model, name, adapter.linear)
 
 
@@ -131,7 +131,7 @@ def merge(model: nn.Module) -> None:
     """Add the adapters to the weights, and remove them.
 
     Raises ValueError if their weights depend on the input (see `Adapter.merge`). The model is then unchanged."""
-    found = _some(model)
+    found = _require_adapters(model)
     for adapter in found.values():
         if adapter.unmergeable:
             adapter.merge()
@@ -139,7 +139,7 @@ def merge(model: nn.Module) -> None:
         _replace(model, name, adapter.merge())
 
 
-def _some(model: nn.Module) -> dict[str, Adapter]:
+def _require_adapters(model: nn.Module) -> dict[str, Adapter]:
     if found := adapters(model):
         return found
     raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")
@@ -156,11 +156,11 @@ def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
     setattr(model.get_submodule(parent), own, module)
 
 
-def _ends_with(target: str) -> Callable[[str], bool]:
+def _match_ending(target: str) -> Callable[[str], bool]:
     return lambda name: name == target or name.endswith(f".{target}")
 
 
-def _found(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
+def _match(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
     """Return the Linear layers that match a target. Raises ValueError with similar names if there are none."""
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
     if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:

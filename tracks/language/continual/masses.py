@@ -42,7 +42,7 @@ class Masses:
         for name, earlier in self.total.items():
             mass[name][: len(earlier)] += earlier
         pruned = prune(self.model, mass, self.keep)
-        self.total = {name: left(mass[name], pruned[name]) for name in mass}
+        self.total = {name: remaining_mass(mass[name], pruned[name]) for name in mass}
         before = sum(sum(each.before) for each in pruned.values())
         return 1.0 - sum(sum(each.after) for each in pruned.values()) / before
 
@@ -57,7 +57,7 @@ class Masses:
         self.total = {name: total.to(device) for name, total in state.items()}
 
 
-def left(mass: Tensor, pruned: Pruned) -> Tensor:
+def remaining_mass(mass: Tensor, pruned: Pruned) -> Tensor:
     """Return the mass of the atoms that pruning by it kept, (atoms,): the heaviest of each task."""
     parts = mass.split(pruned.before)
     kept = [

@@ -139,7 +139,7 @@ class ContinualSettings(LanguageSettings):
             )
         return tuple(int(word) for word in words)
 
-    def ordered(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    def order_tasks(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
         """Return these tasks in the order of learning."""
         if len(set(tasks)) < len(tasks):
             raise UsageError(f"--tasks names one twice: {', '.join(tasks)}")
@@ -174,9 +174,9 @@ class ContinualSettings(LanguageSettings):
             yield f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}"
 
     @property
-    def brought(self) -> tuple[str, ...]:
+    def own_hooks(self) -> tuple[str, ...]:
         """The hooks that the method adds itself."""
-        if self.method != "ewc" or any(_named(text) == "ewc" for text in self.hook):
+        if self.method != "ewc" or any(_intervention_name(text) == "ewc" for text in self.hook):
             return ()
         return (f"ewc(strength={self.ewc_strength})",)
 
@@ -205,7 +205,7 @@ class ContinualSettings(LanguageSettings):
                 )
 
 
-def _named(text: str) -> str | None:
+def _intervention_name(text: str) -> str | None:
     """Return the intervention that a hook names, or None if the text is no hook."""
     try:
         call = parse_hook_text(text).call

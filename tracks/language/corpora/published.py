@@ -64,12 +64,12 @@ def brown(folder: Path) -> dict[str, bytes]:
     texts: dict[str, list[str]] = {genre: [] for genre in GENRES.values()}
     for file in sorted(folder.glob("c[a-r][0-9][0-9]")):
         paragraphs = re.split(r"\n\s*\n", file.read_text(encoding="ascii").strip())
-        lines = [untagged(paragraph) for paragraph in paragraphs]
+        lines = [remove_tags(paragraph) for paragraph in paragraphs]
         texts[GENRES[file.name[1]]].append("\n".join(lines) + "\n")
     return {f"{genre}.txt": "\n".join(found).encode() for genre, found in texts.items()}
 
 
-def untagged(text: str) -> str:
+def remove_tags(text: str) -> str:
     """Return words as they are usually written, from word/tag pairs.
 
     Punctuation is attached to its word, doubled marks are written once, and quotes are plain. Single quotes alternate

@@ -67,7 +67,7 @@ class TrainedTokenizer(Tokenizer):
         """origin: The source of the text, for messages."""
         self.text = text
         try:
-            self._tokenizer = _library().Tokenizer.from_str(text)
+            self._tokenizer = _import_tokenizers().Tokenizer.from_str(text)
         except BaseException as error:  # the library raises Exception itself, and others when Rust panics
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
@@ -100,7 +100,7 @@ def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
     """
     if not SMALLEST_BPE <= size <= LARGEST:
         raise UsageError(f"bpe:{size}: a vocabulary has {SMALLEST_BPE} to {LARGEST:,} tokens")
-    library = _library()
+    library = _import_tokenizers()
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
@@ -123,7 +123,7 @@ def read_tokenizer(path: Path) -> TrainedTokenizer:
         raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 
 
-def _library() -> Any:
+def _import_tokenizers() -> Any:
     try:
         import tokenizers
     except ImportError as error:

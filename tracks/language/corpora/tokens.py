@@ -52,7 +52,7 @@ class TokenFile:
         Raises UsageError, which names the file, if one is missing, damaged or does not fit.
         """
         path = Path(path)
-        about = _read_about(path.with_suffix(".json"))
+        about = _read_description(path.with_suffix(".json"))
         try:
             size = path.stat().st_size
         except OSError as error:
@@ -120,7 +120,7 @@ def write_tokens(
     return TokenFile.open(path)
 
 
-def _read_about(path: Path) -> TokenDescription:
+def _read_description(path: Path) -> TokenDescription:
     try:
         found = schema.parse(archives.contents(path))
     except OSError as error:

@@ -19,7 +19,7 @@ class Mixture:
     shares: tuple[float, ...]
 
 
-def mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
+def make_mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
     """Return a mixture of one corpus or several.
 
     shares: The shares of windows, in any unit. By default, they are proportional to the numbers of tokens, as if the
@@ -49,7 +49,7 @@ def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
             )
 
 
-def windows(
+def draw_windows(
     source: Mixture, seed: int, task: int, update: int, batch: int, block: int, rank: int = 0, ranks: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Return inputs and targets of an update, (batch, block) int64 each: windows with independent random starts.

@@ -17,9 +17,9 @@ from ...supervised import SupervisedWork
 from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode
 from ..examples import TaskData, load_task
-from ..gpt import adamw
+from ..gpt import make_adamw
 from ..models import LanguageModel, check_context, load_model, save_model
-from ..schedule import cosine
+from ..schedule import cosine_rate
 from .settings import SFTSettings
 
 
@@ -41,9 +41,9 @@ class FinetuneWork(SupervisedWork):
         s = self.settings = settings
         self.language_model, self.device = language_model, torch.device(s.device)
         self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
-        self.train = self._encoded(learn, "train")
-        self.tests = {kind: self._encoded(data, "test") for kind, data in self.examined.items()}
-        self.retained = self._encoded(retain, "train") if retain else []
+        self.train = self._encode(learn, "train")
+        self.tests = {kind: self._encode(data, "test") for kind, data in self.examined.items()}
+        self.retained = self._encode(retain, "train") if retain else []
         self.parts = s.batch_size // s.micro_batch
         updates = int(s.epochs * len(self.train)) // s.batch_size
         if not updates:
@@ -53,10 +53,10 @@ class FinetuneWork(SupervisedWork):
             )
         self.tasks = (Task(0, 0, updates + s.cooldown, learn.name),)
         self.place = self.tasks[0], 0
-        self.sources = {"model": language_model.source} | {k: d.described for k, d in self.examined.items()}
+        self.sources = {"model": language_model.source} | {k: d.description for k, d in self.examined.items()}
         self.learner = causal_learner(
             language_model.model,
-            adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
+            make_adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
             probe=self._probe,
             loss=self._recent_loss,
             generator=generator(s.seed, "interventions"),
@@ -70,12 +70,12 @@ class FinetuneWork(SupervisedWork):
         rows = self._rows(update)
         tokens = sum(len(each.answer) for each in rows)
         size = self.settings.micro_batch
-        with self._precision():
+        with self.precision():
             return self._nll(rows[part * size : (part + 1) * size]).sum() * (self.parts / tokens)
 
     def rate(self, task: Task, update: int) -> float:
         s = self.settings
-        return cosine(update, task.steps, s.warmup, s.cooldown, s.min_rate)
+        return cosine_rate(update, task.steps, s.warmup, s.cooldown, s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
         """Return the scores on the test examples of what is learned and what is retained.
@@ -85,7 +85,7 @@ class FinetuneWork(SupervisedWork):
         s, found = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
-            with self._precision():
+            with self.precision():
                 found[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
                 if s.examine:
                     found[f"{kind}_{data.score}"] = task_score(
@@ -100,7 +100,7 @@ class FinetuneWork(SupervisedWork):
 
     # -- data -------------------------------------------------------------------------------------------------------
 
-    def _encoded(self, data: TaskData, split: str) -> list[Encoded]:
+    def _encode(self, data: TaskData, split: str) -> list[Encoded]:
         length = self.settings.max_length
         found = encode(self.language_model.tokenizer, getattr(data, split), length)
         if long := sum(each.cut > 0 for each in found):
@@ -130,31 +130,31 @@ class FinetuneWork(SupervisedWork):
         tokens, labels, _ = (part.to(self.device) for part in collate(rows, self.language_model.pad))
         return answer_nll(self.language_model.model, tokens, labels)
 
-    def _precision(self) -> AbstractContextManager[Any]:
+    def precision(self) -> AbstractContextManager[Any]:
         if self.settings.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
     # -- what the learner offers ------------------------------------------------------------------------------------
 
-    def _recent(self) -> list[Encoded]:
+    def _recent_rows(self) -> list[Encoded]:
         """Return a micro-batch of the update at `place`, with examples of all lengths."""
         rows = self._rows(self.place[1])
         return rows[:: self.parts]
 
     def _probe(self) -> Sequence[Tensor]:
         """Return the probe's inputs, truncated to the shortest example, so that no padding is measured."""
-        rows = self._recent()
+        rows = self._recent_rows()
         shortest = min(len(each.ids) for each in rows)
         return (torch.tensor([each.ids[:shortest] for each in rows], device=self.device),)
 
     def _recent_loss(self) -> Tensor:
-        return self._mean(self._recent())
+        return self._mean_loss(self._recent_rows())
 
     def _retain_loss(self) -> Tensor:
-        return self._mean(self.retained)
+        return self._mean_loss(self.retained)
 
-    def _mean(self, rows: Sequence[Encoded]) -> Tensor:
+    def _mean_loss(self, rows: Sequence[Encoded]) -> Tensor:
         return self._nll(rows).sum() / sum(len(each.answer) for each in rows)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:

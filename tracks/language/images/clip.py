@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ....engine.storage import files
 from ....networks import evaluating
-from ..models import quiet
+from ..models import silence_transformers
 
 PREPROCESSOR = "preprocessor_config.json"
 IMAGES = 512  # that pass through the model together where nothing is learned
@@ -109,7 +109,7 @@ class Clip:
             "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
             "image_mean": list(self.mean), "image_std": list(self.std),
         }  # fmt: skip
-        with files.appearing(folder) as temporary, quiet():
+        with files.appearing(folder) as temporary, silence_transformers():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
             (temporary / PREPROCESSOR).write_bytes(f"{json.dumps(processor, indent=2)}\n".encode())

@@ -40,16 +40,16 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 NAME_FILES = ("names.txt", "fine_label_names.txt")  # one name a line; the second is CIFAR-100's own
 
 
-def _coarse(images: Tensor) -> Tensor:
+def coarsen(images: Tensor) -> Tensor:
     small = F.adaptive_avg_pool2d(images.float(), 8)
     return F.interpolate(small, size=images.shape[2:], mode="nearest").round().to(torch.uint8)
 
 
-def _thick(images: Tensor) -> Tensor:
+def thicken(images: Tensor) -> Tensor:
     return F.max_pool2d(images.float(), 3, stride=1, padding=1).to(torch.uint8)
 
 
-def _noisy(images: Tensor) -> Tensor:
+def add_noise(images: Tensor) -> Tensor:
     noise = torch.randint(0, 128, images.shape, generator=generator(0, "noisy"), dtype=torch.uint8)
     return torch.maximum(images, noise)
 
@@ -59,10 +59,10 @@ TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "inverted": lambda images: 255 - images,
     "rotated": lambda images: images.rot90(1, (2, 3)),  # a quarter turn
     "mirrored": lambda images: images.flip(3),
-    "coarse": _coarse,  # 8 × 8 pixels, as scikit-learn's digits
-    "thick": _thick,  # each pixel the brightest of its 3 × 3
-    "outlined": lambda images: _thick(images) - images,
-    "noisy": _noisy,  # a background of uniform noise, half as bright at most
+    "coarse": coarsen,  # 8 × 8 pixels, as scikit-learn's digits
+    "thick": thicken,  # each pixel the brightest of its 3 × 3
+    "outlined": lambda images: thicken(images) - images,
+    "noisy": add_noise,  # a background of uniform noise, half as bright at most
 }
 
 
@@ -81,7 +81,7 @@ class Domain:
     test_labels: Tensor
     source: str
 
-    def tested(self, count: int | None) -> tuple[Tensor, Tensor]:
+    def test_subset(self, count: int | None) -> tuple[Tensor, Tensor]:
         """Return this number of test images (None: all) and their labels, always the same, and from all classes."""
         if count is None or count >= len(self.test_labels):
             return self.test_images, self.test_labels
@@ -96,7 +96,7 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
 
     Raises UsageError for an unknown data set, class or transform, and for a class without a name or images.
     """
-    base, words = _split(text)
+    base, words = _split_transforms(text)
     if base.startswith(FOLDER):
         name, wanted = "folder", ""
         folder = Path(base.removeprefix(FOLDER)).expanduser()
@@ -109,12 +109,12 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
         own = data is not None and (data / name).is_dir()
         folder = (data if data is not None and own else cache_folder()) / name
     found = load(name, folder)
-    classes = _class_names(text, name, found, folder)
-    chosen = _chosen(text, classes, wanted, GROUPS.get(name, {})) if wanted else range(len(classes))
+    classes = _read_class_names(text, name, found, folder)
+    chosen = _choose_classes(text, classes, wanted, GROUPS.get(name, {})) if wanted else range(len(classes))
     if "rotated" in words and found.image_shape[1] != found.image_shape[2]:
         raise UsageError(f"domain {text!r}: only square images can be rotated, these are {found.image_shape[1:]}")
     splits = ((found.train_images, found.train_labels), (found.test_images, found.test_labels))
-    parts = [_part(images, labels, chosen, words) for images, labels in splits]
+    parts = [_select(images, labels, chosen, words) for images, labels in splits]
     named = tuple(" ".join((*words, classes[label])) for label in chosen)
     for (_, labels), split in zip(parts, ("training", "test"), strict=True):
         counts = torch.bincount(labels, minlength=len(named)).tolist()
@@ -128,7 +128,7 @@ def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for domain in domains for name in domain.classes))
 
 
-def _split(text: str) -> tuple[str, list[str]]:
+def _split_transforms(text: str) -> tuple[str, list[str]]:
     """Return the text before its transforms, and the transforms."""
     base, *words = text.split("+")
     if base.startswith(FOLDER):  # whose path may have a + in it
@@ -141,7 +141,7 @@ def _split(text: str) -> tuple[str, list[str]]:
     return base, words
 
 
-def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[str, ...]:
+def _read_class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[str, ...]:
     """Return the names of the classes: from a file beside them, the known ones, or those of their folders."""
     files = [
         file for each in NAME_FILES for file in (folder / each, *sorted(folder.glob(f"*/{each}"))) if file.is_file()
@@ -165,7 +165,7 @@ def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[st
     return names[: found.num_classes]
 
 
-def _chosen(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
+def _choose_classes(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
     chosen: list[int] = []
     for word in wanted.split(","):
         for each in groups.get(word, (word,)):
@@ -177,7 +177,7 @@ def _chosen(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tu
     return list(dict.fromkeys(chosen))
 
 
-def _part(images: Tensor, labels: Tensor, chosen: Sequence[int], words: Sequence[str]) -> tuple[Tensor, Tensor]:
+def _select(images: Tensor, labels: Tensor, chosen: Sequence[int], words: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return the images of the chosen classes, with the transforms applied in order, and their new labels."""
     place = {label: i for i, label in enumerate(chosen)}
     own = torch.tensor([place.get(label, -1) for label in range(int(labels.max()) + 1)])[labels]

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from ....registry.errors import UsageError
-from ..models import from_hub, on_the_hub, quiet, reading, require
+from ..models import is_on_hub, read_from_hub, read_safely, require, silence_transformers
 from .clip import Clip, Triple
 from .small import NEW, new_clip
 
@@ -29,26 +29,26 @@ def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
     if name.startswith(NEW):
         clip = new_clip(name, seed)
     elif path.is_dir():
-        clip = _from_folder(path)
-    elif on_the_hub(name):
-        clip = from_hub(name, _pretrained)
+        clip = _read_folder(path)
+    elif is_on_hub(name):
+        clip = read_from_hub(name, _pretrained)
     else:
         raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
     clip.model.float().to(device).eval()
     return clip
 
 
-def _from_folder(folder: Path) -> Clip:
+def _read_folder(folder: Path) -> Clip:
     if not (folder / "config.json").is_file():
         raise UsageError(f"{folder} is no model in transformers' layout: it has no config.json")
-    with reading(folder, f"{folder}: not a CLIP that can be read"):
+    with read_safely(folder, f"{folder}: not a CLIP that can be read"):
         return _pretrained(str(folder), local_files_only=True)
 
 
 def _pretrained(name: str, local_files_only: bool) -> Clip:
     from transformers import AutoConfig, AutoTokenizer, CLIPModel, ImageProcessingMixin
 
-    with quiet():
+    with silence_transformers():
         config = AutoConfig.from_pretrained(name, local_files_only=local_files_only)
         if config.model_type != "clip":
             raise UsageError(f"{name} is of type {config.model_type!r}; tasks of images need a CLIPModel ('clip')")

@@ -6,7 +6,7 @@ from typing import Any
 from ....engine.seeding import derive
 from ....registry.errors import UsageError
 from .clip import Clip
-from .structure import drawn
+from .structure import draw_model
 
 NEW = "clip:"  # begins the name of a model with new weights
 SMALL = "64x3"
@@ -46,7 +46,7 @@ def new_clip(name: str, seed: int = 0) -> Clip:
         vision_config={**shared, "image_size": SIDE, "patch_size": PATCH},
         projection_dim=width,
     )  # fmt: skip
-    model = drawn(config, derive(seed, "network"))
+    model = draw_model(config, derive(seed, "network"))
     return Clip(model, tokenizer, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), f"{name}, new weights of seed {seed}")
 
 

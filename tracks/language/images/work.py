@@ -15,8 +15,8 @@ from ....engine.work import Task
 from ....interventions import Learner
 from ....networks import evaluating
 from ...supervised import SupervisedWork
-from ..gpt import adamw
-from ..schedule import cosine
+from ..gpt import make_adamw
+from ..schedule import cosine_rate
 from .captions import TEMPLATES, Captions
 from .domains import read_domain
 from .loading import load_clip
@@ -48,7 +48,7 @@ class ClipWork(SupervisedWork):
         self.learner = Learner(
             "model",
             model,
-            adamw(model, s.learning_rate, s.weight_decay, BETAS),
+            make_adamw(model, s.learning_rate, s.weight_decay, BETAS),
             clip_layers(model),
             clip_units(model),
             probe=self._probe,
@@ -67,7 +67,7 @@ class ClipWork(SupervisedWork):
         return self._losses(update).mean()
 
     def rate(self, task: Task, update: int) -> float:
-        return cosine(update, task.steps, self.settings.warmup, 0, 0.0)
+        return cosine_rate(update, task.steps, self.settings.warmup, 0, 0.0)
 
     @torch.no_grad()
     def examine(self, task: Task) -> dict[str, float]:
@@ -78,7 +78,7 @@ class ClipWork(SupervisedWork):
             features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
         numbers = {}
         for domain in self.domains:
-            images, labels = domain.tested(self.settings.test_images)
+            images, labels = domain.test_subset(self.settings.test_images)
             own = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
             hits = self.clip.nearest(images, features) == own[labels]
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())

@@ -47,7 +47,7 @@ def image_stream(settings: ContinualSettings) -> "ImageStream":
     s = settings
     data = None if s.data is None else Path(s.data).expanduser()
     clip = load_clip(s.model, device_here(s.device), s.seed)
-    domains = [read_domain(text, data) for text in s.ordered(s.tasks or DOMAINS)]
+    domains = [read_domain(text, data) for text in s.order_tasks(s.tasks or DOMAINS)]
     prompts = s.prompts or TEMPLATES[:1]
     return ImageStream(clip, domains, s.seed, s.batch_size, s.protocol, s.shots, prompts, s.test_examples)
 
@@ -93,7 +93,7 @@ class ImageStream(TaskStream):
         self.layers, self.units, self.features = clip_layers(clip.model), clip_units(clip.model), FEATURES
         self.sources = {"model": clip.source, **{domain.name: domain.source for domain in domains}}
         self.classes = class_names(domains)
-        self._rows = [self._few(domain) for domain in domains]
+        self._rows = [self._choose_shots(domain) for domain in domains]
 
     def updates_per_epoch(self, task: int) -> int:
         return -(-len(self._rows[task]) // self.batch_size)
@@ -130,7 +130,7 @@ class ImageStream(TaskStream):
         The prompts of all candidate classes are encoded at every call, once for all images. Adapters may have changed
         the text encoder too, and a fused optimizer leaves no trace of its steps."""
         domain = self.domains[task]
-        images, labels = domain.tested(self.test_images if examples is None else examples)
+        images, labels = domain.test_subset(self.test_images if examples is None else examples)
         classes = self.classes if self.protocol == "x-tail" else domain.classes
         places = torch.tensor([classes.index(name) for name in domain.classes])
         with evaluating(self.model):
@@ -147,7 +147,7 @@ class ImageStream(TaskStream):
         rows = rows[order[: self.batch_size]]
         return domain.train_images[rows], domain.train_labels[rows]
 
-    def _few(self, domain: Domain) -> Tensor:
+    def _choose_shots(self, domain: Domain) -> Tensor:
         """Return the rows of the training images: the same number of each class, drawn from the seed."""
         chosen = []
         for label, name in enumerate(domain.classes):

@@ -68,7 +68,7 @@ class Labels(TypedDict):
     atoms: dict[str, list[int]]
 
 
-def stored_maps(study: Study) -> Plot | None:
+def draw_stored_maps(study: Study) -> Plot | None:
     """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
 
     The layers are the first, the middle and the last one with atoms."""

@@ -79,11 +79,11 @@ class Learned:
         }
 
 
-def learned(cells: Sequence[Cell]) -> list[Learned]:
+def collect_scores(cells: Sequence[Cell]) -> list[Learned]:
     """Return the scores of every cell. Raises ValueError if a row lacks the score of a task."""
     found = []
     for cell in cells:
-        pairs = [_matrix(run) for run in cell.runs]
+        pairs = [_read_scores(run) for run in cell.runs]
         tasks = tuple(task.name for task in cell.runs[0].tasks)
         found.append(Learned(cell, tasks, np.stack([A for _, A in pairs]), np.stack([before for before, _ in pairs])))
     return found
@@ -100,14 +100,14 @@ def to_json(each: Learned) -> dict[str, Any]:
     }
 
 
-def compared(found: Sequence[Learned]) -> dict[str, list[Spread]]:
+def compared_measures(found: Sequence[Learned]) -> dict[str, list[Spread]]:
     """Return the measures by which methods are compared, by heading, of each cell. Last is OP."""
     measured = [each.measures() for each in found]
     names = ("op", "bwt", "transfer", "average")
     return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
 
 
-def summary(study: Study, found: Sequence[Learned]) -> Table:
+def summary_table(study: Study, found: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
     measured = [each.measures() for each in found]
     columns = {
@@ -150,7 +150,7 @@ def order_line(study: Study, found: Sequence[Learned]) -> str:
     return f"Order disparity (standard deviation of OP over orders, %): {'; '.join(parts)}."
 
 
-def _matrix(run: RunData) -> tuple[Array, Array]:
+def _read_scores(run: RunData) -> tuple[Array, Array]:
     """Return the scores of one run: before any task, and A[i, j]."""
     count = len(run.tasks)
     before, A = np.full(count, NAN), np.full((count, count), NAN)

@@ -52,12 +52,12 @@ class TradeOff:
         return [point for point in self.points if point.arm == arm]
 
 
-def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
+def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
     """Return the final scores of fine-tuning runs in %, or their negative losses if scores are missing.
 
     Return None if no run is finished, or nothing was to be retained."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
-    learned, retained = (_examined(names, prefix) for prefix in (LEARN, RETAIN))
+    learned, retained = (_find_measure(names, prefix) for prefix in (LEARN, RETAIN))
     if not learned or not retained:
         return None
     shares = not any(name.endswith("loss") for name in (learned, retained))
@@ -85,7 +85,7 @@ def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
     return TradeOff(points, middle, words[0], words[1], shares)
 
 
-def fronts(found: TradeOff) -> Plot:
+def draw_fronts(found: TradeOff) -> Plot:
     """Plot points, fronts as stairs, and the model before fine-tuning."""
     figure = new_figure(4.6, width=7.4)
     axes = figure.subplots()
@@ -140,7 +140,7 @@ def fronts_table(found: TradeOff) -> Table:
     return Table("Fronts", [*header, "area"], rows, words)
 
 
-def _examined(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
+def _find_measure(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
     """Return the result of a test by its prefix: a score, or else the loss."""
     own = [name for name in names if name.startswith(prefix)]
     return next((name for name in own if not name.endswith("loss")), own[0] if own else None)

@@ -15,7 +15,7 @@ from .continual import Learned
 Array = NDArray[np.float64]
 
 
-def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
+def draw_matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
     """Plot one heat map per method: scores of all tasks (columns) after each was learned (rows), mean over seeds."""
     if not found:
         return None
@@ -48,7 +48,7 @@ def matrices(study: Study, found: Sequence[Learned]) -> Plot | None:
     return Plot("score_matrix", "Scores after each task", caption, figure)
 
 
-def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
+def draw_along_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
     """Plot the mean score of the tasks learned so far, and that of each task, with one line per method."""
     if not found:
         return None
@@ -67,10 +67,10 @@ def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
             axes.axvline(1 + found[0].tasks.index(title), **FORK)
     for each in found:
         style = styles[names[id(each)]]
-        draw_band(grid[0], *_so_far(each), style, True)
+        draw_band(grid[0], *_means_so_far(each), style, True)
         for task, name in enumerate(each.tasks):
             values = np.concatenate([each.before[:, None, task], each.scores[:, :, task]], axis=1)
-            draw_band(grid[1 + tasks.index(name)], *_known(100 * values, 0), style, True)
+            draw_band(grid[1 + tasks.index(name)], *_select_known(100 * values, 0), style, True)
     for axes in grid[1 + len(tasks) :]:
         axes.set_axis_off()
     for axes in grid[max(0, 1 + len(tasks) - columns) : 1 + len(tasks)]:
@@ -84,13 +84,13 @@ def along_the_stream(study: Study, found: Sequence[Learned]) -> Plot | None:
     return Plot("scores_by_task", "Scores along the stream", caption, figure)
 
 
-def _so_far(each: Learned) -> tuple[Array, Array]:
+def _means_so_far(each: Learned) -> tuple[Array, Array]:
     """Return the numbers of tasks learned, and the mean scores of these tasks, (seeds, …)."""
     values = np.stack([each.scores[:, i, : i + 1].mean(axis=1) for i in range(len(each.tasks))], axis=1)
-    return _known(100 * values, 1)
+    return _select_known(100 * values, 1)
 
 
-def _known(values: Array, first: int) -> tuple[Array, Array]:
+def _select_known(values: Array, first: int) -> tuple[Array, Array]:
     """Return positions from `first`, and values (seeds, positions), where every seed has one."""
     known = np.isfinite(values).all(axis=0)
     return first + np.flatnonzero(known).astype(np.float64), values[:, known]

@@ -8,7 +8,7 @@ from ....reports.studies.study import Study
 from ....reports.tables.tables import MISSING, Table
 
 
-def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def pretraining_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of the validation losses of each arm from each start.
 
     The losses are those of the phase, of each corpus, and around interventions."""
@@ -38,7 +38,7 @@ def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:
     return [*tables, interventions(study, cells, around, before)]
 
 
-def tuning(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def tuning_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of learning and retention at the end, and of their differences from the initial model."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []

@@ -31,7 +31,7 @@ class Split:
     labels: list[int]
 
 
-def decode(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return ((images, labels), (images, labels)) of two splits of a folder.
 
     Images are (N, 3, height, width) uint8 and labels (N,) int64. Raises UsageError if an image cannot be read or has

@@ -6,7 +6,7 @@ from pathlib import Path
 from ....engine.storage import archives
 from ....registry.errors import UsageError
 from .dataset import DataSet, make_data_set, require_file
-from .decode import SUFFIXES, Split, decode
+from .decode import SUFFIXES, Split, decode_splits
 
 LAYOUT = (
     "expected train/<class>/*.JPEG and test/<class>/*.JPEG (or val/), or, as Tiny-ImageNet is published, "
@@ -32,7 +32,7 @@ def read_folders(name: str, folder: Path) -> DataSet:
     train = _make_split(by_class, classes)
     annotations = folder / "val" / "val_annotations.txt"
     test = _read_annotations(annotations, classes) if annotations.is_file() else _read_test_folders(folder, classes)
-    images = decode(folder, train, test)
+    images = decode_splits(folder, train, test)
     return make_data_set(name, f"{name}, image folders,", folder, *images, len(classes))
 
 

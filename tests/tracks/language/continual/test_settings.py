@@ -10,7 +10,7 @@ from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import maker
 from supple.tracks.language.continual import presets
 from supple.tracks.language.continual.settings import ContinualSettings
-from supple.tracks.language.continual.work import of_images
+from supple.tracks.language.continual.work import is_image_model
 
 
 def test_tasks_are_learned_in_the_order_that_is_asked_for(trials):
@@ -49,19 +49,19 @@ def test_presets_are_settings_that_pass(preset):
 
 
 def test_a_clip_is_known_by_its_name_or_its_folder(tmp_path):
-    assert of_images("clip:small")
-    assert not of_images("llama:32x1")
-    assert not of_images(str(tmp_path))
+    assert is_image_model("clip:small")
+    assert not is_image_model("llama:32x1")
+    assert not is_image_model(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
-    assert of_images(str(tmp_path))
+    assert is_image_model(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["clip", "llama"])
 def test_what_a_model_on_the_hub_is_the_hub_says(kind, monkeypatch):
     from supple.tracks.language import models
 
-    monkeypatch.setattr(models, "from_hub", lambda name, read: SimpleNamespace(model_type=kind))
-    assert of_images("openai/some-model") == (kind == "clip")
+    monkeypatch.setattr(models, "read_from_hub", lambda name, read: SimpleNamespace(model_type=kind))
+    assert is_image_model("openai/some-model") == (kind == "clip")
 
 
 @pytest.mark.parametrize(

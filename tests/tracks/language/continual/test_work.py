@@ -8,7 +8,7 @@ import torch
 from supple.engine.runs import drive
 from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
-from supple.tracks.language.continual.masses import Masses, left
+from supple.tracks.language.continual.masses import Masses, remaining_mass
 from supple.tracks.language.continual.presets import METHODS
 
 ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
@@ -122,8 +122,8 @@ def test_the_mass_that_is_left_is_that_of_the_kept_atoms():
     from supple.tracks.language.adapters import Pruned
 
     mass = torch.tensor([3.0, 0.0, 5.0, 1.0, 2.0, 2.0], dtype=torch.float64)
-    assert left(mass, Pruned((3, 3), (2, 1), 0.9)).tolist() == [3.0, 5.0, 2.0]
-    assert left(mass, Pruned((3, 3), (3, 0), 0.9)).tolist() == [3.0, 0.0, 5.0]
+    assert remaining_mass(mass, Pruned((3, 3), (2, 1), 0.9)).tolist() == [3.0, 5.0, 2.0]
+    assert remaining_mass(mass, Pruned((3, 3), (3, 0), 0.9)).tolist() == [3.0, 0.0, 5.0]
 
 
 def test_in_bfloat16_the_weights_stay_float32(trials):

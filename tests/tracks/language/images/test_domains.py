@@ -59,11 +59,11 @@ def test_thick_and_outlined_are_dilation_and_what_it_adds() -> None:
 
 def test_few_test_images_are_the_same_each_time_and_of_many_classes(data: Path) -> None:
     domain = read_domain("mnist", data)
-    images, labels = domain.tested(30)
-    again, _ = domain.tested(30)
+    images, labels = domain.test_subset(30)
+    again, _ = domain.test_subset(30)
     assert torch.equal(images, again)
     assert len(labels.unique()) > 5
-    assert len(domain.tested(None)[1]) == len(domain.tested(1000)[1]) == 60
+    assert len(domain.test_subset(None)[1]) == len(domain.test_subset(1000)[1]) == 60
 
 
 @pytest.fixture

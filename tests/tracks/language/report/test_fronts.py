@@ -6,7 +6,7 @@ import pytest
 
 from supple.reports.tables.numbers import Spread
 from supple.reports.tables.tables import MISSING
-from supple.tracks.language.report.fronts import Point, TradeOff, fronts, fronts_table, trade_off
+from supple.tracks.language.report.fronts import Point, TradeOff, draw_fronts, find_trade_off, fronts_table
 
 NAN = float("nan")
 
@@ -29,7 +29,7 @@ def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
 
 
 def test_points_are_what_runs_ended_with_in_percent() -> None:
-    found = trade_off(study())
+    found = find_trade_off(study())
     assert found is not None
     assert [(p.arm, p.words, *p.mean) for p in found.points] == [
         ("none", "lr 1", pytest.approx(50), pytest.approx(30)),
@@ -41,7 +41,7 @@ def test_points_are_what_runs_ended_with_in_percent() -> None:
 
 
 def test_losses_take_the_place_of_scores_turned_so_that_large_is_good() -> None:
-    found = trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
+    found = find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
     assert found is not None
     assert found.points[0].mean == (-1.0, -3.0)
     assert found.learned == "−learn loss"
@@ -49,15 +49,17 @@ def test_losses_take_the_place_of_scores_turned_so_that_large_is_good() -> None:
 
 
 def test_seeds_that_are_not_at_their_end_and_runs_without_a_retained_task_give_no_point() -> None:
-    found = trade_off([cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))])
+    found = find_trade_off(
+        [cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))]
+    )
     assert found is not None
     assert found.points[0].learned.tolist() == [-1.0]
-    assert trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
-    assert trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
+    assert find_trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
+    assert find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
 
 
 def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
-    found = trade_off(study())
+    found = find_trade_off(study())
     assert found is not None
     rows = fronts_table(found).rows
     assert [row[4] for row in rows] == ["yes", "", "yes", ""]
@@ -69,7 +71,7 @@ def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
     points = [
         Point("none", f"lr {i}", np.array([10.0 * i, 12.0 * i]), np.array([50.0 - i, 48.0 - i])) for i in range(4)
     ]
-    plot = fronts(TradeOff(points, (20.0, 60.0), "learn (%)", "retain (%)", True))
+    plot = draw_fronts(TradeOff(points, (20.0, 60.0), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes
     assert len(axes.collections) >= 5  # four points and the base model
     stairs = axes.lines[0].get_xydata()

@@ -13,8 +13,8 @@ from supple.reports import build_report, summary_table
 from supple.reports.studies.cells import score, short_names, to_json
 from supple.reports.studies.evaluations import first_phase, of_views
 from supple.reports.studies.study import read_study
-from supple.tracks.language.report.continual import learned
-from supple.tracks.language.report.losses import validation_loss
+from supple.tracks.language.report.continual import collect_scores
+from supple.tracks.language.report.losses import draw_validation_loss
 
 EVENT = {
     "event": "intervention", "hook": "fire@start", "intervention": "fire", "learner": "model", "written": 1,
@@ -184,7 +184,7 @@ def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
 
 def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
     study = read_study([warm_start(tmp_path / "c")])
-    figure = validation_loss(study).figure
+    figure = draw_validation_loss(study).figure
     assert [axes.get_title("left") for axes in figure.axes] == ["start best", "start 100"]
     for axes in figure.axes:
         assert [line.get_xdata().tolist() for line in axes.lines] == [[0, 10, 20]] * 3
@@ -295,7 +295,7 @@ def continual(path, matrix, rows=3, before=(0.1, 0.2, 0.3), method="moram", task
 
 
 def measures_of(path):
-    (each,) = learned(score(read_study([path])))
+    (each,) = collect_scores(score(read_study([path])))
     return {name: spread.mean for name, spread in each.measures().items()}
 
 
