@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ....networks import evaluating
 from .base import Adapter
 from .lora import LoRA
 from .mixture import MoELoRA
@@ -114,14 +115,9 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
     def keep_in(parts: list[Tensor]) -> Callable[[Tensor], object]:
         return lambda weights: parts.append(_rows(weights).float().cpu())
 
-    modes = {module: module.training for module in model.modules()}
-    try:
-        model.eval()
-        with torch.no_grad(), _watch(model, {name: keep_in(parts) for name, parts in seen.items()}):
-            run()
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    keepers = {name: keep_in(parts) for name, parts in seen.items()}
+    with torch.no_grad(), evaluating(model), _watch(model, keepers):
+        run()
     return {name: torch.cat([torch.empty(0, found[name].atoms), *parts]).numpy() for name, parts in seen.items()}
 
 

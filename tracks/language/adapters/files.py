@@ -1,13 +1,12 @@
 """The adapters of a model as files: adapters.safetensors and adapters.json, without pickle.
 
 The JSON has the kind and its parameters, the layers with their shapes and the number of atoms that each task added, a
-fingerprint of the layers' weights, and the SHA-256 sum of the other file. Both are written under temporary names,
-flushed, and then renamed one after the other. If the machine stops between the two, the sum does not match.
+fingerprint of the layers' weights, and the SHA-256 sum of the other file. Each appears complete, one after the other.
+If the machine stops between the two, the sum does not match.
 """
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +61,9 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
     }
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    contents = {TENSORS: data, MANIFEST: (json.dumps(body, indent=1) + "\n").encode()}
-    temporary = {name: target / f"tmp-{name}-{os.getpid()}" for name in contents}
-    try:
-        for name, file in temporary.items():
-            files.write(file, contents[name])
-        for name, file in temporary.items():
-            file.replace(target / name)
-        files.sync(target)
-    finally:
-        for file in temporary.values():
-            file.unlink(missing_ok=True)
+    files.replace(target / TENSORS, data)
+    files.replace(target / MANIFEST, f"{json.dumps(body, indent=1)}\n".encode())
+    files.sync(target)
     return target
 
 

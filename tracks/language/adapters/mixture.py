@@ -13,12 +13,17 @@ from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, widen
 
 
 class Routed(Adapter):
-    """The base class of the two: a router, and the number of experts that a token may use."""
+    """The base class of the two: a router, and the number of experts that a token may use.
+
+    Args:
+        r: The rank of an expert (MoE-LoRA), or the number of atoms that a task adds.
+        k: The number of experts, or atoms, that a token may use: those with the largest logits. None means all.
+    """
 
     banks = ("A", "B", "router")
     unmergeable = "the router weighs its experts by the token"
 
-    def __init__(self, linear: nn.Linear, r: int, k: int | None) -> None:
+    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
         check_count(type(self).__name__, "k", k)
         super().__init__(linear, r)
         self.k = k
@@ -34,13 +39,7 @@ class Routed(Adapter):
 
 @adapters_by_kind.register("moe_lora")
 class MoELoRA(Routed):
-    """A LoRA for every task as an expert, mixed by a learned router.
-
-    r: The rank of an expert. k: The number of experts that a token may use, those with the largest logits. None means
-    all."""
-
-    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
-        super().__init__(linear, r, k)
+    """A LoRA for every task as an expert, mixed by a learned router."""
 
     def _rows_added(self, name: str) -> int:
         return 1 if name == "router" else self.r
@@ -55,13 +54,7 @@ class MoELoRA(Routed):
 
 @adapters_by_kind.register("external_router")
 class ExternalRouter(Routed):
-    """Rank-1 atoms, mixed by a learned router instead of by their own keys.
-
-    r: The number of atoms that a task adds. k: The number of atoms that a token may use, those with the largest logits.
-    None means all."""
-
-    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
-        super().__init__(linear, r, k)
+    """Rank-1 atoms, mixed by a learned router instead of by their own keys."""
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
         return self.route(x)

@@ -76,7 +76,7 @@ def insert_adapters(model: nn.Module, made: Mapping[str, Adapter]) -> None:
     """Replace the Linear layers with these names by adapters, and freeze all parameters that are not theirs."""
     model.requires_grad_(False)
     for name, adapter in made.items():
-        _replace(model, name, adapter)
+        model.set_submodule(name, adapter)
         for parameter in adapter.parameters(recurse=False):
             parameter.requires_grad_(len(parameter) > 0)
 
@@ -124,7 +124,7 @@ def penalty(model: nn.Module) -> Tensor:
 def unwrap(model: nn.Module) -> None:
     """Remove the adapters, so that the model computes what it did before. Its parameters stay frozen."""
     for name, adapter in _require_adapters(model).items():
-        _replace(model, name, adapter.linear)
+        model.set_submodule(name, adapter.linear)
 
 
 def merge(model: nn.Module) -> None:
@@ -136,7 +136,7 @@ def merge(model: nn.Module) -> None:
         if adapter.unmergeable:
             adapter.merge()
     for name, adapter in found.items():
-        _replace(model, name, adapter.merge())
+        model.set_submodule(name, adapter.merge())
 
 
 def _require_adapters(model: nn.Module) -> dict[str, Adapter]:
@@ -149,11 +149,6 @@ def _linear(model: nn.Module, name: str) -> nn.Linear:
     module = model.get_submodule(name)
     assert isinstance(module, nn.Linear)
     return module
-
-
-def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, own = name.rpartition(".")
-    setattr(model.get_submodule(parent), own, module)
 
 
 def _match_ending(target: str) -> Callable[[str], bool]:
