@@ -177,26 +177,24 @@ class GPT(nn.Module):
                     part.bias.zero_()
 
 
-def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's parameter groups as in nanoGPT.
+def make_adamw(
+    model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
+) -> torch.optim.AdamW:
+    """Return nanoGPT's optimizer, fused.
 
-    Tensors of two dimensions or more (matrices, embeddings) have weight decay; biases and normalisations have none."""
+    Tensors of two dimensions or more (matrices, embeddings) have weight decay; biases and normalisations have none.
+
+    Args:
+        learning_rate: The highest one, which schedules scale.
+        weight_decay: Of matrices and embeddings, ≥ 0.
+        betas: The decay rates of both moments, in [0, 1).
+    """
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return [group for group in groups if group["params"]]
-
-
-def make_adamw(
-    model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
-) -> torch.optim.AdamW:
-    """Return nanoGPT's optimizer, fused. Its groups store the learning rate as `initial_lr`, which schedules scale."""
-    optimizer = torch.optim.AdamW(optimizer_groups(model, weight_decay), lr=learning_rate, betas=betas, fused=True)
-    for group in optimizer.param_groups:
-        group["initial_lr"] = learning_rate
-    return optimizer
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=learning_rate, betas=betas, fused=True)
 
 
 def gpt_layers(model: GPT) -> tuple[Layer, ...]:

@@ -85,15 +85,6 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     return LanguageModel(model.float().to(device).eval(), tokenizer, source)
 
 
-def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
-    """Return a LLaMA with random weights and a tokenizer of bytes. text: `llama:WIDTHxLAYERS` (see fresh.py)."""
-    from .fresh import fresh_llama
-
-    require("transformers")
-    model, tokenizer = fresh_llama(text, seed)
-    return LanguageModel(model.to(device).eval(), tokenizer, f"{text}, random weights of seed {seed}")
-
-
 def check_context(language_model: LanguageModel, name: str, max_length: int, max_new_tokens: int) -> None:
     """Raise UsageError if a prompt with this number of tokens and its answer do not fit the model's positions."""
     context = getattr(language_model.model.config, "max_position_embeddings", None)

@@ -40,6 +40,8 @@ class LinearWork(SupervisedWork):
 
     In tasks.jsonl, `losses` has the losses on every task so far. `forgetting` is the mean over the earlier tasks of
     their present loss minus their loss at the end of their own training (D.1).
+
+    Raises UsageError if the tasks are no sequence, and ValueError if no network of these sizes has this λ.
     """
 
     settings: LinearSettings
@@ -66,14 +68,11 @@ class LinearWork(SupervisedWork):
                 parameter.copy_(drawn)
         self.learned: list[float] = []  # of every task, its loss at its end
         self.began: dict[str, list[Tensor]] = {}  # the weights with which training of the "run" and the "task" began
-        optimizer = torch.optim.SGD(self.network.parameters(), lr=s.learning_rate)
-        for group in optimizer.param_groups:
-            group["initial_lr"] = s.learning_rate
         draws = generator(s.seed, "interventions")
         self.learner = Learner(
             "model",
             self.network,
-            optimizer,
+            torch.optim.SGD(self.network.parameters(), lr=s.learning_rate),
             chain(self.network),
             ("hidden",),
             probe=lambda: (self.examples[self.place[0].index][0],),
@@ -174,10 +173,3 @@ class LinearWork(SupervisedWork):
 def _to_numpy(weight: Tensor) -> Array:
     array: Array = weight.detach().cpu().numpy()
     return array
-
-
-def build(settings: LinearSettings) -> LinearWork:
-    """Return the run's work.
-
-    Raises UsageError if the tasks are no sequence, and ValueError if no network of these sizes has this λ."""
-    return LinearWork(settings)

@@ -47,8 +47,6 @@ class Model:
             optimizer = StackedAdam(self.network.parameters(), lr=s.learning_rate)
         else:
             optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, fused=True)
-        for group in optimizer.param_groups:
-            group["initial_lr"] = s.learning_rate  # which the warm-up scales
         self.learner = Learner(
             "model",
             self.network,

@@ -41,7 +41,7 @@ class Update:
         if (limit := self.model.settings.clip) is not None:
             clip_(self.parameters, limit, self.model.stacked)
         for group in optimizer.param_groups:
-            group["lr"] = rate * group["initial_lr"]
+            group["lr"] = rate * group.setdefault("initial_lr", group["lr"])
         if self.hooks.precedes_updates:
             self.hooks.before_update(self.learner)
         step(optimizer)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from supple.tracks.language.answers import answer_loss, answer_nll, choose, generate, score, task_score
 from supple.tracks.language.chat import collate, encode, prompt_ids
 from supple.tracks.language.examples import Example, TaskData
-from supple.tracks.language.models import LanguageModel, new_model
+from supple.tracks.language.models import LanguageModel, load_model
 from supple.tracks.language.scores import longest_common_subsequence, sari
 
 EXAMPLES = [
@@ -22,7 +22,7 @@ EXAMPLES = [
 @pytest.fixture(scope="module")
 def lm() -> LanguageModel:
     torch.set_num_threads(1)
-    found = new_model("llama:32x1", seed=1)
+    found = load_model("llama:32x1", seed=1)
     with torch.no_grad():  # weights of 0.02 make all tokens equally likely
         for parameter in found.model.parameters():
             parameter.mul_(8.0)

@@ -14,7 +14,6 @@ from supple.tracks.language.fresh import byte_tokenizer
 from supple.tracks.language.models import (
     LanguageModel,
     load_model,
-    new_model,
     save_model,
 )
 
@@ -43,7 +42,7 @@ def learner_of(lm: LanguageModel) -> Learner:
 
 def test_new_models_have_the_weights_of_their_seed_and_move_no_generator() -> None:
     before = torch.get_rng_state()
-    one, again, other = (new_model("llama:32x2", seed) for seed in (1, 1, 2))
+    one, again, other = (load_model("llama:32x2", seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     weights = [lm.model.get_parameter("lm_head.weight") for lm in (one, again, other)]
     assert torch.equal(weights[0], weights[1])

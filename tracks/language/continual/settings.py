@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ....engine.settings import not_positive
 from ....interventions import parse_hook, parse_hook_text
 from ....registry.errors import UsageError
 from ..settings import LanguageSettings
@@ -153,20 +152,17 @@ class ContinualSettings(LanguageSettings):
         yield from super().problems()
         if not self.model:
             yield "--model is missing: a pre-trained model, such as a folder or smollm2"
-        counts = (
+        yield from self.not_positive(
             "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length",
             "max_new_tokens", "train_examples", "test_examples", "shots", "eval_examples", "prune",
         )  # fmt: skip
-        yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name) for name in counts})
         if self.epochs and self.updates_per_task is not None:
             yield "--epochs and --updates-per-task do not go together: give one of them"
         if self.epochs and min(self.epochs) < 1:
             yield f"--epochs must be 1 or more, got {' '.join(map(str, self.epochs))}"
         if not self.targets:
             yield "--targets is empty: name layers, or all-linear"
-        for name in ("ewc_strength", "o_lora_strength"):
-            if getattr(self, name) < 0:
-                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        yield from self.negative("ewc_strength", "o_lora_strength")
         if self.prune is not None and self.prune > 1:
             yield f"--prune is a share in (0, 1], got {self.prune}"
         if self.method not in PRUNABLE and (self.prune is not None or self.activation_maps):
@@ -191,16 +187,16 @@ class ContinualSettings(LanguageSettings):
                 continue  # the run's driver says what is wrong with it
             if hook is None:
                 continue
-            does = hook.intervention
-            if does.has("restructure"):
+            method = hook.intervention
+            if method.has("restructure"):
                 raise UsageError(
-                    f"--hook {text}: {does.name} changes the network or its optimizer, and so does each task"
+                    f"--hook {text}: {method.name} changes the network or its optimizer, and so does each task"
                 )
-            if does.name == "rebalance":
+            if method.name == "rebalance":
                 continue  # it writes adapters alone, those of which A and B are free, and refuses all others
-            if self.method != "full" and any(does.has(moment) for moment in ("apply", "before_update", "after_update")):
+            if self.method != "full" and any(map(method.has, ("apply", "before_update", "after_update"))):
                 raise UsageError(
-                    f"--hook {text}: {does.name} rewrites the model's weights, which --method {self.method} freezes: "
+                    f"--hook {text}: {method.name} rewrites the model's weights, which --method {self.method} freezes: "
                     "use it with --method full"
                 )
 

@@ -1,7 +1,7 @@
 """Continual learning: one model trained on task after task, with adapters that each task adds to, or without."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -113,9 +113,7 @@ class ContinualWork(SupervisedWork):
         return 1.0 if constant else cosine_rate(update, task.steps, warmup=0, cooldown=0, floor=0.0)
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        if self.settings.precision != "bfloat16":
-            return nullcontext()
-        return torch.autocast(self.settings.device, torch.bfloat16)
+        return self.settings.autocast()
 
     def enter(self, task: Task) -> None:
         super().enter(task)
@@ -141,15 +139,12 @@ class ContinualWork(SupervisedWork):
         trained = [p for p in self.model.parameters() if p.requires_grad]
         if not trained:
             return None
-        optimizer = torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
-        for group in optimizer.param_groups:
-            group["initial_lr"] = s.learning_rate
-        return optimizer
+        return torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, update = self.place
         for i in range(self.stream.updates_per_epoch(task.index) if count is None else count):
-            with self.accumulating(0):
+            with self.settings.autocast():
                 losses = self.stream.losses(task.index, update + i)
             yield losses
 
@@ -157,13 +152,13 @@ class ContinualWork(SupervisedWork):
 
     def scores(self) -> list[float]:
         """Return the current scores of all tasks, in their order, on all test data."""
-        with evaluating(self.model), self.accumulating(0):
+        with evaluating(self.model), self.settings.autocast():
             return [self.stream.score(i) for i in range(len(self.tasks))]
 
     def examine(self, task: Task) -> dict[str, float]:
         if self.before is None:
             self.before = self.scores()
-        with evaluating(self.model), self.accumulating(0):
+        with evaluating(self.model), self.settings.autocast():
             return {"score": self.stream.score(task.index, self.settings.eval_examples)}
 
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
@@ -179,7 +174,7 @@ class ContinualWork(SupervisedWork):
             for arguments in self.stream.passes(task.index):
                 self.model(*arguments)
 
-        with self.accumulating(0):
+        with self.settings.autocast():
             share = masses.prune(pass_over_data)
         kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
         self.learner.initial = self._initial_values({**self.learner.initial, **kept})

@@ -2,9 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,7 +68,7 @@ class FinetuneWork(SupervisedWork):
         rows = self._rows(update)
         tokens = sum(len(each.answer) for each in rows)
         size = self.settings.micro_batch
-        with self.precision():
+        with self.settings.autocast():
             return self._nll(rows[part * size : (part + 1) * size]).sum() * (self.parts / tokens)
 
     def rate(self, task: Task, update: int) -> float:
@@ -85,7 +83,7 @@ class FinetuneWork(SupervisedWork):
         s, found = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
-            with self.precision():
+            with self.settings.autocast():
                 found[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
                 if s.examine:
                     found[f"{kind}_{data.score}"] = task_score(
@@ -129,11 +127,6 @@ class FinetuneWork(SupervisedWork):
     def _nll(self, rows: Sequence[Encoded]) -> Tensor:
         tokens, labels, _ = (part.to(self.device) for part in collate(rows, self.language_model.pad))
         return answer_nll(self.language_model.model, tokens, labels)
-
-    def precision(self) -> AbstractContextManager[Any]:
-        if self.settings.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
 
     # -- what the learner offers ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.settings import device_here
 from ....engine.work import Task
 from ....interventions import Learner
 from ....networks import evaluating
@@ -28,7 +27,10 @@ BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
 
 
 class ClipWork(SupervisedWork):
-    """Contrastive learning from captions made from class names (captions.py), with a learned temperature."""
+    """Contrastive learning from captions made from class names (captions.py), with a learned temperature.
+
+    Raises UsageError for a model or a domain that does not exist.
+    """
 
     settings: ClipSettings
     best_by, more_is_better = "accuracy", True
@@ -36,8 +38,7 @@ class ClipWork(SupervisedWork):
     def __init__(self, settings: ClipSettings) -> None:
         super().__init__()
         s = self.settings = settings
-        device = device_here(s.device)
-        self.clip = load_clip(s.model, device, s.seed)
+        self.clip = load_clip(s.model, s.device, s.seed)
         data = None if s.data is None else Path(s.data).expanduser()
         self.domains = [read_domain(text, data) for text in dict.fromkeys(s.domains)]
         self.captions = Captions(self.clip, self.domains, s.batch_size, s.seed)
@@ -85,16 +86,14 @@ class ClipWork(SupervisedWork):
         return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        if self.settings.precision != "bfloat16":
-            return nullcontext()
-        return torch.autocast(self.clip.device.type, torch.bfloat16)
+        return self.settings.autocast()
 
     def export(self, folder: Path) -> None:
         """Write the model in transformers' layout (see `Clip.save`)."""
         self.clip.save(folder)
 
     def _losses(self, update: int) -> Tensor:
-        with self.accumulating(0):
+        with self.settings.autocast():
             return self.captions.losses(self.captions.batch(update))
 
     def _probe(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,10 +105,3 @@ class ClipWork(SupervisedWork):
             raise ValueError("captions are drawn without end, so there is no epoch: give the number of batches")
         for update in range(self.place[1], self.place[1] + count):
             yield self._losses(update)
-
-
-def build(settings: ClipSettings) -> ClipWork:
-    """Return the run's work. Raises UsageError for settings that cannot work."""
-    settings.check()
-    torch.set_num_threads(settings.torch_threads)
-    return ClipWork(settings)

@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.settings import device_here
 from ....networks import evaluating
 from ....registry.errors import UsageError
 from ..continual.settings import ContinualSettings
@@ -46,7 +45,7 @@ def image_stream(settings: ContinualSettings) -> "ImageStream":
     """Return the model and the domains of these settings. Raises UsageError for settings that cannot work."""
     s = settings
     data = None if s.data is None else Path(s.data).expanduser()
-    clip = load_clip(s.model, device_here(s.device), s.seed)
+    clip = load_clip(s.model, s.device, s.seed)
     domains = [read_domain(text, data) for text in s.order_tasks(s.tasks or DOMAINS)]
     prompts = s.prompts or TEMPLATES[:1]
     return ImageStream(clip, domains, s.seed, s.batch_size, s.protocol, s.shots, prompts, s.test_examples)

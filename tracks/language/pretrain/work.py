@@ -82,7 +82,7 @@ class PretrainWork(SupervisedWork):
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         size = self.settings.micro_batch
         tokens, targets = (side[part * size : (part + 1) * size] for side in self._batch(task, update))
-        with self.precision():
+        with self.settings.autocast():
             return self.objective(tokens, targets)
 
     def rate(self, task: Task, update: int) -> float:
@@ -133,11 +133,6 @@ class PretrainWork(SupervisedWork):
             return inputs, targets
         return batch
 
-    def precision(self) -> AbstractContextManager[Any]:
-        if self.settings.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
     def _recent_batch(self, update: int | None = None) -> Batch:
         """Return a micro-batch of the update at `place`, or of another update of its task.
 
@@ -171,7 +166,7 @@ class PretrainWork(SupervisedWork):
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for start in range(0, len(inputs), size):
             part = slice(start, start + size)
-            with self.precision():
+            with self.settings.autocast():
                 loss = self.model.loss(inputs[part], targets[part])
             total += loss.double() * len(inputs[part])
         return float(total) / len(inputs)

@@ -8,13 +8,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build, create, train
 from supple.registry.errors import UsageError
 from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
 from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import read_domain
 from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.settings import ClipSettings
-from supple.tracks.language.images.work import LARGEST, ClipWork, build
+from supple.tracks.language.images.work import LARGEST, ClipWork
 
 pytest.importorskip("transformers")
 
@@ -86,8 +88,6 @@ def log(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_path: Path) -> None:
-    from supple.engine.runs import create, train
-
     create(tmp_path / "run", "clip", settings(data), "test")
     train(tmp_path / "run", lambda _: None, print)
     before, after = (line for line in log(tmp_path / "run", "metrics") if "accuracy" in line)
@@ -102,8 +102,6 @@ def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_pat
 def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from supple.engine.runs import create, train
-
     for name in ("whole", "halves"):
         create(tmp_path / name, "clip", settings(data, updates=8, checkpoint_every=3, eval_every=4), "test")
     train(tmp_path / "whole", lambda _: None, print)
@@ -125,7 +123,7 @@ def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
 
 
 def test_the_temperature_stays_below_its_bound(data: Path) -> None:
-    work = build(settings(data))
+    work = ClipWork(settings(data))
     with torch.no_grad():
         work.clip.model.logit_scale.fill_(9.0)
     work.loss(work.tasks[0], 0, 0)
@@ -136,7 +134,7 @@ def test_the_learner_offers_what_hooks_and_metrics_ask_for(data: Path) -> None:
     from supple.interventions import make
     from supple.metrics import View, measure
 
-    learner = build(settings(data)).learner
+    learner = ClipWork(settings(data)).learner
     make("fire", scope=("query", "key")).apply(learner)
     assert "srank" in measure(View(learner), True)
     (losses,) = learner.batches(1)
@@ -155,4 +153,4 @@ def test_the_learner_offers_what_hooks_and_metrics_ask_for(data: Path) -> None:
 )
 def test_settings_that_cannot_work_are_refused(data: Path, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        build(settings(data, **changes))
+        build(find_kind("clip"), settings(data, **changes))

@@ -1,6 +1,7 @@
 """Image domains one after the other: shots, protocols, prompts, and adapters in both encoders."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,11 +188,11 @@ def test_a_pass_shows_all_shots_once(clip: Clip, domains: list[Domain]) -> None:
 
 def test_settings_name_the_prompts(data: Path) -> None:
     prompts = ("a {} in {braces}", "{}")
-    for given, found in (((), ("a photo of the {}.",)), (prompts, prompts)):
-        settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), prompts=given, shots=4)
-        stream = image_stream(settings)
-        assert stream.prompts == found
+    settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), shots=4, device="cpu")
+    for named, used in (((), ("a photo of the {}.",)), (prompts, prompts)):
+        stream = image_stream(replace(settings, prompts=named))
+        assert stream.prompts == used
         assert stream.score(0, 5) >= 0.0
         assert stream.losses(0, 0).isfinite().all()
     with pytest.raises(UsageError, match="for the name of the class"):
-        image_stream(ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), prompts=("a photo",)))
+        image_stream(replace(settings, prompts=("a photo",)))
