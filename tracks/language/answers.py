@@ -31,8 +31,8 @@ def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
 def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_size: int = 8) -> float:
     """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode."""
     device = next(model.parameters()).device
-    ordered = sorted(encoded, key=lambda each: len(each.ids))
-    total, tokens = 0.0, sum(len(each.answer) for each in ordered)
+    ordered = sorted(encoded, key=lambda example: len(example.ids))
+    total, tokens = 0.0, sum(len(example.answer) for example in ordered)
     for start in range(0, len(ordered), batch_size):
         ids, labels, _ = (part.to(device) for part in collate(ordered[start : start + batch_size], pad))
         total += float(answer_nll(model, ids, labels).sum())
@@ -53,7 +53,7 @@ def generate(
     tokens of a prompt. Of a longer prompt the end is used."""
     examples = [Example(prompt, "") if isinstance(prompt, str) else prompt for prompt in prompts]
     ids = [prompt_ids(tokenizer, example) for example in examples]
-    ids = [each[-max_length:] for each in ids] if max_length else ids
+    ids = [prompt[-max_length:] for prompt in ids] if max_length else ids
     stop = {*end_of_turn(tokenizer)} | ({tokenizer.eos_token_id} - {None})
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # little padding
     texts = [""] * len(ids)
@@ -102,7 +102,7 @@ def choose(
     generation, and avoids the noise of finding the letter in a generated text. The score of a choice of several tokens
     is the sum of their log-likelihoods, without the end of the turn."""
     rows: list[Encoded] = []
-    wanted: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
+    options: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
     for i, example in enumerate(examples):
         prompt = prompt_ids(tokenizer, example)
         endings = [answer_ids(tokenizer, choice) for choice in example.choices]
@@ -110,18 +110,18 @@ def choose(
         prompt = prompt[-max(max_length - longest, 1) :] if max_length else prompt
         if longest == 1:
             rows.append(Encoded(prompt + endings[0], len(prompt)))
-            wanted.append((i, list(example.choices), [ending[0] for ending in endings]))
+            options.append((i, list(example.choices), [ending[0] for ending in endings]))
         else:
             rows += [Encoded(prompt + ending, len(prompt)) for ending in endings]
-            wanted += [(i, [choice], []) for choice in example.choices]
+            options += [(i, [choice], []) for choice in example.choices]
     best: list[tuple[float, str]] = [(float("-inf"), "")] * len(examples)
     order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
-        likelihoods = _likelihoods(model, [rows[i] for i in batch], [wanted[i][2] for i in batch])
-        for i, found in zip(batch, likelihoods, strict=True):
-            question, choices, _ = wanted[i]
-            best[question] = max(best[question], *zip(found, choices, strict=True), key=lambda pair: pair[0])
+        likelihoods = _likelihoods(model, [rows[i] for i in batch], [options[i][2] for i in batch])
+        for i, scores in zip(batch, likelihoods, strict=True):
+            question, choices, _ = options[i]
+            best[question] = max(best[question], *zip(scores, choices, strict=True), key=lambda pair: pair[0])
     return [choice for _, choice in best]
 
 
@@ -135,14 +135,14 @@ def _likelihoods(model: nn.Module, rows: Sequence[Encoded], options: Sequence[Se
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
     logits = model(tokens, use_cache=False, logits_to_keep=columns).logits.float().log_softmax(-1).cpu()
     place = {column: i for i, column in enumerate(columns.tolist())}
-    found = []
-    for row, (each, tokens_of_row) in enumerate(zip(rows, options, strict=True)):
-        at = [place[each.prompt - 1 + i] for i in range(len(each.answer))]
+    likelihoods = []
+    for row, (encoded, tokens_of_row) in enumerate(zip(rows, options, strict=True)):
+        at = [place[encoded.prompt - 1 + i] for i in range(len(encoded.answer))]
         if tokens_of_row:
-            found.append(logits[row, at[0], list(tokens_of_row)].tolist())
+            likelihoods.append(logits[row, at[0], list(tokens_of_row)].tolist())
         else:
-            found.append([float(logits[row, at, each.answer].sum())])
-    return found
+            likelihoods.append([float(logits[row, at, encoded.answer].sum())])
+    return likelihoods
 
 
 def task_score(
@@ -155,7 +155,7 @@ def task_score(
     tested = task.test[:examples]
     closed = [example for example in tested if example.choices]
     open_ = [example for example in tested if not example.choices]
-    given = choose(model, tokenizer, closed, batch_size, max_length) if closed else []
-    given += generate(model, tokenizer, open_, max_new_tokens, batch_size, max_length) if open_ else []
-    pairs = zip(given, [*closed, *open_], strict=True)
+    answers = choose(model, tokenizer, closed, batch_size, max_length) if closed else []
+    answers += generate(model, tokenizer, open_, max_new_tokens, batch_size, max_length) if open_ else []
+    pairs = zip(answers, [*closed, *open_], strict=True)
     return sum(score(task.score, text, example.answer, example.prompt) for text, example in pairs) / len(tested)

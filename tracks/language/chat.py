@@ -43,15 +43,15 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list
     end is cut, with space for one token of the prompt.
     """
     end = end_of_turn(tokenizer)
-    found = []
+    encoded = []
     for example in examples:
         prompt = prompt_ids(tokenizer, example)
         answer = [*answer_ids(tokenizer, example.answer), *end]
         length = len(prompt) + len(answer)
         answer = answer[: max_length - 1]
         prompt = prompt[max(len(prompt) + len(answer) - max_length, 0) :]
-        found.append(Encoded(prompt + answer, len(prompt), length - len(prompt) - len(answer)))
-    return found
+        encoded.append(Encoded(prompt + answer, len(prompt), length - len(prompt) - len(answer)))
+    return encoded
 
 
 def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -59,14 +59,14 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
 
     Padding is on the right, where causal attention does not see it, so the loss does not need the mask.
     """
-    width = max(len(each.ids) for each in encoded)
+    width = max(len(example.ids) for example in encoded)
     tokens = torch.full((len(encoded), width), pad, dtype=torch.int64)
     labels = torch.full_like(tokens, IGNORED)
     mask = torch.zeros(len(encoded), width, dtype=torch.int64)
-    for row, each in enumerate(encoded):
-        ids = torch.tensor(each.ids)
+    for row, example in enumerate(encoded):
+        ids = torch.tensor(example.ids)
         tokens[row, : len(ids)] = ids
-        labels[row, each.prompt : len(ids)] = ids[each.prompt :]
+        labels[row, example.prompt : len(ids)] = ids[example.prompt :]
         mask[row, : len(ids)] = 1
     return tokens, labels, mask
 

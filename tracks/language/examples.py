@@ -232,8 +232,8 @@ def _find_pair(path: Path) -> tuple[Path, Path] | None:
                     return (path, partner) if here == "train" else (partner, path)
         return None
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-    found = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
-    return (found[0][0], found[1][0]) if [len(each) for each in found] == [1, 1] else None
+    by_split = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
+    return (by_split[0][0], by_split[1][0]) if [len(matches) for matches in by_split] == [1, 1] else None
 
 
 def _task_name(path: Path) -> str:
@@ -276,8 +276,8 @@ def _generate(text: str, seed: int, train: int | None, test: int | None) -> Task
         return tuple(Example(entry["question"], str(entry["answer"])) for entry in entries)
 
     tested = draw(counts[1], seeds[1])
-    known = {example.prompt for example in tested}
-    learned = tuple(example for example in draw(counts[0], seeds[0]) if example.prompt not in known)
+    asked = {example.prompt for example in tested}
+    learned = tuple(example for example in draw(counts[0], seeds[0]) if example.prompt not in asked)
     if not learned or not tested:
         raise UsageError(f"task {text!r} has no examples")
     source = f"{text}: {len(learned)} drawn with seed {seed} to learn, {len(tested)} with seed 0 to test"

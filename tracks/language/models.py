@@ -161,8 +161,9 @@ def _check_weights(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # of a .gguf file
         return
-    found = schema.parse(archives.contents(config))
-    said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
+    content = schema.parse(archives.contents(config))
+    entries = content if isinstance(content, dict) else {}
+    counts = [n for key, n in entries.items() if key.endswith(LAYERS) and type(n) is int]
     weights = list(folder.glob("*.safetensors"))
     count = 0
     for file in weights:
@@ -171,8 +172,8 @@ def _check_weights(folder: Path) -> None:
             if strange := next((n for n in names if tensors.get_slice(n).get_dtype().startswith("C")), None):
                 raise ValueError(f"'{strange}' has complex numbers")
             count += len(names)
-    if weights and max(said, default=0) > count:
-        raise ValueError(f"config.json says {max(said):,} layers, but there are only {count:,} weights")
+    if weights and max(counts, default=0) > count:
+        raise ValueError(f"config.json says {max(counts):,} layers, but there are only {count:,} weights")
 
 
 def read_from_hub(name: str, read: Callable[..., Any]) -> Any:
@@ -225,8 +226,8 @@ def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True, **where
         )
-    model, found = loaded
-    if missing := sorted(found["missing_keys"]):  # which transformers would leave at random values
+    model, info = loaded
+    if missing := sorted(info["missing_keys"]):  # which transformers would leave at random values
         raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
     return model, tokenizer
 

@@ -126,8 +126,8 @@ class Exact:
         checked = np.atleast_1d(rescale_times(self.tau, times))
         if checked.ndim != 1:
             raise ValueError(f"times must be (T,), got {checked.shape}")
-        found = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
-        out = torch.from_numpy(found)
+        result = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
+        out = torch.from_numpy(result)
         chunk = max(1, CHUNK // max(1, self._start.numel()))
 
         def evaluate(time: Tensor, part: Tensor) -> None:
@@ -136,7 +136,7 @@ class Exact:
 
         with _each_chunk_on_a_thread() as pool:
             list(pool.map(evaluate, torch.from_numpy(checked).split(chunk), out.split(chunk)))
-        return found
+        return result
 
     def _rotated(self, time: Tensor) -> Tensor:
         """Return a transposed root of PᵀQQᵀP: B⁻¹·Tᵀe^{Λt} with B·Bᵀ = I + TᵀΦT, (times, rank, N_i+N_o).
@@ -150,7 +150,7 @@ class Exact:
         rate = 2 * values.abs()
         passed = torch.where(rate > 0, -torch.expm1(-rate * time) / rate.clamp(min=1e-300), time).sqrt()  # of √Φ
         rows, above = (torch.empty(len(time), *begun.shape, dtype=torch.float64) for _ in range(2))
-        ahead, behind = (each[..., :growing] for each in (rows, above))
+        ahead, behind = (factor[..., :growing] for factor in (rows, above))
         torch.mul(torch.exp((values[:growing] - speed).clamp(max=0) * time), begun[:, :growing], out=ahead)
         torch.mul(ahead, passed[..., :growing], out=behind)
         fading = begun[:, growing:] * left

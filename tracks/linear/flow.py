@@ -45,10 +45,10 @@ def gradient_flow(
     states = start[None]
     if times[-1] > 0:
         tolerance = max(rtol * math.sqrt(np.square(start).mean()), 1e-300)  # weights may all be zero
-        found = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
-        if not found.success:
-            raise RuntimeError(f"the gradient flow could not be integrated: {found.message}")
-        states = found.y.T
+        solved = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
+        if not solved.success:
+            raise RuntimeError(f"the gradient flow could not be integrated: {solved.message}")
+        states = solved.y.T
     states = states[place]
     return states[:, :size].reshape(-1, *w1.shape), states[:, size:].reshape(-1, *w2.shape)
 
@@ -66,10 +66,10 @@ def gradient_descent(
     """
     if steps < 0 or every < 1:
         raise ValueError(f"steps must be ≥ 0 and every ≥ 1, got {steps} and {every}")
-    one, other, sigma = check_network(first, second, sigma_yx)
-    shape = np.broadcast_shapes(one.shape[:-2], other.shape[:-2], sigma.shape[:-2])
-    w1 = np.broadcast_to(one, (*shape, *one.shape[-2:])).copy()
-    w2 = np.broadcast_to(other, (*shape, *other.shape[-2:])).copy()
+    first_start, second_start, sigma = check_network(first, second, sigma_yx)
+    shape = np.broadcast_shapes(first_start.shape[:-2], second_start.shape[:-2], sigma.shape[:-2])
+    w1 = np.broadcast_to(first_start, (*shape, *first_start.shape[-2:])).copy()
+    w2 = np.broadcast_to(second_start, (*shape, *second_start.shape[-2:])).copy()
     kept = 1 + steps // every
     firsts, seconds = np.empty((kept, *w1.shape)), np.empty((kept, *w2.shape))
     firsts[0], seconds[0] = w1, w2

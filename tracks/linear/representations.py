@@ -80,7 +80,7 @@ def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
     Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
     the inputs cancel. The result equals `kernel_distance` of `ntk`, and so do the errors.
     """
-    first, second = ([_over(part, _ntk_norm(*each)) for part in each] for each in ((a[0], a[2]), (b[0], b[2])))
+    first, second = ([_over(part, _ntk_norm(*pair)) for part in pair] for pair in ((a[0], a[2]), (b[0], b[2])))
     return np.asarray(_ntk_norm(first[0] - second[0], first[1] - second[1]) ** 2 / 2)
 
 

@@ -36,7 +36,7 @@ def make_stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> li
 
     Raises UsageError if the names are not a sequence of tasks, or if no item can get a new feature.
     """
-    found: list[tuple[str, LinearTask]] = []
+    named_tasks: list[tuple[str, LinearTask]] = []
     for place, name in enumerate(names_of(text)):
         rng = np.random.default_rng(derive(seed, "task", place))
         if name == "random":
@@ -44,13 +44,13 @@ def make_stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> li
         elif name == "semantic":
             task = tasks.semantic_hierarchy()
         elif name == "reversal":
-            task = tasks.reversal(found[-1][1])
+            task = tasks.reversal(named_tasks[-1][1])
         elif name == "scaled":
-            task = tasks.scale_targets(found[-1][1])
+            task = tasks.scale_targets(named_tasks[-1][1])
         else:
-            task = _add_feature(found[-1][1], rng, text)
-        found.append((name, task))
-    return found
+            task = _add_feature(named_tasks[-1][1], rng, text)
+        named_tasks.append((name, task))
+    return named_tasks
 
 
 def _add_feature(task: LinearTask, rng: np.random.Generator, text: str) -> LinearTask:

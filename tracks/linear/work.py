@@ -50,14 +50,14 @@ class LinearWork(SupervisedWork):
     def __init__(self, settings: LinearSettings) -> None:
         super().__init__()
         s = self.settings = settings
-        found = make_stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
+        named_tasks = make_stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
         span = s.updates_per_task
-        self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(found))
-        self.sources = {name: STREAM[name] for name, _ in found}
+        self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks))
+        self.sources = {name: STREAM[name] for name, _ in named_tasks}
         self.place = self.tasks[0], 0
-        self.data = [task for _, task in found]
+        self.data = [task for _, task in named_tasks]
         self.examples = [
-            tuple(torch.from_numpy(np.ascontiguousarray(each.T)).to(s.device) for each in (task.x, task.y))
+            tuple(torch.from_numpy(np.ascontiguousarray(array.T)).to(s.device) for array in (task.x, task.y))
             for task in self.data
         ]
         self.network = LinearNetwork(s.n_in, s.n_hidden, s.n_out).to(s.device)
@@ -163,7 +163,7 @@ class LinearWork(SupervisedWork):
         It is NaN for a network of zeros, which has no such distance."""
         if since not in self.began:
             return 0.0
-        then, now = (gram(*map(_to_numpy, each)) for each in (self.began[since], self.network.parameters()))
+        then, now = (gram(*map(_to_numpy, weights)) for weights in (self.began[since], self.network.parameters()))
         try:
             return float(ntk_distance(then, now))
         except ValueError:

@@ -85,12 +85,12 @@ class ImageFeed:
         s, index = self.stream.settings, self.task.index
         if not s.replay or not index:
             return None
-        each = min(s.replay_per_task, s.replay // index)
+        count = min(s.replay_per_task, s.replay // index)
         kept = []
         for task in self.stream.tasks[:index]:
             images, picks = self.stream.train(task), []
             for seed in s.members:
-                picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:each])
+                picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:count])
             kept.append((images.rows.gather(1, torch.stack(picks)), images.labels.gather(1, torch.stack(picks))))
         rows, labels = (torch.cat([pair[i] for pair in kept], 1) for i in (0, 1))
         return Images(self.stream.data.train_images, rows, labels).to(device)

@@ -129,7 +129,7 @@ class Model:
         """Return new parameters, drawn from the number of updates so far. Members draw independently."""
         drawn = [self._draw_network(seed, "redraw", self.updates) for seed in self.settings.members]
         names = [name for name, _ in drawn[0].named_parameters()]
-        return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
+        return {name: torch.cat([network.get_parameter(name).detach() for network in drawn]) for name in names}
 
     def _draw_network(self, seed: int, *purpose: int | str) -> Network:
         """Return a network drawn from this seed: a single one, or a stack of one."""

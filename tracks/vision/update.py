@@ -62,10 +62,10 @@ class Update:
             return self._gradients(images, labels, self.parameters)
         for part in self.random:
             part.draw_ahead()
-        found = self.compiled(images, labels, self.parameters)
+        result = self.compiled(images, labels, self.parameters)
         for part in self.random:
             part.ahead = None
-        return found
+        return result
 
     @torch.no_grad()
     def _trace_random_shapes(self, images: Tensor, labels: Tensor) -> None:
@@ -89,8 +89,8 @@ class Update:
         if self.hooks.penalizes:
             total = total + self.hooks.drawn_penalty(self.learner)
         gradients = torch.autograd.grad(total, parameters)
-        own = self.model.settings.batch_size  # without those from memory
-        numbers = losses.detach()[:, :own].mean(1), hits[:, :own].sum(1)
+        count = self.model.settings.batch_size  # without those from memory
+        numbers = losses.detach()[:, :count].mean(1), hits[:, :count].sum(1)
         return *numbers, [match_layout(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)]
 
 

@@ -184,11 +184,11 @@ class Adapter(nn.Module, ABC):
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
         """Change the number of atoms to that of the loaded state. Tensors that already fit stay the same objects."""
         for name in self.banks:
-            for own in (name, f"frozen_{name}"):
-                new, old = state_dict.get(prefix + own), getattr(self, own)
+            for entry in (name, f"frozen_{name}"):
+                new, old = state_dict.get(prefix + entry), getattr(self, entry)
                 if new is not None and new.shape != old.shape and new.shape[1:] == old.shape[1:]:
                     grown = torch.empty(new.shape, dtype=old.dtype, device=old.device)
-                    setattr(self, own, nn.Parameter(grown, requires_grad=len(grown) > 0) if own == name else grown)
+                    setattr(self, entry, nn.Parameter(grown, requires_grad=len(grown) > 0) if entry == name else grown)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:

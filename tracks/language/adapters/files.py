@@ -34,29 +34,29 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
         ValueError: The model has no adapters, or different ones in different layers.
         OSError: The folder cannot be written.
     """
-    found = adapters(model)
-    if not found:
+    by_layer = adapters(model)
+    if not by_layer:
         raise ValueError(f"{type(model).__name__} has no adapters to save: wrap(model, targets, …) first")
-    described = {json.dumps([_find_kind(adapter), adapter.params]) for adapter in found.values()}
+    described = {json.dumps([_find_kind(adapter), adapter.params]) for adapter in by_layer.values()}
     if len(described) > 1:
         raise ValueError(f"adapters of different kinds cannot be saved together: {', '.join(sorted(described))}")
     kind, params = json.loads(described.pop())
     tensors = {
-        f"{name}.{own}": value.detach().cpu().contiguous()
-        for name, adapter in found.items()
-        for own, value in adapter.tensors().items()
+        f"{name}.{entry}": value.detach().cpu().contiguous()
+        for name, adapter in by_layer.items()
+        for entry, value in adapter.tensors().items()
     }
     data = to_bytes(tensors)
     body = {
         "format": FORMAT,
         "kind": kind,
         "params": params,
-        "tasks": max(len(adapter.sizes) for adapter in found.values()),
+        "tasks": max(len(adapter.sizes) for adapter in by_layer.values()),
         "layers": {
             name: {"inputs": adapter.in_features, "outputs": adapter.out_features, "atoms": list(adapter.sizes)}
-            for name, adapter in found.items()
+            for name, adapter in by_layer.items()
         },
-        "base_sha256": fingerprint({name: adapter.linear for name, adapter in found.items()}),
+        "base_sha256": fingerprint({name: adapter.linear for name, adapter in by_layer.items()}),
         "tensors_sha256": files.sha256(data),
     }
     target = Path(folder)
@@ -91,11 +91,11 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
     try:
         tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
         with restore_on_error(model):
-            made = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
+            rebuilt = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({first_line(error)})") from error
-    insert_adapters(model, made)
-    return list(made)
+    insert_adapters(model, rebuilt)
+    return list(rebuilt)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:
@@ -104,10 +104,10 @@ def fingerprint(linears: dict[str, nn.Linear]) -> str:
     It distinguishes architectures, checkpoints and dtypes without reading a large model completely."""
     digest = hashlib.sha256()
     for name, linear in sorted(linears.items()):
-        for own, value in sorted(linear.state_dict().items()):
+        for entry, value in sorted(linear.state_dict().items()):
             flat = value.detach().flatten()
             sample = flat[:: max(1, flat.numel() // SAMPLED)].cpu().contiguous()
-            digest.update(f"{name}.{own} {tuple(value.shape)} {value.dtype}".encode())
+            digest.update(f"{name}.{entry} {tuple(value.shape)} {value.dtype}".encode())
             digest.update(sample.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
@@ -126,8 +126,8 @@ def _read_manifest(file: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file}: damaged (not JSON)") from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise CheckpointError(f"{file}: not adapters of this program (wanted '{FORMAT}')")
-    wanted = {"kind": str, "params": dict, "layers": dict, "base_sha256": str, "tensors_sha256": str}
-    for name, kind in wanted.items():
+    entries = {"kind": str, "params": dict, "layers": dict, "base_sha256": str, "tensors_sha256": str}
+    for name, kind in entries.items():
         if not isinstance(body.get(name), kind):
             raise CheckpointError(f"{file}: damaged (it does not say {name!r})")
     for name, layer in body["layers"].items():
@@ -139,7 +139,7 @@ def _read_manifest(file: Path) -> dict[str, Any]:
 def _find_linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
     """Return the layers to which saved adapters belong. Raises UsageError if the model does not have them."""
     modules, kind = dict(model.named_modules()), type(model).__name__
-    found: dict[str, nn.Linear] = {}
+    linears: dict[str, nn.Linear] = {}
     for name, shape in layers.items():
         linear = modules.get(name)
         if not isinstance(linear, nn.Linear):
@@ -150,12 +150,12 @@ def _find_linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: P
                 f"{folder}: adapters for another architecture: '{name}' of {kind} is {linear.in_features} → "
                 f"{linear.out_features}, theirs {shape['inputs']} → {shape['outputs']}"
             )
-        found[name] = linear
-    return found
+        linears[name] = linear
+    return linears
 
 
 def _rebuild(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:
     # aligned memory of its own, which results may depend on
-    own = {key: tensors[f"{name}.{key}"].clone() for key in adapter.tensors()}
-    adapter.load_state_dict(own | adapter.linear.state_dict(prefix="linear."))
+    state = {key: tensors[f"{name}.{key}"].clone() for key in adapter.tensors()}
+    adapter.load_state_dict(state | adapter.linear.state_dict(prefix="linear."))
     return adapter

@@ -72,10 +72,10 @@ def restore_on_error(model: nn.Module) -> Iterator[None]:
         raise
 
 
-def insert_adapters(model: nn.Module, made: Mapping[str, Adapter]) -> None:
+def insert_adapters(model: nn.Module, by_layer: Mapping[str, Adapter]) -> None:
     """Replace the Linear layers with these names by adapters, and freeze all parameters that are not theirs."""
     model.requires_grad_(False)
-    for name, adapter in made.items():
+    for name, adapter in by_layer.items():
         model.set_submodule(name, adapter)
         for parameter in adapter.parameters(recurse=False):
             parameter.requires_grad_(len(parameter) > 0)
@@ -88,8 +88,8 @@ def find_linears(model: nn.Module, targets: Targets) -> list[str]:
         raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
     if targets == ALL:
         head = _head(model)
-        if found := [name for name in linears if model.get_submodule(name) is not head]:
-            return found
+        if without_head := [name for name in linears if model.get_submodule(name) is not head]:
+            return without_head
         raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
     if isinstance(targets, str):
         try:
@@ -131,17 +131,17 @@ def merge(model: nn.Module) -> None:
     """Add the adapters to the weights, and remove them.
 
     Raises ValueError if their weights depend on the input (see `Adapter.merge`). The model is then unchanged."""
-    found = _require_adapters(model)
-    for adapter in found.values():
+    merged = _require_adapters(model)
+    for adapter in merged.values():
         if adapter.unmergeable:
             adapter.merge()
-    for name, adapter in found.items():
+    for name, adapter in merged.items():
         model.set_submodule(name, adapter.merge())
 
 
 def _require_adapters(model: nn.Module) -> dict[str, Adapter]:
-    if found := adapters(model):
-        return found
+    if by_layer := adapters(model):
+        return by_layer
     raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")
 
 
@@ -160,8 +160,8 @@ def _match(model: nn.Module, target: str, linears: list[str], fits: Callable[[st
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
     if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
         raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
-    if found := [name for name in linears if fits(name)]:
-        return found
+    if matches := [name for name in linears if fits(name)]:
+        return matches
     if others:
         name, module = next(iter(others.items()))
         raise ValueError(f"target {target!r} matches no nn.Linear: '{name}' is {type(module).__name__}")
@@ -186,17 +186,17 @@ def _check(model: nn.Module, names: Sequence[str]) -> None:
     owners: Counter[int] = Counter()
     places: dict[int, str] = {}
     for path, module in model.named_modules(remove_duplicate=False):
-        for own, parameter in module._parameters.items():
+        for entry, parameter in module._parameters.items():
             if parameter is not None:
                 owners[id(parameter)] += 1
                 if path not in names:
-                    places[id(parameter)] = f"{path}.{own}".lstrip(".")
+                    places[id(parameter)] = f"{path}.{entry}".lstrip(".")
     for name in names:
         weight = _linear(model, name).weight
         if owners[id(weight)] > 1:
-            other = places.get(id(weight), "another name")
+            sharer = places.get(id(weight), "another name")
             raise ValueError(
-                f"'{name}' shares its weight with {other}: an adapter would change one of its two uses alone"
+                f"'{name}' shares its weight with {sharer}: an adapter would change one of its two uses alone"
             )
         above = name
         while above:

@@ -43,8 +43,8 @@ class Masses:
             mass[name][: len(earlier)] += earlier
         pruned = prune(self.model, mass, self.keep)
         self.total = {name: remaining_mass(mass[name], pruned[name]) for name in mass}
-        before = sum(sum(each.before) for each in pruned.values())
-        return 1.0 - sum(sum(each.after) for each in pruned.values()) / before
+        before = sum(sum(layer.before) for layer in pruned.values())
+        return 1.0 - sum(sum(layer.after) for layer in pruned.values()) / before
 
     def state(self) -> dict[str, Tensor]:
         return dict(self.total)

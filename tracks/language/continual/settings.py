@@ -103,13 +103,13 @@ class ContinualSettings(LanguageSettings):
     @property
     def adapter(self) -> dict[str, Any]:
         """The parameters of an adapter of this method."""
-        own: dict[str, dict[str, Any]] = {
+        by_method: dict[str, dict[str, Any]] = {
             "moram": {"k": self.k, "tau": self.tau, "delta": self.delta},
             "external-router": {"k": self.k},
             "moe-lora": {"k": self.experts},
             "o-lora": {"alpha": self.lora_alpha, "strength": self.o_lora_strength},
         }
-        return {"r": self.r, **own.get(self.method, {"alpha": self.lora_alpha})}
+        return {"r": self.r, **by_method.get(self.method, {"alpha": self.lora_alpha})}
 
     @property
     def layers(self) -> str | tuple[str, ...]:
@@ -131,12 +131,12 @@ class ContinualSettings(LanguageSettings):
         """Return positions in --tasks in the order of learning. Raises UsageError if --order is no permutation."""
         if not self.order:
             return tuple(range(tasks))
-        words = [word.strip() for word in self.order.split(",")]
-        if sorted(words) != sorted(str(i) for i in range(tasks)):
+        places = [word.strip() for word in self.order.split(",")]
+        if sorted(places) != sorted(str(i) for i in range(tasks)):
             raise UsageError(
                 f'--order must have each number from 0 to {tasks - 1} once, such as "1,0", got "{self.order}"'
             )
-        return tuple(int(word) for word in words)
+        return tuple(int(word) for word in places)
 
     def order_tasks(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
         """Return these tasks in the order of learning."""

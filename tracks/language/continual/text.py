@@ -71,12 +71,12 @@ class TextStream(TaskStream):
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
         """Return the inputs, cut to the length of the shortest example, so that no padding is measured."""
         rows = self._rows(task, update)
-        shortest = min(len(each.ids) for each in rows)
-        return (self._tokens([each.ids[:shortest] for each in rows]),)
+        shortest = min(len(example.ids) for example in rows)
+        return (self._tokens([example.ids[:shortest] for example in rows]),)
 
     def passes(self, task: int) -> Iterator[tuple[Tensor]]:
         """Yield forward passes of examples of equal length, which have no padding."""
-        ordered = sorted((each.ids for each in self.encoded[task]), key=len)
+        ordered = sorted((example.ids for example in self.encoded[task]), key=len)
         for _, group in groupby(ordered, len):
             ids, size = list(group), self.settings.batch_size
             for start in range(0, len(ids), size):

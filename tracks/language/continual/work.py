@@ -120,10 +120,10 @@ class ContinualWork(SupervisedWork):
         if task.index == 0:  # as it was built
             return
         if self.has_adapters:
-            known = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+            before = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
             self._add_task(task.index)
             now = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-            new = {name: p.detach().clone() for name, p in now.items() if known.get(name) is not p}
+            new = {name: p.detach().clone() for name, p in now.items() if before.get(name) is not p}
             self.learner.initial = self._initial_values({**self.learner.initial, **new})
             self.learner.renewed |= dict.fromkeys(new, task.index)  # what was remembered under that name is another's
         self.learner.optimizer = self._optimizer()
@@ -184,11 +184,11 @@ class ContinualWork(SupervisedWork):
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        found = super().state()
-        learner = found["learner"]
+        state = super().state()
+        learner = state["learner"]
         for part in ("module", "initial"):
             learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.frozen}
-        return {**found, "before": self.before, "masses": self.masses.state() if self.masses else {}}
+        return {**state, "before": self.before, "masses": self.masses.state() if self.masses else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.frozen}
@@ -213,7 +213,7 @@ class ContinualWork(SupervisedWork):
 
     def _adapter_names(self) -> set[str]:
         """Return the names of the adapters' entries in the model's state."""
-        return {f"{name}.{own}" for name, adapter in adapters(self.model).items() for own in adapter.tensors()}
+        return {f"{name}.{entry}" for name, adapter in adapters(self.model).items() for entry in adapter.tensors()}
 
     def _initial_values(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the initial value of each parameter, in their order.

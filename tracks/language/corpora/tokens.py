@@ -122,16 +122,16 @@ def write_tokens(
 
 def _read_description(path: Path) -> TokenDescription:
     try:
-        found = schema.parse(archives.contents(path))
+        content = schema.parse(archives.contents(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:
         raise UsageError(f"{path}: not JSON ({error})") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UsageError(f"{path}: does not describe tokens (wanted '{FORMAT}')")
     for name, kind in TokenDescription.__annotations__.items():
-        if type(value := found.get(name)) is not kind:
+        if type(value := content.get(name)) is not kind:
             raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {repr(value)[:60]}")
-    if not 0 < found["vocab_size"] <= LARGEST:
-        raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {found['vocab_size']}")
-    return TokenDescription(**{name: found[name] for name in TokenDescription.__annotations__})
+    if not 0 < content["vocab_size"] <= LARGEST:
+        raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {content['vocab_size']}")
+    return TokenDescription(**{name: content[name] for name in TokenDescription.__annotations__})

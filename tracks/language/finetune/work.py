@@ -66,7 +66,7 @@ class FinetuneWork(SupervisedWork):
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
         rows = self._rows(update)
-        tokens = sum(len(each.answer) for each in rows)
+        tokens = sum(len(example.answer) for example in rows)
         size = self.settings.micro_batch
         with self.settings.autocast():
             return self._nll(rows[part * size : (part + 1) * size]).sum() * (self.parts / tokens)
@@ -80,17 +80,17 @@ class FinetuneWork(SupervisedWork):
 
         They are learn_loss and retain_loss (nats per answer token), and the tasks' scores, such as learn_accuracy and
         retain_accuracy."""
-        s, found = self.settings, dict[str, float]()
+        s, numbers = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
             with self.settings.autocast():
-                found[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
+                numbers[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
                 if s.examine:
-                    found[f"{kind}_{data.score}"] = task_score(
+                    numbers[f"{kind}_{data.score}"] = task_score(
                         model, tokenizer, data,
                         max_new_tokens=s.max_new_tokens, batch_size=s.batch_size, max_length=s.max_length,
                     )  # fmt: skip
-        return found
+        return numbers
 
     def export(self, folder: Path) -> None:
         if self.settings.save_model:
@@ -100,14 +100,14 @@ class FinetuneWork(SupervisedWork):
 
     def _encode(self, data: TaskData, split: str) -> list[Encoded]:
         length = self.settings.max_length
-        found = encode(self.language_model.tokenizer, getattr(data, split), length)
-        if long := sum(each.cut > 0 for each in found):
+        encoded = encode(self.language_model.tokenizer, getattr(data, split), length)
+        if long := sum(example.cut > 0 for example in encoded):
             warnings.warn(
-                f"{data.name}: {long} of {len(found)} {split} examples are longer than {length} tokens (--max-length) "
-                "and lose the beginning of their prompt",
+                f"{data.name}: {long} of {len(encoded)} {split} examples are longer than {length} tokens (--max-length) and "
+                "lose the beginning of their prompt",
                 stacklevel=2,
             )
-        return found
+        return encoded
 
     def _rows(self, update: int) -> list[Encoded]:
         """Return the examples of an update, sorted by length, so that micro-batches need little padding."""
@@ -116,7 +116,8 @@ class FinetuneWork(SupervisedWork):
         epochs = {epoch for epoch, _ in places}
         if not epochs <= self._epochs.keys():
             self._epochs = {epoch: self._order(epoch) for epoch in epochs}
-        return sorted((self.train[self._epochs[epoch][i]] for epoch, i in places), key=lambda each: len(each.ids))
+        examples = (self.train[self._epochs[epoch][i]] for epoch, i in places)
+        return sorted(examples, key=lambda example: len(example.ids))
 
     def _order(self, epoch: int) -> list[int]:
         order: list[int] = torch.randperm(
@@ -138,8 +139,8 @@ class FinetuneWork(SupervisedWork):
     def _probe(self) -> Sequence[Tensor]:
         """Return the probe's inputs, truncated to the shortest example, so that no padding is measured."""
         rows = self._recent_rows()
-        shortest = min(len(each.ids) for each in rows)
-        return (torch.tensor([each.ids[:shortest] for each in rows], device=self.device),)
+        shortest = min(len(example.ids) for example in rows)
+        return (torch.tensor([example.ids[:shortest] for example in rows], device=self.device),)
 
     def _recent_loss(self) -> Tensor:
         return self._mean_loss(self._recent_rows())
@@ -148,7 +149,7 @@ class FinetuneWork(SupervisedWork):
         return self._mean_loss(self.retained)
 
     def _mean_loss(self, rows: Sequence[Encoded]) -> Tensor:
-        return self._nll(rows).sum() / sum(len(each.answer) for each in rows)
+        return self._nll(rows).sum() / sum(len(example.answer) for example in rows)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield the mean losses per answer token of single examples, for the batches from `place` on."""
@@ -156,7 +157,7 @@ class FinetuneWork(SupervisedWork):
         total = -(-len(self.train) // size) if count is None else count
         for i in range(total):
             rows = self._rows(now + i // self.parts)[i % self.parts :: self.parts]
-            counts = torch.tensor([len(each.answer) for each in rows], device=self.device)
+            counts = torch.tensor([len(example.answer) for example in rows], device=self.device)
             yield self._nll(rows) / counts
 
 

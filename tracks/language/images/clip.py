@@ -55,7 +55,7 @@ class Clip:
             x = F.interpolate(x, size=size, mode="bicubic", antialias=True, align_corners=False).clamp_(0, 1)
             top, left = (size[0] - side) // 2, (size[1] - side) // 2
             x = x[..., top : top + side, left : left + side]
-        mean, std = (torch.tensor(each, device=x.device).view(3, 1, 1) for each in (self.mean, self.std))
+        mean, std = (torch.tensor(statistic, device=x.device).view(3, 1, 1) for statistic in (self.mean, self.std))
         return (x.expand(-1, 3, -1, -1) - mean) / std
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:

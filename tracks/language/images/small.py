@@ -56,5 +56,5 @@ def byte_tokenizer() -> Any:
     from transformers import CLIPTokenizer
 
     letters = sorted(ByteLevel.alphabet())
-    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    return CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[])
+    vocabulary = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(vocab={word: number for number, word in enumerate(vocabulary)}, merges=[])

@@ -80,8 +80,8 @@ class ClipWork(SupervisedWork):
         numbers = {}
         for domain in self.domains:
             images, labels = domain.test_subset(self.settings.test_images)
-            own = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
-            hits = self.clip.nearest(images, features) == own[labels]
+            class_numbers = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
+            hits = self.clip.nearest(images, features) == class_numbers[labels]
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
         return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
 

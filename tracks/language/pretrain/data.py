@@ -44,19 +44,19 @@ def load(settings: PretrainSettings) -> Corpora:
 
     Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
     texts = {name: files for name in (*settings.first, *settings.second) if (files := _find_texts(name)) is not None}
-    made = (
+    prepared = (
         prepare_texts(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer) if texts else {}
     )
     names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
-    found = {name: made[name] if name in made else Corpus.open(Path(name).expanduser()) for name in names}
-    first = [_take_share(found[name].train, settings.first_share) for name in settings.first]
+    corpora = {name: prepared[name] if name in prepared else Corpus.open(Path(name).expanduser()) for name in names}
+    first = [_take_share(corpora[name].train, settings.first_share) for name in settings.first]
     phases, of_phases = [make_mixture(first)], [settings.first]
     if settings.second:
-        second = [found[name].train for name in settings.second]
+        second = [corpora[name].train for name in settings.second]
         phases.append(make_mixture(second, [1.0] * len(second)))
         of_phases.append(settings.second)
-    make_mixture([corpus.train for corpus in found.values()])  # all of one tokenizer
-    return Corpora(found, tuple(phases), tuple(of_phases))
+    make_mixture([corpus.train for corpus in corpora.values()])  # all of one tokenizer
+    return Corpora(corpora, tuple(phases), tuple(of_phases))
 
 
 def _find_texts(name: str) -> list[Path] | None:
@@ -93,9 +93,9 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
     if not home.is_dir():
         temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
         try:
-            made = _make_tokenizer(tokenizer, [file for _, files in texts for file in files])
+            trained = _make_tokenizer(tokenizer, [file for _, files in texts for file in files])
             for index, (name, files) in enumerate(texts):
-                prepare(files, temporary / str(index), made, name)
+                prepare(files, temporary / str(index), trained, name)
             try:
                 temporary.rename(home)
             except OSError:  # somebody else was faster

@@ -93,11 +93,11 @@ class PretrainWork(SupervisedWork):
 
     def examine(self, task: Task) -> dict[str, float]:
         """Return the mean loss in nats per token on validation windows of every corpus, and on those of this task."""
-        found = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
+        losses = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
         names = self.corpora.names[task.index]
         shares = self.corpora.phases[task.index].shares
-        mean = fsum(share * found[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
-        return {"val_loss": mean, **found}
+        mean = fsum(share * losses[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
+        return {"val_loss": mean, **losses}
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
         """Return a context in which processes exchange gradients only at the last part."""
@@ -119,8 +119,8 @@ class PretrainWork(SupervisedWork):
     def _batch(self, task: Task, update: int) -> Batch:
         """Return the sequences of an update that this process trains on."""
         if self._update is None or self._update[:2] != (task.index, update):
-            seen = self._windows(task, update, distributed.rank(), distributed.world())
-            self._update = (task.index, update, self._to_device(seen))
+            batch = self._windows(task, update, distributed.rank(), distributed.world())
+            self._update = (task.index, update, self._to_device(batch))
         return self._update[2]
 
     def _windows(self, task: Task, update: int, rank: int = 0, ranks: int = 1) -> Batch:

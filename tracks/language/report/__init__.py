@@ -31,22 +31,24 @@ def _pretraining(study: Study, cells: Sequence[Cell]) -> Said:
 def _tuning(study: Study, cells: Sequence[Cell]) -> Said:
     from .fronts import draw_fronts, find_trade_off, fronts_table
 
-    if (found := find_trade_off(cells)) is None:
+    if (trade_off := find_trade_off(cells)) is None:
         return Said(tuning_tables(study, cells))
-    return Said([*tuning_tables(study, cells), fronts_table(found)], plots=lambda: [draw_fronts(found)])
+    return Said([*tuning_tables(study, cells), fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
 
 
 def _continual(study: Study, cells: Sequence[Cell]) -> Said:
-    found = collect_scores(cells)
+    learned = collect_scores(cells)
 
     def plots() -> "list[Plot | None]":
         from .atom_maps import draw_stored_maps
         from .score_matrix import draw_along_stream, draw_matrices
 
-        return [draw_along_stream(study, found), draw_matrices(study, found), draw_stored_maps(study)]
+        return [draw_along_stream(study, learned), draw_matrices(study, learned), draw_stored_maps(study)]
 
-    tables = [summary_table(study, found), tasks_table(study, found)]
-    return Said(tables, [order_line(study, found)], plots, [to_json(each) for each in found], compared_measures(found))
+    tables = [summary_table(study, learned), tasks_table(study, learned)]
+    return Said(
+        tables, [order_line(study, learned)], plots, [to_json(scores) for scores in learned], compared_measures(learned)
+    )
 
 
 PRETRAIN = of_studies("Pretraining", _pretraining, apart=True)

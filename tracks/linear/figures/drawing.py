@@ -36,21 +36,19 @@ def shades(colour: str, count: int) -> list[str]:
     return [to_hex(base + (1 - base) * mix) for mix in np.linspace(0.0, 0.55, count)]
 
 
-def draw_curves(
-    axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str], every: ArrayLike = ()
-) -> None:
+def draw_curves(axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str]) -> None:
     """Draw the simulated curves in colour, and those of the theory dotted over them.
 
     Args:
         x: (T,).
-        simulated, theory: (T,) or (T, curves…).
-        every: The x of the theory, if it differs.
+        simulated: (T,) or (T, curves…).
+        theory: As `simulated`.
+        colours: One for each curve.
     """
-    x = np.asarray(x)
     lines, dots = (np.asarray(values).reshape(len(values), -1) for values in (simulated, theory))  # type: ignore[arg-type]
     for line, colour in zip(lines.T, colours, strict=True):
         axes.plot(x, line, color=colour, zorder=2, **SIMULATION)
-    axes.plot(x if np.size(every) == 0 else np.asarray(every), dots, zorder=3, **THEORY)
+    axes.plot(x, dots, zorder=3, **THEORY)
 
 
 def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
@@ -81,8 +79,8 @@ def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
 
 def write_letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
     """Write the panel's letter and title at the upper left of its part of the figure."""
-    words = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
-    figure.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK)
+    heading = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=INK)
 
 
 def label_axes(axes: Axes, x: str = "", y: str = "") -> None:

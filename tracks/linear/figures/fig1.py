@@ -116,13 +116,13 @@ def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 def _draw_lecun(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     write_letter(figure, "C", "LeCun initialisation")
-    found, expected = np.asarray(numbers["balance"]), numbers["expected_lambda"]
+    measured, expected = np.asarray(numbers["balance"]), numbers["expected_lambda"]
     n_in, n_hidden, n_out = numbers["lecun_sizes"]
     above, below = figure.subplots(2, 1)
     limit = 1.25 * abs(expected)
-    draw_matrix(above, found, f"$W_2^T W_2 - W_1 W_1^T$,  {n_in}-{n_hidden}-{n_out}", limit,
+    draw_matrix(above, measured, f"$W_2^T W_2 - W_1 W_1^T$,  {n_in}-{n_hidden}-{n_out}", limit,
          f"mean of the diagonal {numbers['measured_lambda']:.2f}")  # fmt: skip
-    image = draw_matrix(below, expected * np.eye(len(found)), "$(N_o/N_h - 1)\\,I$", limit, f"λ = {expected:.2f}")
+    image = draw_matrix(below, expected * np.eye(len(measured)), "$(N_o/N_h - 1)\\,I$", limit, f"λ = {expected:.2f}")
     bar = figure.colorbar(image, ax=[above, below], shrink=0.55, pad=0.03, aspect=25)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)

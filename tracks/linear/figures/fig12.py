@@ -168,8 +168,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         ("towards λ = 0", _draw_towards_zero),
         ("the reversed direction", _draw_singular_value),
     )
-    for part, name, (words, panel) in zip(parts, "ABC", panels, strict=True):
-        write_letter(part, name, words)
+    for part, name, (title, panel) in zip(parts, "ABC", panels, strict=True):
+        write_letter(part, name, title)
         panel(part.subplots(), numbers)
     return figure
 

@@ -121,8 +121,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         ("untrained items, over λ", _draw_loss),
         ("the new feature of every item", _draw_feature),
     )
-    for part, name, (words, panel) in zip(parts, "ABC", panels, strict=True):
-        write_letter(part, name, words)
+    for part, name, (title, panel) in zip(parts, "ABC", panels, strict=True):
+        write_letter(part, name, title)
         panel(part.subplots(), numbers)
     return figure
 

@@ -163,7 +163,7 @@ def _finetune(
     curves = remaining_loss((w2 @ w1).swapaxes(0, 1), task)
     theory_curves = remaining_loss(_exact_functions(learned[FROM], SHOWN, task, times), task)
     pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))
-    found = {
+    entries = {
         "sigma_yx": to_lists(task.sigma_yx),
         "left": to_lists(simulated[:, :-1]),
         "theory": to_lists(theory),
@@ -172,7 +172,7 @@ def _finetune(
         "curves": to_lists(curves),
         "theory_curves": to_lists(theory_curves),
     }
-    return found, max(float(np.abs(a - b).max()) for a, b in pairs)
+    return entries, max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
 def _exact_functions(function: Array, lambdas: Sequence[float], task: LinearTask, times: Array) -> Array:

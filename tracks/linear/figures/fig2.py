@@ -78,14 +78,14 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(8.6)
     lambdas = numbers["lambdas"]
     grid = figure.subplots(len(ROWS), len(lambdas), sharex=True, sharey="row")
-    for row, (name, words) in zip(grid, ROWS.items(), strict=True):
+    for row, (name, label) in zip(grid, ROWS.items(), strict=True):
         for i, (axes, lam) in enumerate(zip(row, lambdas, strict=True)):
             simulated, theory = (numbers[which][name][i] for which in ("simulated", "theory"))
             tidy(axes)
             draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
             axes.set_xlim(0, numbers["times"][-1])
             axes.margins(y=0.1)
-        label_axes(row[0], "", words)
+        label_axes(row[0], "", label)
     for axes in grid[0]:
         axes.axhline(numbers["least_loss"], color=FAINT, linewidth=0.8, zorder=1)
     for letter, axes, lam in zip("ABC", grid[0], lambdas, strict=False):

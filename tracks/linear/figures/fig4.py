@@ -183,11 +183,11 @@ def _draw_maps(
     write_letter(figure, name, title)
     columns = len(lambdas) if lambdas else 1
     grid = figure.subplots(len(DRAWN), columns, squeeze=False)
-    for row, (kind, words) in zip(grid, DRAWN.items(), strict=True):
+    for row, (kind, label) in zip(grid, DRAWN.items(), strict=True):
         for axes, matrix in zip(row, maps[kind], strict=True):
             draw_matrix(axes, matrix)
         if named:
-            row[0].set_ylabel(words, fontsize=9, color=INK)
+            row[0].set_ylabel(label, fontsize=9, color=INK)
     for axes, lam in zip(grid[0], lambdas or (), strict=False):
         axes.set_title(lambda_title(lam), fontsize=10, color=lambda_colour(lam), fontweight="bold")
     if not lambdas:
@@ -199,10 +199,10 @@ def _draw_added_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     stds = numbers["noise_stds"]
     # one colour for each strength of noise: from faint to ink
     colours = [FAINT, *reversed(shades("#5b3a8e", len(stds) - 1))]
-    for axes, (name, words) in zip(
+    for axes, (name, title) in zip(
         figure.subplots(1, 2), (("inputs", "noise in inputs"), ("weights", "noise in weights")), strict=True
     ):
-        tidy(axes, words)
+        tidy(axes, title)
         for colour, simulated, theory in zip(
             colours, numbers["noise"][name]["simulated"], numbers["noise"][name]["theory"], strict=True
         ):

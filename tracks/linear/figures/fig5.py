@@ -62,19 +62,21 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     kept = np.unique(np.geomspace(1, steps // EVERY, points).astype(int))
     times = EVERY * learning_rate * kept
     dense = np.linspace(-9, 9, MORE * (len(SIMULATED) - 1) + 1)
-    final, course, differences, left = {}, {}, [], []
+    final, course, differences, unconverged = {}, {}, [], []
     for name, (n_in, n_hidden, n_out) in ARCHITECTURES.items():
         task = random_regression(n_in, n_out, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, n_hidden, tuple(dense), 1.0, None, rng)
         exact = [(Exact(*start, task.sigma_yx), gram(*start)) for start in starts]
-        limits = np.array([ntk_distance(quadrants(then.limit(), n_in), start) for then, start in exact])
-        theory = np.stack([ntk_distance(quadrants(then.qq(times), n_in), start) for then, start in exact[::MORE]])
+        limits = np.array([ntk_distance(quadrants(solution.limit(), n_in), start) for solution, start in exact])
+        theory = np.stack(
+            [ntk_distance(quadrants(solution.qq(times), n_in), start) for solution, start in exact[::MORE]]
+        )
         first, second = (np.stack(layer) for layer in zip(*starts[::MORE], strict=True))
         trained = gram(*gradient_descent(first, second, task.sigma_yx, steps, learning_rate, EVERY))
-        start, then = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
-        simulated = ntk_distance(then, start).T
+        start, later = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
+        simulated = ntk_distance(later, start).T
         differences.append(np.abs(simulated - theory).max())
-        left.append(np.abs(theory[:, -1] - limits[::MORE]).max())
+        unconverged.append(np.abs(theory[:, -1] - limits[::MORE]).max())
         final[name] = {"simulated": to_lists(simulated[:, -1]), "theory": to_lists(limits)}
         course[name] = {"simulated": to_lists(simulated), "theory": to_lists(theory)}
     return {
@@ -86,7 +88,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
         "final": final,
         "course": course,
         "difference": float(max(differences)),
-        "unconverged": float(max(left)),
+        "unconverged": float(max(unconverged)),
     }
 
 

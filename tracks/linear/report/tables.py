@@ -27,13 +27,13 @@ def linear_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
             ("kernel distance, last task", "kernel_distance_task"),
         )
     }
-    words = (
+    note = (
         "All numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
         "loss that training can remove. Forgetting: the mean increase of the losses on earlier tasks since their own "
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
-    tables = [table_of(study, cells, "Summary", columns, words), _tasks_table(study, cells)]
+    tables = [table_of(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
     balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
@@ -41,10 +41,10 @@ def linear_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
 
 def compared_measures(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
     """Return the numbers by which arms are compared, by heading, for each cell. Rounding errors count as 0."""
-    found = finals(cells, (EXCESS, "forgetting"))
+    by_heading = finals(cells, (EXCESS, "forgetting"))
     return {
-        name: [Spread(np.where(np.abs(each.values) <= ROUNDING, 0.0, each.values)) for each in spreads]
-        for name, spreads in found.items()
+        name: [Spread(np.where(np.abs(spread.values) <= ROUNDING, 0.0, spread.values)) for spread in spreads]
+        for name, spreads in by_heading.items()
     }
 
 
@@ -56,16 +56,16 @@ def _tasks_table(study: Study, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         for task in cell.runs[0].tasks:
             spreads = [
-                Spread(np.array(each)) for each in zip(*(_losses_in(run, task) for run in cell.runs), strict=True)
+                Spread(np.array(losses)) for losses in zip(*(_losses_in(run, task) for run in cell.runs), strict=True)
             ]
             place = f"{task.index} {task.name}"
             rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
     rows.sort(key=lambda row: row[0])
-    words = (
+    note = (
         "Excess loss in each task: before its first update (after interventions at the task switch), the mean of all "
         "evaluations, which is small if the task was learned fast, and after its last update."
     )
-    return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], words)
+    return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], note)
 
 
 def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:

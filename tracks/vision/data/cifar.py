@@ -56,12 +56,12 @@ def _read_files(layout: CifarFiles, files: dict[str, int], folder: Path) -> tupl
     for path, rows in files.items():
         file = require_file(folder / path, remedy)
         expected = rows * (layout.label_bytes + PIXELS)
-        if (found := file.stat().st_size) != expected:
-            raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {found:,}")
+        if (size := file.stat().st_size) != expected:
+            raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {size:,}")
         content = torch.from_numpy(np.fromfile(file, np.uint8)).view(rows, -1)
-        own = slice(start, start + rows)
-        labels[own] = content[:, layout.label_bytes - 1]
-        images[own] = content[:, layout.label_bytes :].view(rows, 3, 32, 32)
-        check_labels(labels[own], layout.num_classes, file)
+        rows_of_file = slice(start, start + rows)
+        labels[rows_of_file] = content[:, layout.label_bytes - 1]
+        images[rows_of_file] = content[:, layout.label_bytes :].view(rows, 3, 32, 32)
+        check_labels(labels[rows_of_file], layout.num_classes, file)
         start += rows
     return images, labels

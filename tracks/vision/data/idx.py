@@ -46,8 +46,8 @@ def _read_lengths(content: bytes, size: int, axes: int, file: Path) -> list[int]
     """Return the lengths of the axes from the beginning of an IDX file with so many bytes. Raises as `read_idx`."""
     magic = bytes([0, 0, 8, axes])
     if content[:4] != magic:
-        found = content[:4].hex() or "nothing"
-        raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: starts with {found}, not {magic.hex()}")
+        start = content[:4].hex() or "nothing"
+        raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: starts with {start}, not {magic.hex()}")
     header = 4 + 4 * axes
     lengths = [int.from_bytes(content[at : at + 4], "big") for at in range(4, header, 4)]
     if size != (expected := header + math.prod(lengths)):

@@ -38,12 +38,12 @@ def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
     labels = [_check_and_shift(_read_array(file, "labels", MOST_ROWS * 8), file) for file in files]
     images = torch.empty(sum(len(part) for part in labels), *SHAPE, dtype=torch.uint8)  # 3.9 GB: only once
     start = 0
-    for file, own in zip(files, labels, strict=True):
-        pixels = _read_array(file, "data", len(own) * math.prod(SHAPE))
-        if pixels.shape != (expected := (len(own), math.prod(SHAPE))) or pixels.dtype != np.uint8:
+    for file, file_labels in zip(files, labels, strict=True):
+        pixels = _read_array(file, "data", len(file_labels) * math.prod(SHAPE))
+        if pixels.shape != (expected := (len(file_labels), math.prod(SHAPE))) or pixels.dtype != np.uint8:
             raise UsageError(f"{file}: 'data' is {pixels.shape} {pixels.dtype}, expected {expected} uint8")
-        images[start : start + len(own)].flatten(1).numpy()[:] = pixels
-        start += len(own)
+        images[start : start + len(file_labels)].flatten(1).numpy()[:] = pixels
+        start += len(file_labels)
     return images, torch.cat(labels)
 
 

@@ -129,4 +129,4 @@ class StackedMaxPool2d(nn.MaxPool2d):
 def initialize_(stack: nn.Module, alone: Sequence[nn.Module]) -> None:
     """Give each member of a stack the values of a stack of one."""
     for name, parameter in stack.named_parameters():
-        parameter.copy_(torch.cat([each.get_parameter(name) for each in alone]))
+        parameter.copy_(torch.cat([member.get_parameter(name) for member in alone]))

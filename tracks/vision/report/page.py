@@ -32,7 +32,7 @@ def tables(studies: Studies, scores: Results) -> list[Table]:
         if shocks := shock_table(scores[name]):
             shown.append(shocks)
         apart = difference_tables(scores[name].differences)
-        shown += [replace(each, title=f"{each.title}, {name}") for each in apart] if several else apart
+        shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
     return shown
 
 
@@ -40,7 +40,9 @@ def sentences(scores: Results) -> list[str]:
     """Return the verdict on each benchmark."""
     several = len(scores) > 1
     return [
-        f"{name}: {line}" if several else line for name, each in scores.items() for line in verdict(each.differences)
+        f"{name}: {line}" if several else line
+        for name, benchmark_scores in scores.items()
+        for line in verdict(benchmark_scores.differences)
     ]
 
 
@@ -53,7 +55,11 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path
         for label, runs in data.arms.items():
             arms[label] += runs
     network = first.first.config.get("settings", {}).get("network", "")
-    notes = [f"{name}: {note}" if several else note for name, each in scores.items() for note in each.notes]
+    notes = [
+        f"{name}: {note}" if several else note
+        for name, benchmark_scores in scores.items()
+        for note in benchmark_scores.notes
+    ]
     return page(
         ComparisonData(first.path, dict(arms), first.fork_step),
         plots,
@@ -81,11 +87,11 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path
 def _measures(scores: Results) -> list[Measure]:
     """Return the measures of all benchmarks. If there are several, the name of a measure contains its benchmark."""
     if len(scores) == 1:
-        return [measure for each in scores.values() for measure in each.measures]
+        return [measure for benchmark_scores in scores.values() for measure in benchmark_scores.measures]
     return [
         replace(measure, name=f"{measure.name} on {name}", family=measure.name)
-        for name, each in scores.items()
-        for measure in each.measures
+        for name, benchmark_scores in scores.items()
+        for measure in benchmark_scores.measures
     ]
 
 
@@ -114,5 +120,5 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
     pairs = [(name, value) for name, value in flat(shared) if name not in different]
     for name in different:
         values = {label: {str(run.config["settings"].get(name)) for run in group} for label, group in arms.items()}
-        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(each))}" for label, each in values.items())))
+        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(texts))}" for label, texts in values.items())))
     return pairs

@@ -58,7 +58,7 @@ def score(data: ComparisonData) -> ClassifierScores:
     measures = _compared_measures(data, arms)
     scores = ClassifierScores(arms, list(data.notes), measures, differences(measures))
     for label, runs in data.arms.items():
-        scores.notes += [f"{label}: {words}" for words in dict.fromkeys(filter(None, map(_progress_note, runs)))]
+        scores.notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
     if len({len(run.tasks) for runs in data.arms.values() for run in runs}) > 1:
         scores.notes.append("the runs were planned with different numbers of tasks")
     if len({arm.tasks for arm in scores.arms.values()}) > 1:
@@ -77,8 +77,8 @@ def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) 
     Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
     """
     names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
-    found = []
-    for name, words in ({"online": "online accuracy"} | names).items():
+    measures = []
+    for name, title in ({"online": "online accuracy"} | names).items():
         for variant, labels in variants_of(data).items():
             most = max(arms[label].tasks for label in labels.values())
             by_seed = {
@@ -86,8 +86,8 @@ def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) 
                 for arm, label in labels.items()
                 if arms[label].tasks == most
             }
-            found.append(Measure(words, by_seed, True, variant, points_of(data, labels)))
-    return found
+            measures.append(Measure(title, by_seed, True, variant, points_of(data, labels)))
+    return measures
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
@@ -138,12 +138,12 @@ def accuracies_between(run: RunData, low: float, high: float, task: Segment | No
 
 
 def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
-    found = [measures_of(run, fork) for run in runs]
+    by_seed = [measures_of(run, fork) for run in runs]
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ClassifierArm(
         seeds=tuple(run.seed for run in runs),
         tasks=min(sum(row["step"] > fork for row in run.outcomes) for run in runs),
-        measures={name: Spread(np.array([each[name] for each in found])) for name in found[0]},
+        measures={name: Spread(np.array([measures[name] for measures in by_seed])) for name in by_seed[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
         at_events=means_at_events(events) | _curvature(runs, events, fork),

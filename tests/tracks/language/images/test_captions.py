@@ -44,7 +44,7 @@ def test_a_batch_has_an_equal_share_of_each_domain_and_one_template(clip: Clip, 
     domains = [read_domain(text, data) for text in ("mnist:low", "mnist:high+inverted", "mnist+rotated")]
     captions = Captions(clip, domains, 32, seed=0)
     batch = captions.batch(5)
-    names = [batch.captions[place] for place in batch.own.tolist()]
+    names = [batch.captions[place] for place in batch.caption_of.tolist()]
     assert batch.pixels.shape == (32, 3, 28, 28)
     assert sum("inverted" in name for name in names) == 11
     assert sum("rotated" in name for name in names) == 10
@@ -58,7 +58,7 @@ def test_a_caption_is_that_of_its_image(clip: Clip, data: Path) -> None:
     batch = captions.batch(0)
     known = {image.numpy().tobytes(): label for image, label in zip(
         clip.pixels(domain.train_images), domain.train_labels.tolist(), strict=True)}  # fmt: skip
-    for pixels, place in zip(batch.pixels, batch.own.tolist(), strict=True):
+    for pixels, place in zip(batch.pixels, batch.caption_of.tolist(), strict=True):
         assert domain.classes[known[pixels.numpy().tobytes()]] in batch.captions[place]
 
 
