@@ -103,8 +103,8 @@ class FinetuneWork(SupervisedWork):
         encoded = encode(self.language_model.tokenizer, getattr(data, split), length)
         if long := sum(example.cut > 0 for example in encoded):
             warnings.warn(
-                f"{data.name}: {long} of {len(encoded)} {split} examples are longer than {length} tokens (--max-length) and "
-                "lose the beginning of their prompt",
+                f"{data.name}: {long} of {len(encoded)} {split} examples are longer than {length} tokens "
+                "(--max-length) and lose the beginning of their prompt",
                 stacklevel=2,
             )
         return encoded
