@@ -29,7 +29,14 @@ def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_size: int = 8) -> float:
-    """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode."""
+    """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode.
+
+    Args:
+        model: A causal language model of `transformers`.
+        encoded: The examples, at least one.
+        pad: The token for padding.
+        batch_size: Examples per forward pass.
+    """
     device = next(model.parameters()).device
     ordered = sorted(encoded, key=lambda example: len(example.ids))
     total, tokens = 0.0, sum(len(example.answer) for example in ordered)
@@ -49,8 +56,14 @@ def generate(
 ) -> list[str]:
     """Return the model's answers to the prompts, decoded greedily, with a cache and left padding, in evaluation mode.
 
-    prompts: texts, to which the chat template is added, or examples, which may have a system turn. max_length: most
-    tokens of a prompt. Of a longer prompt the end is used."""
+    Args:
+        model: A causal language model of `transformers`.
+        tokenizer: Its tokenizer.
+        prompts: Texts, to which the chat template is added, or examples, which may have a system turn.
+        max_new_tokens: Most tokens of an answer.
+        batch_size: Prompts per forward pass.
+        max_length: Most tokens of a prompt, of which a longer one keeps the end. None: no limit.
+    """
     examples = [Example(prompt, "") if isinstance(prompt, str) else prompt for prompt in prompts]
     ids = [prompt_ids(tokenizer, example) for example in examples]
     ids = [prompt[-max_length:] for prompt in ids] if max_length else ids
@@ -100,7 +113,15 @@ def choose(
 
     This costs one forward pass per question, and one more for each choice of several tokens. It is cheaper than
     generation, and avoids the noise of finding the letter in a generated text. The score of a choice of several tokens
-    is the sum of their log-likelihoods, without the end of the turn."""
+    is the sum of their log-likelihoods, without the end of the turn.
+
+    Args:
+        model: A causal language model of `transformers`.
+        tokenizer: Its tokenizer.
+        examples: Questions with choices.
+        batch_size: Prompts per forward pass.
+        max_length: Most tokens of a prompt with a choice. None: no limit.
+    """
     rows: list[Encoded] = []
     options: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
     for i, example in enumerate(examples):
@@ -149,9 +170,19 @@ def task_score(
     model: nn.Module, tokenizer: Any, task: TaskData, *, max_new_tokens: int, batch_size: int = 8,
     max_length: int | None = None, examples: int | None = None,
 ) -> float:  # fmt: skip
-    """Return the mean score of a task's test examples, or of the first `count` of them, in [0, 1].
+    """Return the mean score of a task's test examples, in [0, 1].
 
-    Questions with choices are answered by likelihood (`choose`), others by greedy generation, in evaluation mode."""
+    Questions with choices are answered by likelihood (`choose`), others by greedy generation, in evaluation mode.
+
+    Args:
+        model: A causal language model of `transformers`.
+        tokenizer: Its tokenizer.
+        task: The task, whose `score` says how answers are compared.
+        max_new_tokens: Most tokens of a generated answer.
+        batch_size: Prompts per forward pass.
+        max_length: Most tokens of a prompt. None: no limit.
+        examples: The number of test examples that are used, the first ones. None: all.
+    """
     tested = task.test[:examples]
     closed = [example for example in tested if example.choices]
     open_ = [example for example in tested if not example.choices]

@@ -61,16 +61,18 @@ class TaskData:
 def load_task(text: str, seed: int, train: int | None = None, test: int | None = None) -> TaskData:
     """Return the examples that a text names.
 
-    text: a file of examples (see `read_examples`), with the other split beside it if its name has train or test; a
-        folder with such a pair, or with several files; or `reasoning-gym:NAME`, a seeded generator. `mcq:` before a
-        file or folder selects its multiple-choice questions.
-    seed: draws the training examples: a subset of a file's if there are more than `train`, or the generated ones. The
-        test examples are the same for every seed.
-    train, test: most examples of each; None: all (of a generator 1000 and 200).
-
     Without a test set, the examples of each file are shuffled, in the same way for every seed, and the last 20 % are
     the test set. Training questions that are also test questions are left out there, as they are among generated ones,
     so there may be fewer than asked for.
+
+    Args:
+        text: A file of examples (see `read_examples`), with the other split beside it if its name has train or test; a
+            folder with such a pair, or with several files; or `reasoning-gym:NAME`, a seeded generator. `mcq:` before a
+            file or folder selects its multiple-choice questions.
+        seed: Draws the training examples: a subset of a file's if there are more than `train`, or the generated ones.
+            The test examples are the same for every seed.
+        train: Most training examples. None: all (of a generator 1000).
+        test: Most test examples. None: all (of a generator 200).
 
     Raises UsageError if a file is missing, has no examples, or is damaged. The message names the file and the line.
     """

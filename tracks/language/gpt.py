@@ -224,8 +224,18 @@ def gpt_learner(
 ) -> Learner:
     """Return the learner of a GPT for interventions and metrics. Call it before the first update.
 
-    Arguments are those of `Learner`. Units are the activations of the MLPs, between c_fc and c_proj. Features are the
-    outputs of ln_f, which the head reads. New draws (`redraw`) come from the learner's generator.
+    Units are the activations of the MLPs, between c_fc and c_proj. Features are the outputs of ln_f, which the head
+    reads. New draws (`redraw`) come from the learner's generator.
+
+    Args:
+        model: The GPT.
+        optimizer: Its optimizer, or None.
+        probe: Returns recent inputs, (B, T) int64, as the arguments of a forward pass.
+        loss: Returns the loss on recent data, differentiable, ().
+        generator: Draws for interventions.
+        batches: Yields losses of single sequences, (B,), for as many batches as it is given.
+        activation_draws: The generators of random activations, if there are any.
+        name: The learner's name.
     """
     blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(

@@ -86,7 +86,14 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
 
 
 def check_context(language_model: LanguageModel, name: str, max_length: int, max_new_tokens: int) -> None:
-    """Raise UsageError if a prompt with this number of tokens and its answer do not fit the model's positions."""
+    """Raise UsageError if a prompt and its answer do not fit the model's positions.
+
+    Args:
+        language_model: The model.
+        name: What the user calls it, for the message.
+        max_length: Most tokens of a prompt.
+        max_new_tokens: Most tokens of a generated answer.
+    """
     context = getattr(language_model.model.config, "max_position_embeddings", None)
     if context is not None and max_length + max_new_tokens > context:
         raise UsageError(

@@ -15,13 +15,20 @@ ORDERS = 4  # of n-grams in SARI
 def score(name: str, answer: str, expected: str, source: str = "") -> float:
     """Return the score of an answer, in [0, 1].
 
-    accuracy: 1 or 0. If the expected answer has a result after "####" (GSM8K), the last number of the given answer is
+    accuracy: 1 or 0. If the expected answer has a result after "####" (GSM8K), the last number of the answer is
         compared with it. If it begins with a letter alone in its line (TRACE's ScienceQA, before reasons), the first
         letters are compared. Otherwise both texts are, without case, spaces and a final full stop.
-    rouge_l: F1 of the longest common subsequence of words (Lin 2004). sari: for simplifications of `source`, see
-    `sari`. similarity: the same F1 over characters, 2·LCS/(m + n). TRACE uses it as fuzzywuzzy's `ratio`, the
-    Levenshtein
+    rouge_l: F1 of the longest common subsequence of words (Lin 2004).
+    sari: For simplifications of `source`, see `sari`.
+    similarity: The same F1 over characters, 2·LCS/(m + n). TRACE uses it as fuzzywuzzy's `ratio`, the Levenshtein
         similarity in which a substitution costs 2.
+
+    Args:
+        name: One of these four.
+        answer: The text to be scored.
+        expected: The right answer.
+        source: The text that was to be simplified, for sari.
+
     Raises ValueError for another name.
     """
     if name == "accuracy":

@@ -51,6 +51,21 @@ def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
         W2: (N_o, N_h).
         sigma_yx: (N_o, N_i), of whitened inputs.
         times: (T,), finite and ≥ 0, in any order.
+        tau: The time constant τ = 1/η > 0.
+
+    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
+
+    Examples:
+        >>> from supple.tracks.linear import balanced_init
+        >>> W1, W2 = balanced_init(1.0, n_in=2, n_hidden=2, n_out=3, scale=0.1, rng=0)
+        >>> sigma_yx = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+        >>> qq = exact_qq(W1, W2, sigma_yx, times=[0.0, 50.0])
+        >>> qq.shape
+        (2, 5, 5)
+        >>> np.allclose(qq[0, 2:, :2], W2 @ W1)  # the network function at the start
+        True
+        >>> np.allclose(qq[1, 2:, :2], sigma_yx)  # and when the task is learned
+        True
     """
     return Exact(W1, W2, sigma_yx, tau).qq(times)
 
@@ -58,11 +73,18 @@ def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
 class Exact:
     """The exact solution for one network and one task, which can be evaluated at many times.
 
-    `lam` is the λ of the given weights. tau: the time constant τ = 1/η > 0.
-
     A part of Q(0) along an eigenvector is set to zero if it is smaller than 1e-14·‖Q(0)‖. A network on a separatrix
     therefore stays on it, whereas rounding lets a numerical integration leave it after some time. The weights may have
     the rounding error of float32.
+
+    Args:
+        W1: (N_h, N_i).
+        W2: (N_o, N_h).
+        sigma_yx: (N_o, N_i), of whitened inputs.
+        tau: The time constant τ = 1/η > 0.
+
+    Attributes:
+        lam: The λ of the given weights.
 
     Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
     """

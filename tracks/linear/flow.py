@@ -19,10 +19,15 @@ def gradient_flow(
 ) -> tuple[Array, Array]:
     """Return the weights of gradient flow, W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h), at the given times.
 
-    The method is an explicit Runge–Kutta method of order 8 (SciPy's DOP853). `rtol` is its relative tolerance. The
-    absolute tolerance is `rtol` times the size of the weights.
+    The method is an explicit Runge–Kutta method of order 8 (SciPy's DOP853).
 
-    times: (T,), finite and ≥ 0, in any order. W1 and W2 are the weights at time 0.
+    Args:
+        first: W₁ at time 0, (N_h, N_i).
+        second: W₂ at time 0, (N_o, N_h).
+        sigma_yx: (N_o, N_i), of whitened inputs.
+        times: (T,), finite and ≥ 0, in any order.
+        tau: The time constant τ > 0.
+        rtol: The relative tolerance. The absolute one is `rtol` times the size of the weights.
 
     Raises:
         ValueError: A time is negative or not finite, the shapes do not match, or a number is not finite.
@@ -58,9 +63,16 @@ def gradient_descent(
 ) -> tuple[Array, Array]:
     """Train by full-batch gradient descent. Return W₁ and W₂ at steps 0, every, 2·every, ….
 
-    Their shapes are (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h). Leading dimensions are
-    networks that are trained together. `sigma_yx` may have them too. Step n corresponds to time n·learning_rate·τ of
-    the flow. With a learning rate that is too large, training diverges.
+    Their shapes are (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h). Step n corresponds to time
+    n·learning_rate·τ of the flow. With a learning rate that is too large, training diverges.
+
+    Args:
+        first: W₁ at step 0, (…, N_h, N_i). Leading dimensions are networks that are trained together.
+        second: W₂ at step 0, (…, N_o, N_h).
+        sigma_yx: (…, N_o, N_i), of whitened inputs.
+        steps: ≥ 0.
+        learning_rate: η.
+        every: Steps from one result to the next, ≥ 1.
 
     Raises ValueError if the shapes do not match, a number is not finite, steps < 0 or every < 1.
     """

@@ -34,6 +34,13 @@ def names_of(text: str) -> tuple[str, ...]:
 def make_stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
     """Return pairs (name, task) in their order. The random numbers of a task depend on the seed and its position only.
 
+    Args:
+        text: The names of the tasks, with commas between them.
+        n_in: N_i, of random tasks.
+        n_out: N_o, of random tasks.
+        samples: P, of random tasks, ≥ n_in.
+        seed: The run's seed.
+
     Raises UsageError if the names are not a sequence of tasks, or if no item can get a new feature.
     """
     named_tasks: list[tuple[str, LinearTask]] = []

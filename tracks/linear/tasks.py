@@ -84,7 +84,12 @@ def random_regression(
 ) -> LinearTask:
     """Return the task of whitened Gaussian inputs with independent Gaussian targets (E.2.1).
 
-    scale: The standard deviation of the targets, by default 1/√N_o as in the paper. samples: P ≥ n_in.
+    Args:
+        n_in: N_i.
+        n_out: N_o.
+        samples: P ≥ n_in.
+        scale: The standard deviation of the targets, by default 1/√N_o as in the paper.
+        rng: A generator, a seed, or None for a new generator.
 
     Raises ValueError for fewer samples, for sizes < 1, and for a scale that is negative or not finite.
     """
@@ -145,7 +150,14 @@ def scale_targets(task: LinearTask, factor: float = 2.0) -> LinearTask:
 
 
 def add_feature(task: LinearTask, feature: int, item: int, value: float = 1.0) -> LinearTask:
-    """Return the task in which one example has one more feature (the first task of D.4): y[feature, item] ← value."""
+    """Return the task in which one example has one more feature (the first task of D.4): y[feature, item] ← value.
+
+    Args:
+        task: The task, which stays as it is.
+        feature: The row of y, from 0.
+        item: The column of y, from 0.
+        value: The new target.
+    """
     y = task.y.copy()
     y[feature, item] = value
     return replace(task, y=y)

@@ -23,11 +23,19 @@ class Model:
 
     All tensors have the members as their first axis: images, labels, losses and hits.
 
-    learner: what interventions and metrics use. Its data come from `feed`, which the loop sets.
+    Args:
+        settings: The settings.
+        data: The data set, for the images' shape and the pixels' statistics.
+        classes: The number of outputs.
+        device: cpu or cuda.
+
+    Attributes:
+        learner: What interventions and metrics use. Its data come from `feed`, which the loop sets.
+
+    Raises ValueError if the network does not fit the images, the activation or the width.
     """
 
     def __init__(self, settings: VisionSettings, data: DataSet, classes: int, device: str) -> None:
-        """Raises ValueError if the network does not fit the images, the activation or the width."""
         s = self.settings = settings
         self.device, self.members, self.stacked = device, len(s.members), s.stacked
         self.shape, self.classes = data.image_shape, classes

@@ -71,7 +71,13 @@ def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Ite
     """Write, for each layer, the mean mixture weight of each atom over the tokens of each task, (tasks, atoms).
 
     The file's metadata contain the names of the tasks, and the number of atoms that each task added to each layer.
-    passes: the arguments of each task's forward passes, without padding."""
+
+    Args:
+        folder: Where the file is written.
+        model: A model with adapters.
+        names: The names of the tasks.
+        passes: For each task, the positional arguments of its forward passes, without padding.
+    """
     rows: dict[str, list[Tensor]] = {}
     for of_task in passes:
         sums: dict[str, Tensor] = {}

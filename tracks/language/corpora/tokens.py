@@ -98,7 +98,16 @@ class TokenFile:
 def write_tokens(
     path: Path, pieces: Iterable[NDArray[np.uint16]], source: str, tokenizer: str, fingerprint: str, vocab_size: int
 ) -> TokenFile:
-    """Write tokens piece by piece, and their description. Each file gets its name when it is complete."""
+    """Write tokens piece by piece, and their description. Each file gets its name when it is complete.
+
+    Args:
+        path: The file of the tokens (….bin). The description gets the same name with the ending .json.
+        pieces: The tokens, (any number,) each.
+        source: A description of the text, for reports.
+        tokenizer: The tokenizer's name.
+        fingerprint: The tokenizer's fingerprint.
+        vocab_size: The number that all tokens are below, at most 65,536.
+    """
     digest, count = sha256(), 0
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:

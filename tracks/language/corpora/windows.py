@@ -54,8 +54,17 @@ def draw_windows(
 ) -> tuple[Tensor, Tensor]:
     """Return inputs and targets of an update, (batch, block) int64 each: windows with independent random starts.
 
-    The draw depends on (seed, task, update) only. With several processes, each takes every `ranks`-th row, beginning
-    with its `rank`. Together they see what one process alone would see.
+    The draw depends on (seed, task, update) only. Several processes see together what one process alone would see.
+
+    Args:
+        source: The corpora and their shares.
+        seed: The run's seed.
+        task: The phase, from 0.
+        update: The update in the phase, from 0.
+        batch: Windows over all processes.
+        block: Tokens of a window.
+        rank: This process, which takes every `ranks`-th window from this one on.
+        ranks: The number of processes.
 
     Raises UsageError if a corpus has no more tokens than a batch, or than a block.
     """

@@ -30,10 +30,16 @@ class CaptionBatch:
 
 
 class Captions:
-    """Batches of captioned images from several domains, with an equal share from each."""
+    """Batches of captioned images from several domains, with an equal share from each.
+
+    Args:
+        clip: The model, which prepares the images and encodes the captions.
+        domains: The domains.
+        batch_size: Images of a batch, at least one of each domain.
+        seed: The run's seed, from which all draws are derived.
+    """
 
     def __init__(self, clip: Clip, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
-        """batch_size: At least one image of each domain."""
         self.clip, self.domains, self.seed = clip, domains, seed
         self.classes = class_names(domains)
         self._labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]

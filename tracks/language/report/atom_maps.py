@@ -23,8 +23,14 @@ COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in
 def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = (), title: str = "") -> Figure:
     """Return a figure of the mixture weights of every token, with one column per atom (Figure 3).
 
-    weights: (tokens, atoms), of `activation_maps`. sizes: number of atoms that each task added; white lines separate
-    them. tokens: labels of the rows, by default their numbers. Raises ValueError if the numbers do not fit."""
+    Args:
+        weights: (tokens, atoms), of `activation_maps`.
+        sizes: The number of atoms that each task added. White lines separate them.
+        tokens: The labels of the rows, by default their numbers.
+        title: The figure's title.
+
+    Raises ValueError if the numbers do not fit.
+    """
     rows, atoms = weights.shape
     if sum(sizes) != atoms:
         raise ValueError(f"the tasks added {sum(sizes)} atoms, but the map has {atoms}")

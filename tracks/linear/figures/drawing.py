@@ -65,7 +65,15 @@ def split_figure(
     heights: ArrayLike | None = None,
     widths: ArrayLike | None = None,
 ) -> list[SubFigure]:
-    """Return the parts of a figure with their own letters and legends, row by row. heights, widths: their ratios."""
+    """Return the parts of a figure with their own letters and legends, row by row.
+
+    Args:
+        figure: The figure.
+        rows: The number of rows.
+        columns: The number of columns.
+        heights: The ratios of the rows' heights, (rows,).
+        widths: The ratios of the columns' widths, (columns,).
+    """
     return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
 
 
@@ -93,7 +101,13 @@ def draw_matrix(
 ) -> AxesImage:
     """Draw a signed matrix, in which white is 0.
 
-    limit: The value at which the colours end, by default the largest entry. It is then printed below."""
+    Args:
+        axes: Where.
+        matrix: (rows, columns).
+        title: Above it.
+        limit: The value at which the colours end, by default the largest entry. It is then printed below.
+        below: What is printed below instead.
+    """
     values = np.asarray(matrix)
     end = float(np.abs(values).max()) if limit is None else limit
     image = axes.imshow(values, cmap=HEAT, vmin=-end, vmax=end, interpolation="nearest")
@@ -109,7 +123,12 @@ def draw_matrix(
 def draw_network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
     """Draw layers of nodes from left to right, with a line from every node to every node of the next layer.
 
-    sizes: Number of input, hidden and output nodes. widths: Line widths of W₁ and W₂, in points."""
+    Args:
+        axes: Where.
+        sizes: The number of input, hidden and output nodes.
+        colour: That of the lines.
+        widths: The lines' widths in W₁ and W₂, in points.
+    """
     columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
     for before, after, width in zip(columns, columns[1:], widths, strict=False):
         for start in before:

@@ -47,13 +47,16 @@ THIN = {**SIMULATION, "linewidth": 2.0}
 def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005, points: int = 100) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    duration: The length of a task, in τ. points: The number of times per task at which curves are stored, besides its
-    start.
-
     `simulated_function` and `theory_function` are (tasks, T, N_o). `simulated_losses` and `theory_losses` are (task
     trained, T, task tested). `least_losses`, (tasks,), are those of the best linear map. `forgetting`, (tasks − 1,), is
     the increase of each earlier task's loss while the last task was trained, simulated and in closed form (D.1, after
     convergence).
+
+    Args:
+        seed: Of all random numbers.
+        duration: The length of a task, in τ.
+        learning_rate: η.
+        points: The number of times per task at which curves are stored, besides its start.
     """
     rng = np.random.default_rng(seed)
     tasks = [random_regression(N_IN, N_OUT, samples=25, rng=rng) for _ in range(TASKS)]

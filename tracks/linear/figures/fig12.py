@@ -55,12 +55,16 @@ STEPS = "steps to convergence"
 def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    most_steps: The number of steps after which training stops. The result is then `None`.
-
     `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
     `theory`. `curves` has the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade` is ln 10/(η
     s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14, and
     `difference_curves` that of the curves.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        most_steps: The number of steps after which training stops. The result is then `None`.
+        draws: The number of random tasks.
     """
     rng = np.random.default_rng(seed)
     known, *others = (random_regression(SIZE, SIZE, SAMPLES, TARGETS, rng) for _ in range(draws + 1))
@@ -120,7 +124,13 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
     """Return the steps until each network has converged, or NaN if it has not.
 
-    first: W₁, (networks, N_h, N_i). second: W₂, (networks, N_o, N_h)."""
+    Args:
+        first: W₁, (networks, N_h, N_i).
+        second: W₂, (networks, N_o, N_h).
+        sigma_yx: (N_o, N_i).
+        learning_rate: η.
+        most_steps: The number of steps after which training stops.
+    """
     threshold = CONVERGED * np.square(sigma_yx).sum()
     needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
     for done in range(0, most_steps, CHUNK):

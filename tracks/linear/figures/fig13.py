@@ -55,11 +55,15 @@ def numbers(
 ) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    learning_rate: η of both trainings. pretraining, training: Their lengths, in τ.
-
     `simulated_loss` and `theory_loss` are (`lambdas`,). `simulated` and `theory` are the feature of each item,
     (`shown`, items), and `expected` is (items,). `difference` is the largest difference of the feature, whose value for
     the trained item is 1.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η of both trainings.
+        pretraining: The length of the first training, in τ.
+        training: The length of the second training, in τ.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
@@ -100,7 +104,11 @@ def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.G
 def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -> Array:
     """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item.
 
-    hidden: The activity of the hidden units for every item, (networks, N_h, items).
+    Args:
+        hidden: The activity of the hidden units for every item, (networks, N_h, items).
+        row: The rows at the start, (networks, N_h).
+        learning_rate: η.
+        steps: The number of steps.
     """
     trained = hidden[..., TRAINED]
     for _ in range(steps):

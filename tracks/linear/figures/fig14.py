@@ -75,13 +75,18 @@ def numbers(
 ) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    pretraining, budget, end: The lengths in τ of pre-training, of fine-tuning in panel B, and of the curves in panel C.
-
     All losses are shares of the loss at the start of their phase. `pretraining` and each of `tasks` have `sigma_yx`,
     `times`, and `curves` and `theory_curves`, (`pretrained` or `shown`, T). Tasks also have `left` and `theory`,
     (`pretrained`, `finetuned`), and `kept` without re-balancing, (`pretrained`,), whose theory is that of λ_FT = λ_PT.
     `moved` is the largest change of W₂W₁ by re-balancing. `difference` is the largest difference of losses between
     theory and gradient descent.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        pretraining: The length of pre-training, in τ.
+        budget: The length of fine-tuning in panel B, in τ.
+        end: The length of the curves in panel C, in τ.
     """
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()

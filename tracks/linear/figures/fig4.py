@@ -55,12 +55,16 @@ DRAWN = {
 def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    learning_rate: η. end: The length of every training, in units of τ = 1/η steps. draws: The number of noise samples.
-
     `simulated` and `theory` map each row to (λ, 8, 8), and `large` maps it to (8, 8). `noise` has, for inputs and
     weights, `simulated` and `theory`, (σ, λ), the increase of the loss. `difference` is the largest relative difference
     in B and C, `difference_noise_exact` that in panel E with the expectation over the noise at the trained weights, and
     `difference_noise` that with the sampled one.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        end: The length of every training, in units of τ = 1/η steps.
+        draws: The number of noise samples.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()

@@ -50,12 +50,15 @@ DISTANCE = "kernel distance from start"
 def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, points: int = 70) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    learning_rate: η. end: The length of training, in units of τ = 1/η steps. points: The number of times, evenly spaced
-    on a logarithmic axis.
-
     `final` maps each architecture to `simulated` (11,) at the end and `theory` for t → ∞, at `theory_lambdas`. `course`
     maps it to `simulated` and `theory`, (11, T) at `times`. `difference` is the largest difference during training, and
     `unconverged` that between the theory at the end and its limit. Distances are in [0, 1].
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        end: The length of training, in units of τ = 1/η steps.
+        points: The number of times, evenly spaced on a logarithmic axis.
     """
     rng = np.random.default_rng(seed)
     steps = round(end / learning_rate)

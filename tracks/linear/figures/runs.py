@@ -81,9 +81,15 @@ def qq(first: Array, second: Array) -> Array:
 
 
 def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float, points: int = 125) -> Runs:
-    """Train every network by gradient descent until time `end`, and compute the exact solution.
+    """Train every network by gradient descent until time `end`, and compute the exact solution at the same times.
 
-    Both have the same `points` + 1 times. Times are in units of τ = 1/learning_rate steps."""
+    Args:
+        sigma_yx: (N_o, N_i).
+        starts: The weights (W₁, W₂) of each network.
+        end: The length of training, in units of τ = 1/learning_rate steps.
+        learning_rate: η.
+        points: The number of times, besides 0.
+    """
     first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     every = max(1, round(end / learning_rate / points))
     w1, w2 = gradient_descent(first, second, sigma_yx, every * points, learning_rate, every)

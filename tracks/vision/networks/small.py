@@ -19,7 +19,14 @@ from .structure import Network, Shape, check_size
 class MLP(Network):
     """Two hidden layers (Lillo & Cheney 2025, Appendix B: of width 100).
 
-    init_lambda: scale the initial weights so that hidden units have this balance (`balance_layers_`); None: no scaling.
+    Args:
+        members: The number of networks in the stack.
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Units of a hidden layer.
+        init_lambda: Scale the initial weights so that hidden units have this balance (`balance_layers_`). None: no
+            scaling.
     """
 
     injectable = "mlp"
@@ -47,7 +54,15 @@ class MLP(Network):
 class CNN(Network):
     """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, and two hidden layers.
 
-    Source: Lillo & Cheney 2025, Appendix B. width: of the hidden layers, 100 in the paper."""
+    Source: Lillo & Cheney 2025, Appendix B.
+
+    Args:
+        members: The number of networks in the stack.
+        shape: Channels, height and width of the images, 16 pixels or more.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Units of a hidden layer, 100 in the paper.
+    """
 
     injectable = "mlp"
 
@@ -76,8 +91,16 @@ class ConvNet(Network):
     """The network of Lillo & Cheney's case studies ("4×32 conv + 256-unit MLP").
 
     It has four 3×3 convolutions of 32 channels, pooled after every second one, and one hidden layer of 256 units. The
-    paper does not give kernels, padding and pooling. width: channels; the hidden layer is eight times as wide. Weights
-    are initialised as in He et al. (2015), with the gain of the activation (Appendix B)."""
+    paper does not give kernels, padding and pooling. Weights are initialised as in He et al. (2015), with the gain of
+    the activation (Appendix B).
+
+    Args:
+        members: The number of networks in the stack.
+        shape: Channels, height and width of the images, 4 pixels or more.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Channels; the hidden layer is eight times as wide.
+    """
 
     injectable = "mlp"
 

@@ -91,6 +91,17 @@ class ViT(Network):
     5,380,132 parameters for 100 classes and 3 × 32 × 32. Linear layers and the patches' convolution have PyTorch's
     default initialisation, from its global generator (see ResNet18). The class token starts at 0, positions at N(0,
     0.02²).
+
+    Args:
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        width: Numbers of a token, divided among the heads.
+        activation: The activation, with optional parameters.
+        depth: Blocks.
+        heads: Attention heads of a block.
+        patch: The side of a patch, in pixels.
+
+    Raises ValueError if the patches do not fit the sides, or the heads do not divide the width.
     """
 
     features = "norm"
@@ -107,8 +118,6 @@ class ViT(Network):
         heads: int = 3,
         patch: int = 4,
     ) -> None:
-        """shape: channels, height and width of the images. width: of a token, divided among the heads.
-        Raises ValueError if the patches do not fit the sides, or the heads do not divide the width."""
         super().__init__()
         check_sides("vit", shape, patch)
         if width % heads:

@@ -47,7 +47,14 @@ def sentences(scores: Results) -> list[str]:
 
 
 def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path) -> str:
-    """Return the page as text."""
+    """Return the page as text.
+
+    Args:
+        studies: The comparisons or runs, by benchmark.
+        scores: Their scores, by benchmark.
+        plots: The figures.
+        place: The folder of the page.
+    """
     several = len(studies) > 1
     first = next(iter(studies.values()))
     arms: dict[str, list[RunData]] = defaultdict(list)

@@ -128,7 +128,12 @@ def counted_outcomes(run: RunData) -> list[Row]:
 def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:
     """Return (step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends.
 
-    task: only tests of this task."""
+    Args:
+        run: The run of one seed.
+        low: A step, which does not count itself.
+        high: A step, which counts.
+        task: Only tests of this task. None: of all tasks.
+    """
     rows = [row for row in (*run.metrics, *run.outcomes) if isinstance(row.get("test_accuracy"), (int, float))]
     return sorted(
         (float(row["step"]), float(row["test_accuracy"]))
