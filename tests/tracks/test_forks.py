@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
+from tests.tracks.logs import read_log
 
 LOGS = ("metrics", "tasks", "events")
 LINES = "elm ash oak fir yew bay\noak fir yew bay elm ash\n"
@@ -79,12 +80,6 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield Arms(folder)
 
 
-def log(run: Path, name: str) -> list[Mapping[str, Any]]:
-    """The lines of a log without its clock."""
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
-
-
 def last_state(run: Path) -> tuple[str, bytes]:
     folder = max((run / "checkpoints").iterdir())
     return folder.name, (folder / "state.safetensors").read_bytes()
@@ -105,8 +100,8 @@ def test_a_fork_where_a_task_ends_with_ewc_is_the_whole_run_with_it(
     assert last_state(folder / "none") == last_state(none)
     assert last_state(none)[1] != last_state(whole)[1]
     for name in LOGS:
-        assert log(folder / "trunk", name) + log(folder / slug(hook), name) == log(whole, name), name
-        assert log(folder / "trunk", name) + log(folder / "none", name) == log(none, name), name
+        assert read_log(folder / "trunk", name) + read_log(folder / slug(hook), name) == read_log(whole, name), name
+        assert read_log(folder / "trunk", name) + read_log(folder / "none", name) == read_log(none, name), name
     config = json.loads((folder / slug(hook) / "config.json").read_text())
     assert (config["start_step"], config["hooks"]) == (TASK_ENDS[kind], [hook])
 
@@ -130,12 +125,12 @@ def test_a_fork_within_a_task_is_the_run_as_a_whole(arms: Arms, tmp_path: Path, 
     assert json.loads((tmp_path / "forked/comparison.json").read_text())["fork_step"] == step
     assert last_state(folder / "none") == last_state(whole)
     for name in LOGS:
-        lines = log(folder / "trunk", name)
+        lines = read_log(folder / "trunk", name)
         if name == "metrics":
             measured = [i for i, line in enumerate(lines) if line["step"] == step and "model/srank" in line]
             assert len(measured) == 1
             lines = [line for i, line in enumerate(lines) if i not in measured]
-        assert lines + log(folder / "none", name) == log(whole, name), name
+        assert lines + read_log(folder / "none", name) == read_log(whole, name), name
 
 
 def share(kind: str) -> list[str]:
@@ -169,4 +164,4 @@ def test_a_comparison_that_is_killed_goes_on_to_the_same_end(
         ours, theirs = (folder / "seed-0" / run for folder in (broken, tmp_path / "whole"))
         assert last_state(ours) == last_state(theirs)
         for name in LOGS:
-            assert log(ours, name) == log(theirs, name), name
+            assert read_log(ours, name) == read_log(theirs, name), name

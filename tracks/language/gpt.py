@@ -203,11 +203,11 @@ def gpt_layers(model: GPT) -> tuple[Layer, ...]:
     They are `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of each block, all hidden, and the head,
     which is also the embedding. No layer is only an encoder. Positions and normalisations are no layers: `fire` leaves
     them alone, while `snp` and `reset` with the scope "all" include them."""
-    layers = [
-        Layer(name := f"h.{i}.{path}", model.get_submodule(name), "hidden", i * len(PARTS) + j, part, split)
-        for i in range(len(model.h))
-        for j, (path, (part, split)) in enumerate(PARTS.items())
-    ]
+    layers = []
+    for i in range(len(model.h)):
+        for path, (part, split) in PARTS.items():
+            name = f"h.{i}.{path}"
+            layers.append(Layer(name, model.get_submodule(name), "hidden", len(layers), part, split))
     return (*layers, Layer("lm_head", model.lm_head, "head", len(layers)))
 
 

@@ -14,6 +14,7 @@ from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
 from supple.tracks.language.finetune.work import FinetuneWork, build
 from supple.tracks.language.models import load_model, save_model
+from tests.tracks.logs import read_log
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +59,6 @@ def small(folder: Path, **changes: Any) -> SFTSettings:
 def built(settings: SFTSettings) -> FinetuneWork:
     settings.check()
     return build(settings)
-
-
-def log(run: Path, name: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
 
 
 def go(out: Path, settings: SFTSettings) -> Path:
@@ -117,14 +113,14 @@ def test_what_hooks_look_at_is_of_the_data_and_without_padding(folder: Path) -> 
 def test_a_run_learns_reports_both_tasks_and_leaves_its_model(folder: Path, tmp_path: Path) -> None:
     settings = small(folder, epochs=4, hook=("sib@start", "l2_init(strength=1e-4)"))
     run = go(tmp_path / "run", settings)
-    lines = [line for line in log(run, "metrics") if "learn_loss" in line]
+    lines = [line for line in read_log(run, "metrics") if "learn_loss" in line]
     assert [line["step"] for line in lines] == [0, 14]
     for line in lines:
         assert {"learn_loss", "learn_accuracy", "retain_loss", "retain_accuracy"} <= line.keys()
         assert 0 <= line["learn_accuracy"] <= 1
     assert lines[1]["learn_loss"] < lines[0]["learn_loss"] - 1
-    assert lines[1]["learn_loss"] == pytest.approx(log(run, "tasks")[-1]["learn_loss"])
-    assert [event["intervention"] for event in log(run, "events") if event["event"] == "intervention"] == ["sib"]
+    assert lines[1]["learn_loss"] == pytest.approx(read_log(run, "tasks")[-1]["learn_loss"])
+    assert [event["intervention"] for event in read_log(run, "events") if event["event"] == "intervention"] == ["sib"]
     trained = load_model(str(run / "model"))
     again = FinetuneWork(small(folder), trained, *_tasks(folder))
     assert again.evaluate(again.tasks[0])["learn_loss"] == pytest.approx(lines[1]["learn_loss"], rel=1e-6)
@@ -147,7 +143,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None
     for step in (6, 8):
         files = [run / f"checkpoints/{step:012d}/state.safetensors" for run in (whole, cut)]
         assert files[0].read_bytes() == files[1].read_bytes()
-    assert log(cut, "metrics") == log(whole, "metrics")
+    assert read_log(cut, "metrics") == read_log(whole, "metrics")
     assert (cut / "model" / "model.safetensors").read_bytes() == (whole / "model" / "model.safetensors").read_bytes()
 
 

@@ -121,16 +121,6 @@ def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole:
         assert bench.log(run, name) == bench.log(whole, name), name
 
 
-def test_the_older_spelling_trains_and_goes_on_as_the_newer(bench: Any, whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "older"
-    dispatch(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")[1:]])
-    shutil.rmtree(run / "checkpoints/000000000020")
-    dispatch(["language", "--resume", str(run)])
-    assert bench.state(run, 20) == bench.state(whole, 20)
-    for name in ("metrics", "tasks", "events"):
-        assert bench.log(run, name) == bench.log(whole, name), name
-
-
 def test_a_batch_is_the_same_in_one_pass_and_in_several(bench: Any, tmp_path: Path) -> None:
     runs = [tmp_path / "several", tmp_path / "one"]
     dispatch(bench.command(runs[0], "--pretrain-steps", "6"))

@@ -16,9 +16,8 @@ SMALL = shlex.split(
 )
 
 
-def trained(lab: Any, out: Path, *more: str, older: bool = False) -> Path:
-    words = lab.command("permuted-mnist", *SMALL, *more, "--out", out)
-    dispatch(words[1:] if older else words)
+def trained(lab: Any, out: Path, *more: str) -> Path:
+    dispatch(lab.command("permuted-mnist", *SMALL, *more, "--out", out))
     return out
 
 
@@ -47,14 +46,6 @@ def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
     )
     assert_same(lab, ranged, listed)
     assert json.loads((ranged / "config.json").read_text())["settings"]["seeds"] == [0, 1, 2]
-
-
-def test_the_older_spelling_trains_and_goes_on_as_the_newer(lab: Any, tmp_path: Path) -> None:
-    newer, older = trained(lab, tmp_path / "newer"), trained(lab, tmp_path / "older", older=True)
-    assert_same(lab, older, newer)
-    shutil.rmtree(max((older / "checkpoints").iterdir()))
-    dispatch(["vision", "--resume", str(older)])
-    assert_same(lab, older, newer)
 
 
 # -- tests within tasks --------------------------------------------------------------------------------------------
@@ -86,7 +77,7 @@ def kept(run: Path, kind: str) -> list[int]:
 
 def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(lab: Any, tmp_path: Path) -> None:
     plain = trained(lab, tmp_path / "plain", "--eval-every", "4")
-    run = trained(lab, tmp_path / "run", "--eval-every", "4", "--best", "True", "--kept", "6", "13")
+    run = trained(lab, tmp_path / "run", "--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "13")
     tests = {line["step"]: line["test_accuracy"] for line in lab.log(run, "metrics") if "test_accuracy" in line}
     ends = {line["step"]: line["test_accuracy"] for line in lab.log(run, "tasks")}
     assert tests.keys() == {4, 8, 12, 16, 20, 24}
@@ -103,7 +94,7 @@ def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothin
 
 
 def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path) -> None:
-    options = ("--eval-every", "4", "--best", "True", "--kept", "6", "21")
+    options = ("--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "21")
     whole = trained(lab, tmp_path / "whole", *options)
     broken = shutil.copytree(whole, tmp_path / "broken")
     shutil.rmtree(max((broken / "checkpoints").iterdir()))
@@ -114,6 +105,6 @@ def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path
 
 def test_several_seeds_have_no_best_state_together(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--keep-best: each seed of a stack is best at another update") as refusal:
-        trained(lab, tmp_path / "run", "--seeds", "0", "1", "--best", "True")
+        trained(lab, tmp_path / "run", "--seeds", "0", "1", "--keep-best", "True")
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()

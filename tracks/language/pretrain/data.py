@@ -43,12 +43,11 @@ def load(settings: PretrainSettings) -> Corpora:
     """Return the corpora of a run.
 
     Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
-    texts = {name: files for name in (*settings.first, *settings.second) if (files := _find_texts(name)) is not None}
-    prepared = (
-        prepare_texts(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer) if texts else {}
-    )
     names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
-    corpora = {name: prepared[name] if name in prepared else Corpus.open(Path(name).expanduser()) for name in names}
+    files = {name: _find_texts(name) for name in names}
+    texts = tuple((name, paths) for name, paths in files.items() if paths)
+    prepared = prepare_texts(texts, settings.tokenizer) if texts else {}
+    corpora = {name: prepared[name] if files[name] else Corpus.open(Path(name).expanduser()) for name in names}
     first = [_take_share(corpora[name].train, settings.first_share) for name in settings.first]
     phases, of_phases = [make_mixture(first)], [settings.first]
     if settings.second:
@@ -59,15 +58,15 @@ def load(settings: PretrainSettings) -> Corpora:
     return Corpora(corpora, tuple(phases), tuple(of_phases))
 
 
-def _find_texts(name: str) -> list[Path] | None:
-    """Return the text files of a name: a corpus of `supple fetch` or a text file. Return None for a prepared folder."""
+def _find_texts(name: str) -> tuple[Path, ...]:
+    """Return the text files of a name: a corpus of `supple fetch` or a text file. A prepared folder has none."""
     path = Path(name).expanduser()
     if name in ENGLISH:
-        return corpus_text(name)
+        return tuple(corpus_text(name))
     if path.is_dir():
-        return None
+        return ()
     if path.is_file():
-        return [path]
+        return (path,)
     raise UsageError(
         f"{name!r} is no corpus: name {', '.join(ENGLISH)} (`supple fetch NAME`), a text file, or a folder with "
         f"train.bin and validation.bin"

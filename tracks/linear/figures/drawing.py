@@ -1,6 +1,6 @@
 """Drawing helpers for the figures of deep linear networks: curves, colours of λ, heat maps, networks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,18 @@ DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", 
 HEAT = "RdBu_r"  # of signed matrices: blue below 0, white at 0, red above
 SIMULATION: dict[str, Any] = {"linewidth": 2.9, "solid_capstyle": "round"}
 THEORY: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (1, 2.6)), "dash_capstyle": "round"}
+Panel = Callable[[Axes, Mapping[str, Any]], None]
 TIME = r"time $t/\tau$"
 
 
 def lambda_colour(lam: float, most: float = 2.0) -> str:
     """Return the colour of λ: blue below 0, grey at 0, orange above. The colours are saturated at ±most."""
     return to_hex(DIVERGING(0.5 + 0.5 * float(np.clip(lam / most, -1, 1))))
+
+
+def wide_lambda_colour(lam: float) -> str:
+    """Return the colour of λ, saturated at ±10. The cube root makes ±2 differ from 0."""
+    return lambda_colour(np.cbrt(lam / 10), 1.0)
 
 
 def lambda_title(lam: float) -> str:
@@ -75,6 +81,13 @@ def split_figure(
         widths: The ratios of the columns' widths, (columns,).
     """
     return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
+
+
+def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], panels: Sequence[tuple[str, Panel]]) -> None:
+    """Draw one panel in each part of a figure, with its letter and title."""
+    for part, name, (title, draw) in zip(parts, "ABC", panels, strict=True):
+        write_letter(part, name, title)
+        draw(part.subplots(), numbers)
 
 
 def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:

@@ -32,7 +32,7 @@ from .drawing import (
     split_figure,
     write_letter,
 )
-from .runs import LAMBDAS, difference, floats, flow_difference, regression_starts, to_lists, train
+from .runs import LAMBDAS, difference, flow_difference, regression_starts, to_lists, train
 
 SIZES = (3, 2, 2)
 LECUN = (40, 120, 250)
@@ -76,8 +76,8 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
         "balance": to_lists(lecun),
         "expected_lambda": expected_balance(*LECUN, "lecun"),
         "measured_lambda": float(np.diag(lecun).mean()),
-        "spread": floats([off.std(), np.diag(lecun).std()]),
-        "expected_spread": floats([variance**0.5, (2 * variance) ** 0.5]),
+        "spread": [float(off.std()), float(np.diag(lecun).std())],
+        "expected_spread": [variance**0.5, (2 * variance) ** 0.5],
     }
 
 

@@ -35,7 +35,7 @@ from ..flow import gradient_descent
 from ..singular_values import singular_values, transition
 from ..tasks import random_regression, reversal
 from ..weights import Array, balanced_factors, random_rotation
-from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, label_axes, lambda_colour, split_figure, write_letter
+from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
 from .runs import difference, to_lists
 
 SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
@@ -178,9 +178,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         ("towards λ = 0", _draw_towards_zero),
         ("the reversed direction", _draw_singular_value),
     )
-    for part, name, (title, panel) in zip(parts, "ABC", panels, strict=True):
-        write_letter(part, name, title)
-        panel(part.subplots(), numbers)
+    draw_panels(parts, numbers, panels)
     return figure
 
 

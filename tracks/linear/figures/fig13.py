@@ -33,12 +33,12 @@ from ..weights import Array, balanced_init
 from .drawing import (
     draw_curves,
     draw_legend,
+    draw_panels,
     label_axes,
-    lambda_colour,
     lambda_title,
     legend_entries,
     split_figure,
-    write_letter,
+    wide_lambda_colour,
 )
 from .runs import difference, make_learnable, to_lists
 
@@ -129,9 +129,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         ("untrained items, over λ", _draw_loss),
         ("the new feature of every item", _draw_feature),
     )
-    for part, name, (title, panel) in zip(parts, "ABC", panels, strict=True):
-        write_letter(part, name, title)
-        panel(part.subplots(), numbers)
+    draw_panels(parts, numbers, panels)
     return figure
 
 
@@ -162,7 +160,7 @@ def _draw_loss(axes: Axes, numbers: Mapping[str, Any]) -> None:
     lambdas, loss = numbers["lambdas"], numbers["simulated_loss"]
     draw_curves(axes, lambdas, loss, numbers["theory_loss"], [FAINT])
     for lam in numbers["shown"]:
-        axes.plot(lam, loss[lambdas.index(lam)], color=_colour(lam), zorder=4, clip_on=False, **DOT)
+        axes.plot(lam, loss[lambdas.index(lam)], color=wide_lambda_colour(lam), zorder=4, clip_on=False, **DOT)
     axes.set_ylim(0, None)
     label_axes(axes, "λ", "generalisation loss")
 
@@ -170,7 +168,7 @@ def _draw_loss(axes: Axes, numbers: Mapping[str, Any]) -> None:
 def _draw_feature(axes: Axes, numbers: Mapping[str, Any]) -> None:
     tidy(axes)
     places = np.arange(len(numbers["items"]))
-    colours = [_colour(lam) for lam in numbers["shown"]]
+    colours = [wide_lambda_colour(lam) for lam in numbers["shown"]]
     axes.plot(places, numbers["expected"], zorder=4, **EXPECTED)
     draw_curves(axes, places, np.transpose(numbers["simulated"]), np.transpose(numbers["theory"]), colours)
     names = [Line2D([], [], color=colour, linewidth=2.6) for colour in colours]
@@ -179,8 +177,3 @@ def _draw_feature(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.set_xticks(places, numbers["items"], rotation=45, ha="right", rotation_mode="anchor")
     axes.margins(x=0.07)
     label_axes(axes, "", "new feature $\\hat{y}_f$")
-
-
-def _colour(lam: float) -> str:
-    """Return the colour of λ, saturated at ±10. The square root makes ±2 differ from 0."""
-    return lambda_colour(np.cbrt(lam / 10), 1.0)

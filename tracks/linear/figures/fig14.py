@@ -41,9 +41,9 @@ from .drawing import (
     draw_legend,
     draw_matrix,
     label_axes,
-    lambda_colour,
     legend_entries,
     split_figure,
+    wide_lambda_colour,
     write_letter,
 )
 from .fig13 import learnable_starts
@@ -219,7 +219,7 @@ def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     for axes, task in zip(panels, numbers["tasks"].values(), strict=True):
         _draw_nested(axes, numbers["finetuned"], np.transpose(task["left"]), np.transpose(task["theory"]), lambdas)
         for lam, kept in zip(lambdas, task["kept"], strict=True):
-            axes.plot(lam, kept, zorder=4, markerfacecolor="white", markeredgecolor=_colour(lam), **RING)
+            axes.plot(lam, kept, zorder=4, markerfacecolor="white", markeredgecolor=wide_lambda_colour(lam), **RING)
         axes.sharey(panels[0])
         label_axes(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
     beside.set_axis_off()
@@ -247,14 +247,14 @@ def _draw_nested(axes: Axes, x: ArrayLike, simulated: Any, theory: Any, lambdas:
     """Draw curves, (x, λ), that may coincide, on a logarithmic axis. Each is thinner than those below it."""
     tidy(axes)
     for curve, lam, width in zip(simulated.T, lambdas, _widths(lambdas), strict=True):
-        axes.plot(x, curve, color=_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
+        axes.plot(x, curve, color=wide_lambda_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
     axes.plot(x, theory, zorder=3, **THEORY)
     axes.set_yscale("log")
 
 
 def _lambda_entries(lambdas: Sequence[float], what: str) -> list[Line2D]:
     return [
-        Line2D([], [], color=_colour(lam), linewidth=width, label=f"$λ_{{{what}}} = {lam:g}$")
+        Line2D([], [], color=wide_lambda_colour(lam), linewidth=width, label=f"$λ_{{{what}}} = {lam:g}$")
         for lam, width in zip(lambdas, _widths(lambdas), strict=True)
     ]
 
@@ -262,8 +262,3 @@ def _lambda_entries(lambdas: Sequence[float], what: str) -> list[Line2D]:
 def _widths(lambdas: Sequence[float]) -> list[float]:
     widths: list[float] = np.linspace(6.5, 1.8, len(lambdas)).tolist()
     return widths
-
-
-def _colour(lam: float) -> str:
-    """Return the colour of λ, saturated at ±10. The square root makes ±2 differ from 0."""
-    return lambda_colour(np.cbrt(lam / 10), 1.0)

@@ -41,7 +41,7 @@ from .drawing import (
     split_figure,
     write_letter,
 )
-from .runs import LAMBDAS, Weights, difference, floats, regression_starts, to_lists
+from .runs import LAMBDAS, Weights, difference, regression_starts, to_lists
 
 ROWS = ("rsm_input", "w2w2t", "rsm_output")
 NOISY_LAMBDAS = tuple(float(lam) for lam in range(-5, 6))
@@ -117,7 +117,7 @@ def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.
     theory = np.stack([np.broadcast_to(input_noise_loss(task.sigma_yx, stds), of_weights.shape), of_weights])
     return {
         "noise_lambdas": list(NOISY_LAMBDAS),
-        "noise_stds": floats(STDS),
+        "noise_stds": list(STDS),
         "noise": {
             name: {"simulated": to_lists(sampled[i]), "theory": to_lists(theory[i])}
             for i, name in enumerate(("inputs", "weights"))

@@ -1,6 +1,6 @@
 """Runs for the figures: networks with several λ on one task, trained by gradient descent, and their exact solutions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +126,3 @@ def to_lists(values: ArrayLike) -> list[Any]:
     unit = 10.0 ** (DIGITS - 1 - size)
     rounded: list[Any] = (np.round(values * unit) / unit).tolist()
     return rounded
-
-
-def floats(values: Iterable[float]) -> list[float]:
-    return [float(value) for value in values]

@@ -12,6 +12,7 @@ import torch
 from supple.engine.runs import create, train
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
+from tests.tracks.logs import read_log
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),
@@ -78,9 +79,7 @@ class Trials:
         return losses
 
     def log(self, run: Path, name: str) -> list[dict[str, Any]]:
-        """The lines of a log, without times."""
-        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-        return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+        return read_log(run, name)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Pretraining on captions: the loss, what a batch is, and runs that learn, resume and leave a model."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from supple.tracks.language.images.domains import read_domain
 from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.settings import ClipSettings
 from supple.tracks.language.images.work import LARGEST, ClipWork
+from tests.tracks.logs import read_log
 
 pytest.importorskip("transformers")
 
@@ -82,15 +82,10 @@ def settings(data: Path, **changes: Any) -> ClipSettings:
     })  # fmt: skip
 
 
-def log(run: Path, name: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
-
-
 def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_path: Path) -> None:
     create(tmp_path / "run", "clip", settings(data), "test")
     train(tmp_path / "run", lambda _: None, print)
-    before, after = (line for line in log(tmp_path / "run", "metrics") if "accuracy" in line)
+    before, after = (line for line in read_log(tmp_path / "run", "metrics") if "accuracy" in line)
     assert after["accuracy"] > 0.7 > before["accuracy"]
     assert after["train_loss"] < 3.0  # it begins near ln 32 = 3.5; eight images share a caption: at best ln 8 = 2.1
     domain, clip = read_domain("mnist:zero,three,six,nine", data), load_clip(str(tmp_path / "run/model"))
@@ -119,7 +114,7 @@ def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
     train(tmp_path / "halves", lambda _: None, print)
     one, other = (tmp_path / name / "model/model.safetensors" for name in ("whole", "halves"))
     assert one.read_bytes() == other.read_bytes()
-    assert log(tmp_path / "whole", "metrics") == log(tmp_path / "halves", "metrics")
+    assert read_log(tmp_path / "whole", "metrics") == read_log(tmp_path / "halves", "metrics")
 
 
 def test_the_temperature_stays_below_its_bound(data: Path) -> None:
