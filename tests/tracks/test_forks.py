@@ -86,7 +86,7 @@ def last_state(run: Path) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", TASK_ENDS)
-def test_a_fork_where_a_task_ends_with_ewc_is_the_whole_run_with_it(
+def test_a_fork_at_a_task_end_with_ewc_equals_the_uninterrupted_run(
     arms: Arms, tmp_path: Path, here: Any, kind: str
 ) -> None:
     """It saw the first task end, and its penalty draws back to it throughout the second."""
@@ -106,7 +106,7 @@ def test_a_fork_where_a_task_ends_with_ewc_is_the_whole_run_with_it(
     assert (config["start_step"], config["hooks"]) == (TASK_ENDS[kind], [hook])
 
 
-def test_a_hook_that_the_kind_brings_sees_each_task_end_once(arms: Arms, tmp_path: Path, here: Any) -> None:
+def test_a_hook_of_the_method_is_called_once_at_each_task_end(arms: Arms, tmp_path: Path, here: Any) -> None:
     """Elastic weight consolidation as a method is in the trunk already."""
     method = ("--method", "ewc", "--ewc-strength", "10")
     with here():
@@ -116,7 +116,7 @@ def test_a_hook_that_the_kind_brings_sees_each_task_end_once(arms: Arms, tmp_pat
 
 
 @pytest.mark.parametrize("kind", HALVES)
-def test_a_fork_within_a_task_is_the_run_as_a_whole(arms: Arms, tmp_path: Path, here: Any, kind: str) -> None:
+def test_a_fork_within_a_task_equals_the_uninterrupted_run(arms: Arms, tmp_path: Path, here: Any, kind: str) -> None:
     """But for the measurement with which a trunk ends."""
     step = HALVES[kind]
     with here():
@@ -139,7 +139,7 @@ def share(kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", HALVES)
-def test_a_comparison_that_is_killed_goes_on_to_the_same_end(
+def test_a_killed_comparison_resumes_to_the_same_result(
     arms: Arms, tmp_path: Path, here: Callable[..., Any], kind: str
 ) -> None:
     choice = [*share(kind), "--arm", "none", "--arm", "l2_init(strength=1e-2)"]

@@ -75,7 +75,7 @@ def test_a_long_text_without_lines_is_cut_between_characters(tmp_path: Path):
     assert len(parts[1]) == pytest.approx(len(text) / 10, rel=0.01)
 
 
-def test_bytes_are_the_bytes_of_utf_8():
+def test_the_byte_tokenizer_encodes_utf_8():
     assert Bytes().encode("aé").tolist() == [97, 0xC3, 0xA9]
     assert Bytes().decode([97, 0xC3, 0xA9]) == "aé"
 
@@ -145,7 +145,7 @@ def test_windows_depend_on_seed_task_and_update_alone_and_reach_both_ends(tmp_pa
     assert max(int(targets.max()) for _, targets in seen) == 59
 
 
-def test_several_processes_see_together_what_one_would_see(tmp_path: Path):
+def test_several_processes_together_draw_the_windows_of_one(tmp_path: Path):
     source = make_mixture([numbers(tmp_path / "a.bin", 60), numbers(tmp_path / "b.bin", 60, start=500)])
     whole = draw_windows(source, 0, 0, 0, 9, 5)
     for rank in range(2):

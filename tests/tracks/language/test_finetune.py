@@ -70,10 +70,10 @@ def go(out: Path, settings: SFTSettings) -> Path:
 def test_every_example_is_seen_once_an_epoch_in_an_order_of_its_own(folder: Path) -> None:
     work = built(small(folder, epochs=4))  # 44 examples: 11 batches
     assert work.tasks[0].steps == 11 + 3
-    seen = [tuple(each.ids) for update in range(11) for each in work._rows(update)]
-    assert {ids: seen.count(ids) for ids in set(seen)} == {tuple(each.ids): 4 for each in work.train}
+    seen = [tuple(example.ids) for update in range(11) for example in work._rows(update)]
+    assert {ids: seen.count(ids) for ids in set(seen)} == {tuple(example.ids): 4 for example in work.train}
     assert work._order(0) != work._order(1)
-    assert [each.ids for each in work._rows(3)] == [each.ids for each in built(small(folder))._rows(3)]
+    assert [example.ids for example in work._rows(3)] == [example.ids for example in built(small(folder))._rows(3)]
     assert work._order(0) != built(small(folder, seed=1))._order(0)
 
 
@@ -94,7 +94,7 @@ def test_the_learning_rate_warms_up_falls_to_a_tenth_and_stays(folder: Path) -> 
     assert all(a > b for a, b in pairwise(rates[2:-3]))
 
 
-def test_what_hooks_look_at_is_of_the_data_and_without_padding(folder: Path) -> None:
+def test_hooks_see_the_training_data_without_padding(folder: Path) -> None:
     work = built(small(folder))
     learner = work.learner
     (tokens,) = learner.probe()
@@ -131,7 +131,7 @@ def test_losses_alone_are_reported_where_nothing_is_to_be_examined(folder: Path)
     assert set(work.evaluate(work.tasks[0])) == {"learn_loss", "retain_loss"}
 
 
-def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(folder: Path, tmp_path: Path) -> None:
     settings = small(folder, checkpoint_every=3, keep_checkpoints=9, eval_every=4, examine=False)
     whole = go(tmp_path / "whole", settings)
     cut = tmp_path / "cut"
@@ -148,7 +148,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"model": ""}, "--model is missing"),
         ({"learn": ""}, "--learn is missing"),
@@ -160,13 +160,15 @@ def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None
         ({"retain": "nowhere.jsonl"}, "no such task"),
     ],
 )
-def test_what_cannot_work_is_refused_before_training(folder: Path, changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_settings_that_cannot_work_are_refused_before_training(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
         built(small(folder, **changes))
 
 
 @pytest.mark.filterwarnings("ignore:.*are longer than 12 tokens")
-def test_prompts_that_are_too_long_are_counted_and_said(folder: Path) -> None:
+def test_a_warning_counts_the_prompts_that_are_too_long(folder: Path) -> None:
     with pytest.warns(UserWarning, match=r"choice: \d+ of 11 train examples are longer than 12 tokens"):
         built(small(folder, max_length=12))
 

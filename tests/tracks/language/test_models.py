@@ -90,7 +90,7 @@ def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
             load_model(name)
 
 
-def test_a_hub_model_that_cannot_be_had_says_how_to_use_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_hub_model_is_refused_with_a_hint_at_local_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     def fails(*args: object, **settings: object) -> None:
@@ -159,13 +159,13 @@ def test_layers_are_those_of_a_forward_pass_with_their_parts(kind: type, config:
     assert called[-1] is layers[-1].module
 
 
-def test_what_metrics_and_hooks_need_is_there() -> None:
+def test_the_learner_supports_metrics_and_hooks() -> None:
     lm = tied()
     learner = learner_of(lm)
     assert learner.units == ("model.layers.0.mlp.act_fn", "model.layers.1.mlp.act_fn")
     assert learner.features == "model.norm"
-    found = measure(View(learner), True)
-    assert found["srank"] > 0
+    measured = measure(View(learner), True)
+    assert measured["srank"] > 0
     names = learner.parameters_of(learner.select("head"))
     assert names == ["model.embed_tokens.weight"]  # tied: one tensor
     make("fire", scope=("query", "key")).apply(learner)

@@ -98,7 +98,7 @@ def test_the_learning_rate_rises_and_falls_in_both_phases() -> None:
     assert rates[24] > linear_rate(24, 50, 20, 0.1)
 
 
-def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole_first(bench: Any) -> None:
+def test_the_second_phase_starts_at_the_given_update_of_the_whole_first_schedule(bench: Any) -> None:
     second = (str(bench.texts["second"]),)
     work = build(PRETRAIN, tiny(bench, second=second, pretrain_steps=100, start="40", steps=10))
     assert [(task.start, task.end) for task in work.tasks] == [(0, 40), (40, 50)]
@@ -106,7 +106,7 @@ def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole
     assert work.rate(work.tasks[1], 0) == linear_rate(0, 10, 1, 0.1)
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
     child = process(bench.command(run, *HOOKS, "--dropout", "0.1"), tmp_path / "errors")
     deadline = time.monotonic() + 60

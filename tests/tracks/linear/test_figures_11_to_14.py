@@ -54,7 +54,7 @@ def test_continual_theory_is_the_flow_though_hidden_layer_is_wider_than_assumpti
     assert figure("fig11")["difference_flow"] < 1e-6
 
 
-def test_learned_task_is_forgotten_as_the_closed_form_says() -> None:
+def test_forgetting_matches_the_closed_form() -> None:
     numbers = figure("fig11")
     np.testing.assert_allclose(numbers["forgetting"], numbers["forgetting_closed_form"], atol=1e-3)
     losses = np.array(numbers["simulated_losses"]) - numbers["least_losses"]
@@ -63,7 +63,7 @@ def test_learned_task_is_forgotten_as_the_closed_form_says() -> None:
     assert all(losses[task + 1, -1, task] > 50 * learned[task] for task in range(3))
 
 
-def test_reversal_never_ends_in_theory_at_zero_and_late_in_floating_point() -> None:
+def test_at_lambda_zero_reversal_never_ends_in_theory_and_ends_late_by_rounding() -> None:
     numbers = figure("fig12")
     middle = numbers["lambdas"].index(0.0)
     simulated, theory = numbers["reversal"]["simulated"], numbers["reversal"]["theory"]
@@ -116,7 +116,7 @@ def test_new_feature_spreads_by_kinship_for_large_lambda_and_not_at_all_for_very
     assert all(abs(feature[rose]) < 0.02 for feature in features.values())
 
 
-def test_starts_at_zero_can_learn_the_task_and_without_the_turned_sign_could_not() -> None:
+def test_starts_at_lambda_zero_are_changed_so_that_they_can_learn_the_task() -> None:
     sigma = np.diag([2.0, -1.0, 0.5])
     for seed in range(4):
         (w1,), (w2,) = learnable_starts(sigma, [0.0], np.random.default_rng(seed))
@@ -161,8 +161,8 @@ def test_finetuning_does_not_depend_on_pretraining_nor_on_the_sign_of_lambda(nam
     left = np.array(task["left"])
     np.testing.assert_allclose(left, np.broadcast_to(left[0], left.shape), atol=1e-4)
     np.testing.assert_allclose(left, left[:, ::-1], atol=1e-4)
-    own = [numbers["finetuned"].index(lam) for lam in numbers["pretrained"]]
-    np.testing.assert_allclose(task["kept"], left[range(len(own)), own], atol=1e-3)
+    same_lambda = [numbers["finetuned"].index(lam) for lam in numbers["pretrained"]]
+    np.testing.assert_allclose(task["kept"], left[range(len(same_lambda)), same_lambda], atol=1e-3)
 
 
 def test_finetuning_a_reversal_at_zero_stops_at_the_saddle() -> None:

@@ -32,8 +32,8 @@ from supple.tracks.linear.weights import aligned_init, balance_residual, balance
 Array = np.ndarray
 
 
-def relative(found: Array, right: Array) -> float:
-    return float(np.linalg.norm(found - right) / np.linalg.norm(right))
+def relative(computed: Array, expected: Array) -> float:
+    return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
 
 
 def flow_qq(W1: Array, W2: Array, sigma: Array, time: float) -> Array:

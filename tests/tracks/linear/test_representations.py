@@ -114,9 +114,9 @@ def test_networks_converge_to_the_closed_form(lam: float, n_in: int, n_out: int)
 
 def test_networks_converge_to_the_closed_form_of_a_low_rank_task_too() -> None:
     sigma = np.diag([2.0, 1.0, 0.0])
-    found = quadrants(Exact(*balanced_init(2.0, 3, 3, 3, rng=0), sigma).limit(), 3)
-    np.testing.assert_allclose(found.w2w2t, converged_quadrants(sigma, 2.0).w2w2t, atol=1e-9)
-    np.testing.assert_allclose(found.w1tw1, converged_quadrants(sigma, 2.0).w1tw1, atol=1e-9)
+    limit = quadrants(Exact(*balanced_init(2.0, 3, 3, 3, rng=0), sigma).limit(), 3)
+    np.testing.assert_allclose(limit.w2w2t, converged_quadrants(sigma, 2.0).w2w2t, atol=1e-9)
+    np.testing.assert_allclose(limit.w1tw1, converged_quadrants(sigma, 2.0).w1tw1, atol=1e-9)
 
 
 def test_an_open_limit_is_refused() -> None:

@@ -29,7 +29,7 @@ def test_the_hierarchy_has_the_singular_values_of_its_tree() -> None:
     assert (np.diff(np.linalg.svd(semantic_hierarchy().sigma_yx)[1]) < -1e-4).all()
 
 
-def test_an_item_s_targets_say_where_it_is_in_the_tree() -> None:
+def test_the_targets_of_an_item_encode_its_place_in_the_tree() -> None:
     """The paper's example: a left child of the root and of the animals, a right one of the fish."""
     task = semantic_hierarchy(0.0)
     assert task.y[:, 1].tolist() == [1, 1, 1, 0, -1, 0, 0, 0]
@@ -55,7 +55,7 @@ def test_a_feature_is_added_to_one_item() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "words"),
+    ("x", "y", "message"),
     [
         (np.eye(3), np.eye(3), "not whitened"),
         (np.sqrt(3) * np.eye(3), np.full((2, 3), np.nan), "must be finite"),
@@ -63,8 +63,8 @@ def test_a_feature_is_added_to_one_item() -> None:
         (np.eye(3), np.ones((2, 4)), r"x is \(N_i, P\) and y \(N_o, P\), got \(3, 3\) and \(2, 4\)"),
     ],
 )
-def test_what_is_no_whitened_task_is_refused(x: np.ndarray, y: np.ndarray, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_tasks_with_inputs_that_are_not_whitened_are_refused(x: np.ndarray, y: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         LinearTask(x, y)
 
 

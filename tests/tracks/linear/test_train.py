@@ -136,7 +136,7 @@ def test_forgetting_is_what_earlier_losses_rose_since_their_end(whole: Path) -> 
     assert "forgetting" not in first
 
 
-def test_the_kernels_distance_counts_from_the_first_update_of_run_and_task(whole: Path) -> None:
+def test_the_kernel_distance_is_measured_from_the_first_update_of_run_and_task(whole: Path) -> None:
     from supple.tracks.linear.representations import gram, kernel_distance, ntk
 
     begun = [line for line in read_log(whole, "metrics") if "loss" in line and line["step"] in (0, 12)]
@@ -165,7 +165,7 @@ def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Pa
     assert measured[-1]["model/numerical_rank"] == 3
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
     child = process(words(run, *HOOKS), tmp_path / "errors")
     deadline = time.monotonic() + 60

@@ -25,7 +25,7 @@ def assert_same(lab: Any, run: Path, reference: Path) -> None:
     for name in ("metrics", "tasks", "events"):
         assert lab.log(run, name) == lab.log(reference, name), name
     ours, theirs = (
-        {f.relative_to(each): f.read_bytes() for f in each.rglob("*.safetensors")} for each in (run, reference)
+        {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*.safetensors")} for folder in (run, reference)
     )
     assert ours == theirs
 
@@ -103,7 +103,7 @@ def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path
     assert kept(broken, "kept") == [6, 21]
 
 
-def test_several_seeds_have_no_best_state_together(lab: Any, tmp_path: Path) -> None:
+def test_a_stack_of_seeds_keeps_no_best_state(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--keep-best: each seed of a stack is best at another update") as refusal:
         trained(lab, tmp_path / "run", "--seeds", "0", "1", "--keep-best", "True")
     assert "\n" not in str(refusal.value)

@@ -32,18 +32,18 @@ def state(model: Model) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("changes", [{"activation": "rand_smooth_leaky"}, RESNET, {"network": "cnn"}], ids=str)
-def test_measuring_moves_nothing(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
+def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
     model = begun(lab, data, **changes)
     before = state(model)
     assert model.feed
     batch = ImageFeed(model.feed.stream, model.feed.task, "cpu").batch()
     if model.stacked:
-        found = measure_members(model.learner, True, costly=True)
+        measurements = measure_members(model.learner, True, costly=True)
     else:
-        found = [measure(model.learner, True, costly=True)]
+        measurements = [measure(model.learner, True, costly=True)]
     model.accuracy(model.feed.images)
     list(model.learner.batches(None))
-    assert {"dfi", "srank", "gradient_norm", "lambda_max"} <= set(found[0])
+    assert {"dfi", "srank", "gradient_norm", "lambda_max"} <= set(measurements[0])
     assert all(torch.equal(value, before[name]) for name, value in state(model).items())
     assert all(map(torch.equal, batch, model.feed.batch()))
     assert all(part.training for part in model.network.modules())
@@ -89,15 +89,15 @@ def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataS
         next(model.learner.batches(1))
 
 
-def test_a_member_begins_and_draws_anew_as_alone(lab: Any, data: DataSet) -> None:
+def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(lab: Any, data: DataSet) -> None:
     stack, alone = begun(lab, data, seeds=(4, 2)), begun(lab, data, seeds=(2,))
     for updates in (0, 5):
         stack.updates = alone.updates = updates
-        drawn, own = stack.learner.redraw(), alone.learner.redraw()
+        drawn, single_drawn = stack.learner.redraw(), alone.learner.redraw()
         for name, parameter in alone.network.named_parameters():
             assert torch.equal(stack.network.get_parameter(name)[1], parameter[0])
-            assert torch.equal(drawn[name][1], own[name][0])
-            assert not torch.equal(own[name], parameter)
+            assert torch.equal(drawn[name][1], single_drawn[name][0])
+            assert not torch.equal(single_drawn[name], parameter)
     later = alone.learner.redraw()
     alone.updates += 1
     assert not any(torch.equal(later[name], value) for name, value in alone.learner.redraw().items())

@@ -96,9 +96,9 @@ def test_layers_are_all_that_have_weights_in_the_order_of_use(build: Build) -> N
     module = build()
     layers = module.layers()
     names = [layer.name for layer in layers]
-    every = {name for name, part in module.named_modules() if isinstance(part, (nn.Linear, nn.Conv2d))}
-    assert set(names) == every
-    assert len(names) == len(every)
+    with_weights = {name for name, part in module.named_modules() if isinstance(part, (nn.Linear, nn.Conv2d))}
+    assert set(names) == with_weights
+    assert len(names) == len(with_weights)
     # a shortcut's convolution is used last in its block and lies beside the first
     along = [name for name in names if "shortcut" not in name]
     assert order_of_use(module, along, images()) == along
@@ -111,13 +111,13 @@ def test_layers_are_all_that_have_weights_in_the_order_of_use(build: Build) -> N
 @every_network
 def test_units_are_all_activations_in_the_order_of_use_each_used_once(build: Build) -> None:
     module = build(activation="elu")
-    every = {name for name, part in module.named_modules() if isinstance(part, type(activation("elu")))}
-    assert set(module.units()) == every
+    activations = {name for name, part in module.named_modules() if isinstance(part, type(activation("elu")))}
+    assert set(module.units()) == activations
     assert order_of_use(module, module.units(), images()) == list(module.units())
 
 
 @every_network
-def test_features_are_what_the_head_reads(build: Build) -> None:
+def test_features_are_the_inputs_of_the_head(build: Build) -> None:
     module = build()
     seen: dict[str, Tensor] = {}
     head = module.layers()[-1].module
@@ -129,7 +129,7 @@ def test_features_are_what_the_head_reads(build: Build) -> None:
 
 
 @every_network
-def test_fx_traces_it(build: Build) -> None:
+def test_torch_fx_can_trace_the_network(build: Build) -> None:
     module, x = build().eval(), images()
     assert torch.equal(fx.symbolic_trace(module)(x), module(x))
 
@@ -189,7 +189,7 @@ def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(buil
 
 
 @every_network
-def test_a_full_reset_gives_the_network_of_step_0_its_statistics_included(build: Build) -> None:
+def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Build) -> None:
     torch.manual_seed(7)
     new = build().eval()
     torch.manual_seed(7)

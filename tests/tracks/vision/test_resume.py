@@ -64,7 +64,7 @@ def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_killed_at_random_moments(
+def test_runs_killed_at_random_moments_resume_to_the_same_result(
     lab: Any, process: Any, tmp_path: Path, references: dict[str, Path], name: str
 ) -> None:
     run, kills, moments = tmp_path / "run", 0, random.Random(name)
@@ -99,7 +99,7 @@ def killed_behind(run: Path, size: float, child: int) -> int:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_from_the_checkpoint_before_the_last_the_run_goes_on_as_it_did(
+def test_a_run_resumed_from_an_older_checkpoint_ends_the_same(
     lab: Any, tmp_path: Path, references: dict[str, Path], name: str
 ) -> None:
     run = shutil.copytree(references[name], tmp_path / "run")

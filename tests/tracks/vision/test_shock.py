@@ -56,7 +56,7 @@ def test_pre_activations_are_scaled_and_nothing_else_until_it_is_over(lab: Any, 
 
 
 @pytest.mark.parametrize("exchange", ["swap(activation=leaky_relu)", "injection"])
-def test_what_an_intervention_builds_is_shocked_too(lab: Any, data: DataSet, exchange: str) -> None:
+def test_units_added_by_an_intervention_are_shocked_too(lab: Any, data: DataSet, exchange: str) -> None:
     model, shock = shocked(lab, data)
     name, _, text = exchange.rstrip(")").partition("(")
     make(name, **dict([text.split("=")]) if text else {}).apply(model.learner)

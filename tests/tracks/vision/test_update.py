@@ -53,7 +53,7 @@ def close(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("changes", ALONE, ids=str)
-def test_a_seed_in_a_stack_logs_what_it_logs_alone(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_seed_in_a_stack_logs_the_same_as_a_single_run(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     stack = lab.run(tmp_path / "stack", seeds=(3, 0, 7), **changes)
     alone = lab.run(tmp_path / "alone", seeds=(7,), **changes)
     for name in ("metrics", "tasks"):
@@ -71,12 +71,12 @@ def updated(
     hooks = read_hooks(settings.hook, stream.tasks, {"model": model.learner})
     model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
     update = Update(model, hooks, compiled)
-    told = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
+    numbers = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
     hooks.finished()
     if anew:
         update = Update(model, hooks, compiled)
-    told += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
-    return list(model.network.parameters()), told
+    numbers += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
+    return list(model.network.parameters()), numbers
 
 
 @pytest.mark.skipif(not can_compile(), reason="needs a C++ compiler")

@@ -37,7 +37,7 @@ def test_each_task_leaves_a_row_of_scores_of_all_tasks(trials: Any, finished: di
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_from_the_middle_of_the_third_task_a_run_goes_on_bit_for_bit(
+def test_a_run_resumes_bit_for_bit_in_the_middle_of_the_third_task(
     trials: Any, finished: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
     run = shutil.copytree(finished[name], tmp_path / "run")
@@ -54,16 +54,20 @@ def test_from_the_middle_of_the_third_task_a_run_goes_on_bit_for_bit(
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "full"])
-def test_neither_a_checkpoint_nor_what_is_left_holds_the_frozen_model(
+def test_checkpoints_and_exported_adapters_do_not_contain_the_frozen_model(
     trials: Any, finished: dict[str, Path], name: str
 ) -> None:
     for file in ("checkpoints/000000000012/state.safetensors", "model/adapters.safetensors"):
         names = list(load_file(finished[name] / file))
-        assert any(each.endswith("frozen_A") for each in names)
-        assert not [each for each in names if "embed_tokens" in each or each.endswith("linear.weight")]
+        assert any(name_in_file.endswith("frozen_A") for name_in_file in names)
+        assert not [
+            name_in_file
+            for name_in_file in names
+            if "embed_tokens" in name_in_file or name_in_file.endswith("linear.weight")
+        ]
 
 
-def test_what_a_run_leaves_gives_the_model_of_its_end(trials: Any, finished: dict[str, Path]) -> None:
+def test_exported_adapters_and_models_can_be_loaded(trials: Any, finished: dict[str, Path]) -> None:
     work = trials.work()
     model = load_model("llama:32x1").model
     load_adapters(model, finished["moram"] / "model")

@@ -29,14 +29,14 @@ def test_with_captions_that_all_differ_the_loss_is_clips_own(clip: Clip) -> None
     torch.testing.assert_close(losses.mean(), expected)
 
 
-def test_images_that_share_a_caption_are_all_right_for_it() -> None:
-    logits, own = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 1, 2, 2, 2])
-    full = logits[:, own]  # (6, 6): each image with the caption of each image
-    targets = (own[:, None] == own).double()
+def test_images_that_share_a_caption_all_count_as_correct() -> None:
+    logits, caption_of = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 1, 2, 2, 2])
+    full = logits[:, caption_of]  # (6, 6): each image with the caption of each image
+    targets = (caption_of[:, None] == caption_of).double()
     targets /= targets.sum(1, keepdim=True)
     over_captions = F.cross_entropy(full, targets, reduction="none")
     over_images = F.cross_entropy(full.T, targets)
-    losses = contrastive_losses(logits, own)
+    losses = contrastive_losses(logits, caption_of)
     torch.testing.assert_close(losses.mean(), (over_captions.mean() + over_images) / 2)
 
 
@@ -94,9 +94,7 @@ def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_pat
     assert float(hits.double().mean()) == after["accuracy"]
 
 
-def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_resumes_bit_for_bit(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("whole", "halves"):
         create(tmp_path / name, "clip", settings(data, updates=8, checkpoint_every=3, eval_every=4), "test")
     train(tmp_path / "whole", lambda _: None, print)

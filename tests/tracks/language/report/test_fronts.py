@@ -13,11 +13,11 @@ NAN = float("nan")
 
 def cell(arm: str, words: str, **numbers: tuple[list[float], list[float]]) -> Any:
     """As `cells.Cell`: name=(of the base model, at the end), one number a seed."""
-    found = {
+    numbers_of = {
         name: SimpleNamespace(base=Spread(np.array(base)), final=Spread(np.array(final)))
         for name, (base, final) in numbers.items()
     }
-    return SimpleNamespace(arm=arm, group=SimpleNamespace(words=words), numbers=found)
+    return SimpleNamespace(arm=arm, group=SimpleNamespace(words=words), numbers=numbers_of)
 
 
 def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
@@ -28,40 +28,40 @@ def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
     ]
 
 
-def test_points_are_what_runs_ended_with_in_percent() -> None:
-    found = find_trade_off(study())
-    assert found is not None
-    assert [(p.arm, p.words, *p.mean) for p in found.points] == [
+def test_points_are_final_scores_in_percent() -> None:
+    trade_off = find_trade_off(study())
+    assert trade_off is not None
+    assert [(p.arm, p.words, *p.mean) for p in trade_off.points] == [
         ("none", "lr 1", pytest.approx(50), pytest.approx(30)),
         ("none", "lr 2", pytest.approx(40), pytest.approx(20)),
         ("sib", "lr 1", pytest.approx(50), pytest.approx(50)),
     ]
-    assert found.base == pytest.approx((20, 60))
-    assert (found.learned, found.retained) == ("learn accuracy (%)", "retain accuracy (%)")
+    assert trade_off.base == pytest.approx((20, 60))
+    assert (trade_off.learned, trade_off.retained) == ("learn accuracy (%)", "retain accuracy (%)")
 
 
-def test_losses_take_the_place_of_scores_turned_so_that_large_is_good() -> None:
-    found = find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
-    assert found is not None
-    assert found.points[0].mean == (-1.0, -3.0)
-    assert found.learned == "−learn loss"
-    assert "area" not in fronts_table(found).header
+def test_without_scores_the_negative_losses_are_compared() -> None:
+    trade_off = find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
+    assert trade_off is not None
+    assert trade_off.points[0].mean == (-1.0, -3.0)
+    assert trade_off.learned == "−learn loss"
+    assert "area" not in fronts_table(trade_off).header
 
 
-def test_seeds_that_are_not_at_their_end_and_runs_without_a_retained_task_give_no_point() -> None:
-    found = find_trade_off(
+def test_unfinished_seeds_and_runs_without_a_retained_task_give_no_point() -> None:
+    trade_off = find_trade_off(
         [cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))]
     )
-    assert found is not None
-    assert found.points[0].learned.tolist() == [-1.0]
+    assert trade_off is not None
+    assert trade_off.points[0].learned.tolist() == [-1.0]
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
 
 
 def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
-    found = find_trade_off(study())
-    assert found is not None
-    rows = fronts_table(found).rows
+    trade_off = find_trade_off(study())
+    assert trade_off is not None
+    rows = fronts_table(trade_off).rows
     assert [row[4] for row in rows] == ["yes", "", "yes", ""]
     assert [row[5] for row in rows] == ["0.15", "0.15", "0.25", ""]
     assert MISSING not in {text for row in rows for text in row}

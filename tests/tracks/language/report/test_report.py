@@ -103,7 +103,7 @@ def printed(*paths):
     return console.export_text()
 
 
-def test_every_arm_of_every_start_has_its_first_final_and_best_loss(tmp_path):
+def test_the_first_final_and_best_loss_of_every_arm_and_start_are_reported(tmp_path):
     best, late = body_of(warm_start(tmp_path / "c"))["variants"]
     assert (best["variant"], late["variant"]) == ({"start": "best"}, {"start": "100"})
     fire = late["arms"]["fire"]
@@ -122,14 +122,14 @@ def test_difference_to_none_is_paired_by_seed(tmp_path):
     assert fire["sd"] == pytest.approx(np.std([-0.1, -0.2], ddof=1))
 
 
-def test_base_is_what_none_began_with_and_the_first_corpus_is_compared_with_it(tmp_path):
+def test_changes_are_measured_from_the_loss_before_interventions(tmp_path):
     reset = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]["reset"]["val_loss/a"]
     assert reset["base"]["per_seed"] == [3.0, 3.0]
     assert reset["first"]["per_seed"] == [8.0, 8.0]
     assert reset["gain"]["per_seed"] == pytest.approx([0.5, 0.5])
 
 
-def test_gap_of_none_to_the_best_arm_is_told_for_each_start_in_one_line(tmp_path):
+def test_the_gap_between_none_and_the_best_arm_is_reported_for_each_start(tmp_path):
     path = warm_start(tmp_path / "c")
     gaps = body_of(path)["gaps"]
     assert [gap["best_arm"] for gap in gaps] == ["fire", "fire"]
@@ -176,7 +176,7 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
     assert unfinished in printed(path)
 
 
-def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
+def test_reporting_a_comparison_without_a_started_arm_is_refused_in_one_line(tmp_path):
     write_plan(tmp_path / "c", "sft", ["none"], [0])
     with pytest.raises(ValueError, match="no arm has started yet"):
         build_report(tmp_path / "c")
@@ -209,7 +209,7 @@ def test_a_report_of_a_comparison_has_page_figures_and_strict_scores(tmp_path):
     assert json.loads(paths.scores.read_text())["algorithm"] == "pretrain"
 
 
-def test_corpora_that_are_files_are_called_by_their_names_where_these_differ():
+def test_corpora_from_files_are_labelled_by_distinct_file_names():
     assert short_names(["val_loss", "val_loss/kjv", "val_loss//data/a.txt"]) == {
         "val_loss/kjv": "kjv", "val_loss//data/a.txt": "a.txt"
     }  # fmt: skip
@@ -295,23 +295,23 @@ def continual(path, matrix, rows=3, before=(0.1, 0.2, 0.3), method="moram", task
 
 
 def measures_of(path):
-    (each,) = collect_scores(score(read_study([path])))
-    return {name: spread.mean for name, spread in each.measures().items()}
+    (learned,) = collect_scores(score(read_study([path])))
+    return {name: spread.mean for name, spread in learned.measures().items()}
 
 
 def test_continual_learning_has_op_bwt_transfer_average_and_last(tmp_path):
-    found = measures_of(continual(tmp_path / "r", A))
-    assert found["op"] == pytest.approx((0.5 + 0.6 + 0.9) / 3) == found["last"]
-    assert found["bwt"] == pytest.approx(((0.9 - 0.5) + (0.8 - 0.6)) / 2)  # eq. 10: positive is forgotten
-    assert found["transfer"] == pytest.approx((0.2 + (0.1 + 0.3) / 2) / 2)
-    assert found["average"] == pytest.approx(np.mean(A))
-    assert found["before"] == pytest.approx(0.2)
+    measures = measures_of(continual(tmp_path / "r", A))
+    assert measures["op"] == pytest.approx((0.5 + 0.6 + 0.9) / 3) == measures["last"]
+    assert measures["bwt"] == pytest.approx(((0.9 - 0.5) + (0.8 - 0.6)) / 2)  # eq. 10: positive is forgotten
+    assert measures["transfer"] == pytest.approx((0.2 + (0.1 + 0.3) / 2) / 2)
+    assert measures["average"] == pytest.approx(np.mean(A))
+    assert measures["before"] == pytest.approx(0.2)
 
 
-def test_a_continual_run_that_has_not_learned_all_tasks_has_no_such_numbers(tmp_path):
+def test_an_unfinished_continual_run_has_no_transfer_and_forgetting(tmp_path):
     path = continual(tmp_path / "r", A, rows=2)
-    found = measures_of(path)
-    assert np.isnan([found[name] for name in ("op", "bwt", "transfer", "average", "last")]).all()
+    measures = measures_of(path)
+    assert np.isnan([measures[name] for name in ("op", "bwt", "transfer", "average", "last")]).all()
     paths = build_report(path)
     (variant,) = json.loads(paths.scores.read_text())["variants"]
     assert variant["arms"]["moram"]["scores"] == [[A[0], A[1], [None] * 3]]

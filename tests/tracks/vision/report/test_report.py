@@ -125,7 +125,7 @@ def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
     assert arm["fwt"]["mean"] == pytest.approx(((0.3 - 0.1) + (0.2 - 0.1)) / 2)
 
 
-def test_stream_whose_tasks_are_not_tested_again_has_no_columns_for_it(tmp_path):
+def test_retention_is_left_out_if_earlier_tasks_are_not_tested_again(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.9]])
     assert not re.search("ACC|BWT|FWT|SFE|fork", printed(run))
 
@@ -163,12 +163,12 @@ def test_shocks_are_scored_by_factor_over_the_epochs_up_to_the_next(tmp_path):
     assert "not halved" in printed(tmp_path / "r")
 
 
-def test_shock_whose_window_is_not_over_is_not_scored(tmp_path):
+def test_an_unfinished_shock_is_not_scored(tmp_path):
     run = shocked(tmp_path / "r", GAMMAS[:8], SATURATION, ACCURACY, finished=0)
     assert list(arms_of(run, benchmark="split mnist, shocks")["relu"]["shocks"]) == ["1.5"]
 
 
-def test_shocks_without_tests_in_each_epoch_are_said_to_be_missing(tmp_path):
+def test_missing_tests_around_shocks_are_noted(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.6]], shock_every=3, stream="split")
     assert "--eval-epochs is not 1" in build_report(run).html.read_text()
 
@@ -218,7 +218,7 @@ def test_parameters_of_an_activation_are_named_where_one_benchmark_has_several(t
     assert list(arms_of(*runs)) == names
 
 
-def test_unfinished_runs_and_several_lengths_are_reported_as_far_as_they_came_and_said_to_be(tmp_path):
+def test_unfinished_runs_and_runs_of_other_lengths_are_reported_with_a_note(tmp_path):
     done = write_run(tmp_path / "done", [[0.5, 0.7]])
     going = write_run(tmp_path / "going", [[0.9]], updates=(10, 10, 10), activation="tanh")
     paths = build_report(done, going, out=tmp_path / "t")
@@ -304,7 +304,7 @@ def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
     assert "Difference to none" in printed(comparison)
 
 
-def test_comparison_tells_what_an_intervention_did_to_one_network_of_the_stack(comparison):
+def test_interventions_on_a_stack_are_reported_for_a_single_network(comparison):
     fire = arms_of(comparison)["fire"]
     assert fire["interventions"] == 1
     assert fire["at_interventions"]["sfe"] == 4.0  # half of what the stack of two changed
@@ -332,7 +332,7 @@ def test_second_report_replaces_the_first(tmp_path):
         (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_side_by_side_is_refused_in_one_line(tmp_path, prepare, words):
+def test_runs_that_cannot_be_shown_side_by_side_are_refused_in_one_line(tmp_path, prepare, words):
     good, bad = write_run(tmp_path / "good", [[0.5, 0.9]]), write_run(tmp_path / "bad", [[0.5, 0.9]])
     prepare(bad)
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
