@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear, balance_layers_
 from ....networks.activations import Units, initial_gain
-from .structure import Network, Shape, check_size
+from .structure import Network, Shape, check_sides
 
 
 class MLP(Network):
@@ -68,7 +68,7 @@ class CNN(Network):
 
     def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 100) -> None:
         super().__init__()
-        check_size("cnn", shape, 16)
+        check_sides("cnn", shape, 16)
         units, channels = Units(activation, members), 16
         out, features = units.preactivations(channels), units.features(channels)
         self.encoder = nn.Sequential(
@@ -106,7 +106,7 @@ class ConvNet(Network):
 
     def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 32) -> None:
         super().__init__()
-        check_size("convnet", shape, 4)
+        check_sides("convnet", shape, 4)
         units = Units(activation, members)
         out, features = units.preactivations(width), units.features(width)
         parts: list[nn.Module] = []

@@ -38,7 +38,7 @@ class VGG16(Network):
         self, shape: Shape, classes: int, width: int = 64, activation: str = "relu", hidden: int | None = None
     ) -> None:
         super().__init__()
-        check_sides("vgg16", shape, 2 ** len(STAGES))
+        check_sides("vgg16", shape, 2 ** len(STAGES), multiple=True)
         units = Units(activation)
         d_in, height, breadth = shape
         encoder: list[nn.Module] = []

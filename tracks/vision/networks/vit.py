@@ -119,7 +119,7 @@ class ViT(Network):
         patch: int = 4,
     ) -> None:
         super().__init__()
-        check_sides("vit", shape, patch)
+        check_sides("vit", shape, patch, multiple=True)
         if width % heads:
             raise ValueError(f"vit: {heads} heads cannot share a width of {width}: it must be a multiple of them")
         units = Units(activation)

@@ -28,7 +28,7 @@ def compose(paths: Sequence[Path]) -> Content:
         lambda: _plots(studies),
         partial(render, studies, scores),
         sentences(scores),
-        [measure for benchmark_scores in scores.values() for measure in benchmark_scores.measures],
+        [measure for of_benchmark in scores.values() for measure in of_benchmark.measures],
         runs=[run for data in studies.values() for runs in data.arms.values() for run in runs],
     )
 

@@ -244,13 +244,9 @@ def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
         **{name: spread_json(spread) for name, spread in arm.measures.items()},
         "shocks": {
             f"{gamma:g}": {
-                "windows": shock.windows,
+                **vars(shock),
                 "peak": spread_json(Spread(shock.peak)),
                 "area": spread_json(Spread(shock.area)),
-                "recovery_time": shock.recovery_time,
-                "non_recovery_rate": shock.non_recovery_rate,
-                "tau_95": shock.tau_95,
-                "tau_95_non_recovery_rate": shock.tau_95_non_recovery_rate,
             }
             for gamma, shock in arm.shocks.items()
         },

@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from supple.reports.studies.study import read_study
 from supple.tracks.language.adapters import load_adapters
-from supple.tracks.language.continual.presets import METHODS
 from supple.tracks.language.models import load_model
+from supple.tracks.language.presets import METHODS
 from supple.tracks.language.report.atom_maps import draw_stored_maps
 
 RUNS: dict[str, dict[str, Any]] = {

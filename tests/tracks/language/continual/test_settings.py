@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from supple.registry.errors import UsageError
+from supple.tracks.language import presets
 from supple.tracks.language.adapters import maker
-from supple.tracks.language.continual import presets
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import is_image_model
 

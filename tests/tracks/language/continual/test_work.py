@@ -9,7 +9,7 @@ from supple.engine.runs import drive
 from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.masses import Masses, remaining_mass
-from supple.tracks.language.continual.presets import METHODS
+from supple.tracks.language.presets import METHODS
 
 ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
 
