@@ -16,7 +16,6 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
 from ....reports.figures.style import new_figure, tidy
-from ..tasks import random_regression
 from ..weights import balance, expected_balance, random_init
 from .drawing import (
     TIME,
@@ -32,9 +31,8 @@ from .drawing import (
     split_figure,
     write_letter,
 )
-from .runs import LAMBDAS, difference, flow_difference, regression_starts, to_lists, train
+from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression
 
-SIZES = (3, 2, 2)
 LECUN = (40, 120, 250)
 EXAMPLES = 4
 THIN, THICK = 0.9, 3.4  # lines of the layer with the smaller and the larger weights, in points
@@ -52,10 +50,8 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     4v for the variance on the diagonal.)
     """
     rng = np.random.default_rng(seed)
-    n_in, n_hidden, n_out = SIZES
-    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
-    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    runs = train(task.sigma_yx, starts, end, learning_rate)
+    n_in = SIZES[0]
+    task, starts, runs = train_on_regression(rng, end, learning_rate)
     simulated, theory = (
         (qq[..., n_in:, :n_in] @ task.x[:, :EXAMPLES]).reshape(*qq.shape[:2], -1)
         for qq in (runs.simulated, runs.theory)

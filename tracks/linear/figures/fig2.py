@@ -17,12 +17,11 @@ from matplotlib.ticker import MaxNLocator
 
 from ....reports.figures.style import FAINT, new_figure, tidy
 from ..representations import ntk, quadrants
-from ..tasks import LinearTask, random_regression
+from ..tasks import LinearTask
 from ..weights import Array
 from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
-from .runs import LAMBDAS, difference, flow_difference, regression_starts, to_lists, train, upper_entries
+from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression, upper_entries
 
-SIZES = (3, 2, 2)
 EXAMPLES = 2
 ROWS = {
     "loss": "loss",
@@ -43,10 +42,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     gradient flow.
     """
     rng = np.random.default_rng(seed)
-    n_in, n_hidden, n_out = SIZES
-    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
-    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    runs = train(task.sigma_yx, starts, end, learning_rate)
+    task, starts, runs = train_on_regression(rng, end, learning_rate)
     simulated, theory = rows(runs.simulated, task), rows(runs.theory, task)
     return {
         "sizes": list(SIZES),

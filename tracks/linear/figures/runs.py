@@ -13,6 +13,7 @@ from ..tasks import LinearTask, random_regression
 from ..weights import Array, balanced_factors, balanced_init, random_rotation
 
 LAMBDAS = (-2.0, 0.0, 2.0)
+SIZES = (3, 2, 2)  # of the network of Figures 1 and 2
 Weights = tuple[Array, Array]  # W₁ (N_h, N_i), W₂ (N_o, N_h)
 DIGITS = 6  # of the numbers that are written down; differences are taken before
 
@@ -96,6 +97,16 @@ def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate:
     times = np.linspace(0.0, learning_rate * every * points, points + 1)
     theory = np.stack([Exact(*start, sigma_yx).qq(times) for start in starts])
     return Runs(times, qq(w1, w2).swapaxes(0, 1), theory)
+
+
+def train_on_regression(
+    rng: np.random.Generator, end: float, learning_rate: float
+) -> tuple[LinearTask, list[Weights], Runs]:
+    """Return the random regression of Figures 1 and 2 (E.3), the starts for each of LAMBDAS, and their runs."""
+    n_in, n_hidden, n_out = SIZES
+    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
+    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
+    return task, starts, train(task.sigma_yx, starts, end, learning_rate)
 
 
 def flow_difference(sigma_yx: Array, starts: Sequence[Weights], runs: Runs) -> float:
