@@ -1,4 +1,4 @@
-"""Arms of the kinds that no stack has: each is what a run of its own with its hooks would have been."""
+"""Forks of the kinds that are not stacked: each arm equals a run of its own with the same hooks."""
 
 import json
 import os

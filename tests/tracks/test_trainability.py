@@ -1,4 +1,4 @@
-"""`--trainability-every` of supervised tracks with one network: measured, resumed, and without any trace."""
+"""`--trainability-every` of tracks with one network: it is logged, resumes, and changes no result."""
 
 import shutil
 from pathlib import Path

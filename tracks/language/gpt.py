@@ -203,7 +203,7 @@ def gpt_layers(model: GPT) -> tuple[Layer, ...]:
     They are `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of each block, all hidden, and the head,
     which is also the embedding. No layer is only an encoder. Positions and normalisations are no layers: `fire` leaves
     them alone, while `snp` and `reset` with the scope "all" include them."""
-    layers = []
+    layers: list[Layer] = []
     for i in range(len(model.h)):
         for path, (part, split) in PARTS.items():
             name = f"h.{i}.{path}"

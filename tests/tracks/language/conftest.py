@@ -15,7 +15,7 @@ WORDS = {
 
 
 def sentences(words: list[str], count: int, seed: int) -> str:
-    """Lines of words that follow one another by a rule, with some noise: something to learn."""
+    """Return lines of words that follow one another by a rule, with some noise."""
     source = random.Random(seed)
     lines = []
     for _ in range(count):

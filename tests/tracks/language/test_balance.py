@@ -1,4 +1,4 @@
-"""What the report on a balanced language model says, and that it is true."""
+"""The report on a balanced language model: its entries, compared with direct computations."""
 
 import copy
 import json

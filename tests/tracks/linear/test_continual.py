@@ -1,4 +1,4 @@
-"""Courses through tasks against integration of the whole course, forgetting, and times to convergence."""
+"""Sequences of tasks, compared with an integrated flow; forgetting, and times to convergence."""
 
 import math
 

@@ -23,13 +23,13 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def computed(name: str, seed: int = 0) -> dict[str, Any]:
+def compute_numbers(name: str, seed: int = 0) -> dict[str, Any]:
     """A figure's numbers as its JSON file has them: strict JSON, without NaN."""
     made = import_module(f"supple.tracks.linear.figures.{name}").numbers(seed, **SMALL.get(name, {}))
     return json.loads(json.dumps(made, allow_nan=False))
 
 
-figure = cache(computed)
+figure = cache(compute_numbers)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), list(zip(NAMES, (0.03, 0.03, 0.005, 0.02), strict=True)))
@@ -39,8 +39,8 @@ def test_theory_lies_on_gradient_descent(name: str, tolerance: float) -> None:
 
 @pytest.mark.parametrize("name", ["fig11", "fig13"])
 def test_numbers_depend_on_the_seed_alone(name: str) -> None:
-    assert computed(name) == figure(name)
-    assert computed(name, seed=1) != figure(name)
+    assert compute_numbers(name) == figure(name)
+    assert compute_numbers(name, seed=1) != figure(name)
 
 
 @pytest.mark.parametrize(("name", "panels"), list(zip(NAMES, (2, 3, 3, 12), strict=True)))

@@ -237,7 +237,7 @@ def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
     """At any time NTK(t) − NTK(0) → 0 for λ → ±∞, it says. With N_o > N_i, λUUᵀ turns by O(1/λ), so that the kernel
     moves by O(1) at a fixed time, and by O(λ) up to its limit, as Figure 5 shows; so for N_i > N_o and λ → −∞."""
 
-    def moved(lam: float, n_in: int, n_out: int) -> tuple[float, float]:
+    def kernel_movement(lam: float, n_in: int, n_out: int) -> tuple[float, float]:
         """‖NTK(1) − NTK(0)‖, and the kernel distance at t → ∞."""
         W1, W2, sigma = network(lam, n_in, 2, n_out)
         x, start, then = np.eye(n_in), gram(W1, W2), quadrants(Exact(W1, W2, sigma).qq(1.0)[0], n_in)
@@ -245,10 +245,10 @@ def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
         return float(np.linalg.norm(change)), float(ntk_distance(start, converged_quadrants(sigma, lam)))
 
     for sign, static, moving in ((1, (4, 2), (2, 4)), (-1, (2, 4), (4, 2))):
-        (some, _), (less, least) = (moved(sign * lam, *static) for lam in (100.0, 1000.0))
+        (some, _), (less, least) = (kernel_movement(sign * lam, *static) for lam in (100.0, 1000.0))
         assert less == pytest.approx(some / 10, rel=0.2)
         assert least < 1e-4
-        (some, _), (same, far) = (moved(sign * lam, *moving) for lam in (100.0, 1000.0))
+        (some, _), (same, far) = (kernel_movement(sign * lam, *moving) for lam in (100.0, 1000.0))
         assert same == pytest.approx(some, rel=0.2)
         assert far > 0.05
 

@@ -1,4 +1,4 @@
-"""Comparisons of classifiers: arms part from one trunk, and each goes on as a run of its own would."""
+"""Comparisons of classifiers: arms start from one trunk, and each continues as a run of its own."""
 
 import json
 import os

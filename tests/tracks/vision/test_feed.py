@@ -1,4 +1,4 @@
-"""The batches of a task: every image as often as every other, a memory of earlier tasks, looks that move nothing."""
+"""The batches of a task: how often each image occurs, the replay memory, and reading ahead."""
 
 from typing import Any
 

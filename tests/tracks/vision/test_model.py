@@ -1,4 +1,4 @@
-"""A classifier as interventions and metrics see it: it offers what the running task has, and looking moves nothing."""
+"""The learner of a classifier: it has the data of the current task, and measuring changes nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from supple.tracks.vision.stream import Images, Stream
 RESNET: dict[str, Any] = {"network": "resnet18", "width": 4, "seeds": (0,)}
 
 
-def begun(lab: Any, data: DataSet, **changes: Any) -> Model:
+def begin_task(lab: Any, data: DataSet, **changes: Any) -> Model:
     """A model in its first task."""
     settings = lab.settings(**{"seeds": (0, 1), **changes})
     stream = Stream(settings, data)
@@ -33,7 +33,7 @@ def state(model: Model) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("changes", [{"activation": "rand_smooth_leaky"}, RESNET, {"network": "cnn"}], ids=str)
 def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
-    model = begun(lab, data, **changes)
+    model = begin_task(lab, data, **changes)
     before = state(model)
     assert model.feed
     batch = ImageFeed(model.feed.stream, model.feed.task, "cpu").batch()
@@ -50,7 +50,7 @@ def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dic
 
 
 def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     assert model.feed
     images, labels = model.feed.probe()
     logits = model.network(images.float() / 255)
@@ -66,7 +66,7 @@ def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: D
 def test_batches_are_losses_of_single_images_of_the_next_updates(
     lab: Any, data: DataSet, changes: dict[str, Any], shape: tuple[int, ...]
 ) -> None:
-    model = begun(lab, data, **changes)
+    model = begin_task(lab, data, **changes)
     assert model.feed
     ahead = list(model.learner.batches(2))
     assert [losses.shape for losses in ahead] == [shape, shape]
@@ -81,7 +81,7 @@ def test_batches_are_losses_of_single_images_of_the_next_updates(
 
 
 def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     model.feed = None
     assert model.learner.probe() is None
     assert set(measure(model.learner)) >= {"dfi", "weight_norm"}
@@ -90,7 +90,7 @@ def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataS
 
 
 def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(lab: Any, data: DataSet) -> None:
-    stack, alone = begun(lab, data, seeds=(4, 2)), begun(lab, data, seeds=(2,))
+    stack, alone = begin_task(lab, data, seeds=(4, 2)), begin_task(lab, data, seeds=(2,))
     for updates in (0, 5):
         stack.updates = alone.updates = updates
         drawn, single_drawn = stack.learner.redraw(), alone.learner.redraw()
@@ -104,14 +104,14 @@ def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(lab:
 
 
 def test_drawing_leaves_torchs_own_generator_alone(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     before = torch.get_rng_state()
     model.learner.redraw()
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_accuracy_is_the_share_of_right_answers_of_each_member(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     assert model.feed
     images = model.feed.images
     batch, labels = images.batch(torch.arange(48).expand(2, -1))
@@ -126,7 +126,7 @@ def test_standardised_pixels_have_mean_0_and_deviation_1_in_each_channel(lab: An
     colours[:, 1] //= 4
     colours[:, 2] = 7  # no deviation at all
     coloured = replace(data, train_images=colours, test_images=colours[:40])
-    model = begun(lab, coloured, standardize=True)
+    model = begin_task(lab, coloured, standardize=True)
     everything = Images(colours, torch.arange(120).expand(2, -1), data.train_labels.expand(2, -1))
     x = model.pixels(everything.batch(torch.arange(120).expand(2, -1))[0])
     torch.testing.assert_close(x.mean((0, 1, 3, 4)), torch.zeros(3), atol=1e-3, rtol=0)

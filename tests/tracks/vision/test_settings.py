@@ -1,4 +1,4 @@
-"""Settings of classifiers: what cannot work is refused, all benchmarks can, and every option does something."""
+"""Settings of classifiers: impossible ones are refused, all presets work, and every option has an effect."""
 
 import json
 from dataclasses import fields, replace

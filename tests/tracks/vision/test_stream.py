@@ -36,7 +36,7 @@ def everything(images: Images) -> tuple[Tensor, Tensor]:
     return images.batch(torch.arange(images.size).expand(members, -1))
 
 
-def unbalanced(data: DataSet) -> DataSet:
+def unbalanced_data(data: DataSet) -> DataSet:
     """Classes of 12, 11, … 3 training and 4, 4, … 1 test images."""
     keep = torch.arange(len(data.train_labels)) // 10 + data.train_labels < 12
     kept = torch.arange(len(data.test_labels)) // 10 + data.test_labels // 3 < 4
@@ -65,7 +65,7 @@ def test_a_task_can_be_opened_at_any_time_and_is_the_same(data: DataSet, kind: s
 @pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_member_of_a_stack_sees_the_same_data_as_a_single_run(data: DataSet, kind: str, balanced: bool) -> None:
-    data = data if balanced else unbalanced(data)
+    data = data if balanced else unbalanced_data(data)
     changes = {} if balanced else {"images_per_class": None, "batch_size": 1}
     if kind in ("permuted", "random-labels", "chunks"):
         changes.pop("images_per_class", None)

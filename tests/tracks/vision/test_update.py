@@ -1,4 +1,4 @@
-"""Gradient steps: a stack of seeds is as many separate runs, compiled is eager, and no member clips another."""
+"""Gradient steps: a stack equals separate runs, compiled steps equal eager ones, and clipping is by member."""
 
 import copy
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def test_a_seed_in_a_stack_logs_the_same_as_a_single_run(lab: Any, tmp_path: Pat
     assert len({row["online_loss"] for row in lab.log(stack, "tasks") if row["task"] == 1}) == 3
 
 
-def updated(
+def run_updates(
     lab: Any, data: DataSet, compiled: bool, anew: bool = False, **changes: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Parameters, and what four updates returned. A task ends after the second, after which `anew` is as on resume."""
@@ -83,11 +83,11 @@ def updated(
 def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: Any, data: DataSet) -> None:
     penalties = ("ewc(samples=4)", "wasserstein")
     changes: dict[str, Any] = {"activation": "rand_smooth_leaky", "hook": penalties, "width": 10}
-    compiled = updated(lab, data, True, **changes)
-    for ours, theirs in zip(compiled, updated(lab, data, False, **changes), strict=True):
+    compiled = run_updates(lab, data, True, **changes)
+    for ours, theirs in zip(compiled, run_updates(lab, data, False, **changes), strict=True):
         for own, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
-    for ours, theirs in zip(compiled, updated(lab, data, True, anew=True, **changes), strict=True):
+    for ours, theirs in zip(compiled, run_updates(lab, data, True, anew=True, **changes), strict=True):
         assert all(map(torch.equal, ours, theirs))
 
 

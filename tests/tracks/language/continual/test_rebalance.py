@@ -32,6 +32,6 @@ def test_adapters_with_routing_have_no_linear_pair(trials: Any, tmp_path: Path) 
 
 
 def test_rebalancing_a_fresh_lora_to_zero_is_refused(trials: Any, tmp_path: Path) -> None:
-    """B is zero there: at λ = 0 A would have to be zero too, and no gradient leaves that."""
+    """B is zero, so A would have to be zero at λ = 0 too, and the gradients of both would vanish."""
     with pytest.raises(RunError, match=r"a map of .* is zero, so lam=0"):
         trials.run(tmp_path / "run", "seqlora", hook=("rebalance@start",))

@@ -1,4 +1,4 @@
-"""Runs of every method from their first line to what they leave behind, and from any checkpoint to the same bytes."""
+"""Complete runs of every method: what they log and export, and that they resume bit for bit."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a continual run can be told, and what is refused in one line."""
+"""The settings of continual learning: models, methods and orders, and one-line refusals."""
 
 import re
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""What tasks change in a model, and what they leave alone."""
+"""The model over a sequence of tasks: which weights a task trains, and which stay unchanged."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Pretraining on captions: the loss, what a batch is, and runs that learn, resume and leave a model."""
+"""Pretraining on captions: the loss, the batches, and runs that learn, resume and export a model."""
 
 from pathlib import Path
 from typing import Any

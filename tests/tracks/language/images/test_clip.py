@@ -1,4 +1,4 @@
-"""CLIP models: zero-shot classification as transformers computes it, files, and names that mean none."""
+"""CLIP models: zero-shot classification as in transformers, files, and unknown names."""
 
 import json
 from pathlib import Path

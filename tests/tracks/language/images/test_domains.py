@@ -1,4 +1,4 @@
-"""Domains: which images, what they are called, and what cannot be one."""
+"""Domains of images: their images and class names, and one-line refusals."""
 
 from pathlib import Path
 

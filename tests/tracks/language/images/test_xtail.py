@@ -1,4 +1,4 @@
-"""Image domains one after the other: shots, protocols, prompts, and adapters in both encoders."""
+"""Image domains in sequence: shots, protocols, prompts, and adapters in both encoders."""
 
 import json
 from dataclasses import replace
@@ -94,7 +94,7 @@ def test_scores_are_the_share_of_nearest_prompts_that_are_right(
 
 
 def test_in_x_tail_the_classes_of_other_domains_compete(clip: Clip, domains: list[Domain]) -> None:
-    """A model that takes everything for a class of another domain is always wrong there, and never asked in MTIL."""
+    """A model that always answers a class of another domain is wrong in X-TAIL; in MTIL these are no candidates."""
     x_tail, mtil = (ImageStream(clip, domains, 0, protocol=protocol) for protocol in ("x-tail", "mtil"))
     texts = clip.text_features
 

@@ -97,7 +97,7 @@ def body_of(*paths):
     return json.loads(json.dumps(to_json(study, cells), allow_nan=False))
 
 
-def printed(*paths):
+def printed_report(*paths):
     console = Console(width=250, record=True, file=io.StringIO())
     console.print(summary_table(*paths))
     return console.export_text()
@@ -134,11 +134,11 @@ def test_the_gap_between_none_and_the_best_arm_is_reported_for_each_start(tmp_pa
     gaps = body_of(path)["gaps"]
     assert [gap["best_arm"] for gap in gaps] == ["fire", "fire"]
     assert [gap["mean"] for gap in gaps] == pytest.approx([0.15, 0.45])
-    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in printed(path)
+    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in printed_report(path)
 
 
 def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
-    text = printed(warm_start(tmp_path / "c"))
+    text = printed_report(warm_start(tmp_path / "c"))
     assert "Difference to none" in text
     assert "start best: fire against none, 2 seeds: no significant difference in final val loss" in text
     assert text.count("reset against none") == 2
@@ -160,7 +160,7 @@ def test_interventions_are_averaged_over_the_seeds_of_a_start(tmp_path):
     assert arms["fire"]["at_interventions"]["sfe"] == pytest.approx(1.5)
     assert arms["fire"]["at_interventions"]["dfi_unscaled_before"] == 2.0
     assert arms["none"]["interventions"] == 0
-    assert "2 → 0.5" in printed(tmp_path / "c")
+    assert "2 → 0.5" in printed_report(tmp_path / "c")
 
 
 def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(tmp_path):
@@ -173,7 +173,7 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
     assert fire["finished"] == [False, True]
     assert fire["val_loss"]["final"]["per_seed"] == [None, 3.1]
     assert fire["val_loss"]["best"]["per_seed"] == [None, 2.6]
-    assert unfinished in printed(path)
+    assert unfinished in printed_report(path)
 
 
 def test_reporting_a_comparison_without_a_started_arm_is_refused_in_one_line(tmp_path):
@@ -244,7 +244,7 @@ def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
     assert sib["retain_accuracy"]["final"]["mean"] == pytest.approx(0.5)
     assert sib["retain_accuracy"]["gain"]["mean"] == pytest.approx(-0.2)
     assert sib["retain_accuracy"]["minus_none"]["mean"] == pytest.approx(0.1)
-    text = printed(path)
+    text = printed_report(path)
     assert all(words in text for words in ("learning rate", "1e−05", "80.00", "−20.00"))
     assert {"fronts", "evaluations"} <= {figure.stem for figure in build_report(path).figures}
 
@@ -277,7 +277,7 @@ def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
     ]
     assert "metrics" in plots
     assert plots["evaluations"].figure.axes[1].lines[0].get_ydata().tolist() == [0, 20, 50]
-    assert "50.00" in printed(run)
+    assert "50.00" in printed_report(run)
 
 
 A = [[0.9, 0.2, 0.1], [0.7, 0.8, 0.3], [0.5, 0.6, 0.9]]
@@ -331,7 +331,7 @@ def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
             arm="none", variant=variant,
         )  # fmt: skip
     disparity = 100 * np.std(ops["moram"], ddof=1)
-    assert f"{disparity:.2f} (method moram, none); 0.00 (method ewc, none)" in printed(path)
+    assert f"{disparity:.2f} (method moram, none); 0.00 (method ewc, none)" in printed_report(path)
     paths = build_report(path)
     assert {"score_matrix", "scores_by_task", "evaluations"} <= {figure.stem for figure in paths.figures}
     arms = [variant["arms"]["none"] for variant in json.loads(paths.scores.read_text())["variants"]]
