@@ -24,7 +24,7 @@ from rich.table import Table
 from small_runs import RUNS, command, places
 
 from supple.engine.kinds import find_kind
-from supple.scripts import resume
+from supple.scripts.cli import training
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
@@ -67,7 +67,7 @@ def main(args: Args) -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, late)
-    resume.finish_run = lambda path: None  # type: ignore[assignment]  # what is taken is not trained
+    training.finish_run = lambda path: None  # type: ignore[assignment]  # what is taken is not trained
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

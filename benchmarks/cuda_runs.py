@@ -29,8 +29,9 @@ import tyro
 from pretended_gpu import MIXED, pretended_gpu
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec
 from supple.interventions import interventions
 from supple.metrics import metrics, trainability
 from supple.registry.errors import UsageError
@@ -129,7 +130,7 @@ class BrokenOff(Exception):
 
 def whole(out: Path, kind: str, settings: RunSettings) -> None:
     """Train a run to its half, and from its checkpoint to its end."""
-    create(out, kind, settings, "benchmarks/cuda_runs.py")
+    prepare(RunSpec(kind, settings, command="benchmarks/cuda_runs.py"), out).close()
     end = json.loads((out / "config.json").read_text())["total_steps"]
 
     def break_off(step: int) -> None:
@@ -137,8 +138,8 @@ def whole(out: Path, kind: str, settings: RunSettings) -> None:
             raise BrokenOff
 
     with suppress(BrokenOff):
-        train(out, break_off, lambda line: None)
-    train(out, lambda step: None, lambda line: None)
+        open_run(out, lambda line: None).train(break_off)
+    open_run(out, lambda line: None).train(lambda step: None)
 
 
 @contextmanager

@@ -27,7 +27,8 @@ from timing import begin
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import CYCLING
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.envs.make import quiet_mujoco
 from supple.experiments.results import load
 from supple.metrics import generalization_gap, iqm, plasticity_score
@@ -98,8 +99,8 @@ def one(job: Job) -> Row:
     quiet_mujoco()
     path = job.folders / " ".join(map(str, job.key.values()))
     if not path.exists():
-        create(path, "ppo", job.settings, "benchmarks/cycling.py")
-    train(path, lambda step: None, print)
+        prepare(RunSpec("ppo", job.settings, command="benchmarks/cycling.py"), path).close()
+    open_run(path, print).train(lambda step: None)
     results = load(path)
     (arm,), metrics, events = results.scores["arms"].values(), results.metrics, results.events
     row = {

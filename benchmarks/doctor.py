@@ -34,8 +34,9 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL_SMALL
 from supple.agents.suites import NINE_ROOMS
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec
 from supple.engine.states import states, steps_of
 from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
@@ -72,8 +73,7 @@ class Case:
 def trained(kind: str, settings: RunSettings, look: int, path: Path) -> Path:
     """Train to the end, with a checkpoint at step `look`; return the run."""
     settings.checkpoint_every, settings.keep_checkpoints, settings.measure_every = look, 2, 10**9
-    create(path, kind, settings, "benchmarks/doctor.py")
-    train(path, lambda step: None, lambda line: None)
+    prepare(RunSpec(kind, settings, command="benchmarks/doctor.py"), path, lambda line: None).train(lambda step: None)
     return path
 
 

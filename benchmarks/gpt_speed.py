@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, drive
+from supple.engine.runs import attach_hooks, build
 from supple.tracks.language.corpora import write_tokens
 from supple.tracks.language.pretrain.settings import PretrainSettings
 
@@ -162,7 +162,7 @@ def ours(o: Args, folder: Path) -> tuple[Callable[[], None], int]:
     )  # fmt: skip
     work = build(find_kind("pretrain"), settings)
     model: Any = work.learners["model"].module
-    return Stepped(work, drive(work, ())).advance, model.flops_per_token(o.block)
+    return Stepped(work, attach_hooks(work, ())).advance, model.flops_per_token(o.block)
 
 
 def timed(update: Callable[[], None], o: Args) -> float:

@@ -23,7 +23,8 @@ from timing import begin
 
 from supple.agents.ppo import PPOSettings
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, create, drive, train
+from supple.engine.runs import attach_hooks, build, open_run, prepare
+from supple.engine.spec import RunSpec
 
 IDLE = ("fire@1.0", "fire@when:dormant_fraction>0.999")
 ITERATION = 8 * 256  # environment steps between two updates
@@ -49,7 +50,7 @@ class Run:
         settings = PPOSettings(env=args.env, steps=args.iterations * ITERATION, hook=self.hooks, eval_episodes=0,
                                compile="off")  # fmt: skip
         self.turn.acquire()
-        create(path, "ppo", settings, "benchmarks/idle_hook.py")
+        prepare(RunSpec("ppo", settings, command="benchmarks/idle_hook.py"), path).close()
         start = time.perf_counter()
 
         def hand_over(step: int) -> None:
@@ -60,7 +61,7 @@ class Run:
             self.turn.acquire()
             start = time.perf_counter()
 
-        train(path, hand_over, print)
+        open_run(path, print).train(hand_over)
         other.turn.release()
 
 
@@ -81,7 +82,7 @@ def race(first: Run, second: Run, args: Args) -> None:
 def calls_alone(args: Args, repeats: int = 1000) -> float:
     """Seconds per iteration that the loop spends in idle hooks, a measurement in every iteration."""
     settings = PPOSettings(env=args.env, steps=ITERATION, hook=IDLE, compile="off")
-    hooks = drive(build(find_kind("ppo"), settings), IDLE)
+    hooks = attach_hooks(build(find_kind("ppo"), settings), IDLE)
     start = time.perf_counter()
     for _ in range(repeats):
         hooks.passed(0, 1)

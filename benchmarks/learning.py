@@ -34,7 +34,8 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.presets import SAC_MLP
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs.make import quiet_mujoco
 from supple.metrics import t_interval
 
@@ -124,8 +125,7 @@ def with_supple(job: Job) -> Episodes:
     settings: AgentSettings = PPOSettings(**common, **own) if job.agent == "ppo" else SACSettings(**common, **own)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        create(path, job.agent, settings, "benchmarks/learning.py")
-        train(path, lambda step: None, print)
+        prepare(RunSpec(job.agent, settings, command="benchmarks/learning.py"), path, print).train(lambda step: None)
         lines = map(json.loads, (path / "episodes.jsonl").read_text().splitlines())
         return [(line["step"], line["return"]) for line in lines]
 

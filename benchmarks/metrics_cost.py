@@ -23,10 +23,9 @@ from rich.table import Table
 from seeds_stacked import COMPILED, EAGER, SEEDS, Stacked
 from timing import Options, Rounds, begin, seconds
 
-from supple.engine.kinds import find_kind
-from supple.engine.runs import configuration
+from supple.engine.spec import RunSpec, write_config
 from supple.engine.storage.run_directory import RunDirectory
-from supple.metrics import CHEAP_METRICS, METRICS, View
+from supple.metrics import METRICS, View, cheap_metrics
 from supple.tracks.vision.data import load
 
 EVERY = 1000  # updates between measurements
@@ -56,10 +55,10 @@ def main(args: Args) -> bool:
     begin(1, args.flush)
     stack = Stacked(load("mnist", None), args.compile)
     stack.work.model.learner.mark()
-    cheap = [name for name in CHEAP_METRICS if f"model/{name}" in stack.work.measure(costly=False)[0]]
-    costly = [name for name in METRICS if name not in CHEAP_METRICS]
+    cheap = [name for name in cheap_metrics() if f"model/{name}" in stack.work.measure(costly=False)[0]]
+    costly = [name for name in METRICS if name not in cheap_metrics()]
     updates, times = Rounds(2), {name: Rounds() for name in (ALL, *costly)}
-    config = configuration(find_kind("vision"), stack.work.settings, stack.work, "benchmarks/metrics_cost.py")
+    config = write_config(RunSpec("vision", stack.work.settings), stack.work)
     with tempfile.TemporaryDirectory() as folder, RunDirectory.create(Path(folder) / "run", config) as run:
         run.start_logs({}, 0.0, stack.work.logs)
         calls = {ALL: lambda: logged(stack, run), **{name: alone(stack, name) for name in costly}}

@@ -22,7 +22,8 @@ from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.trained import Trained
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs import Batched, Vector, make_env, side_by_side
 from supple.envs.physics_tasks import TASKS
 
@@ -49,8 +50,9 @@ def trained(env: str, space: gym.spaces.Box, copies: int, steps: int) -> Policy:
     """Return the policy that PPO comes to, with noise of a fifth of the bounds."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        create(run, "ppo", PPOSettings(env=env, steps=steps, compile="off", eval_episodes=0), command="")
-        train(run, lambda step: None, lambda line: None)
+        prepare(
+            RunSpec("ppo", PPOSettings(env=env, steps=steps, compile="off", eval_episodes=0)), run, lambda line: None
+        ).train(lambda step: None)
         agent = Trained(run)
     draws, scale = np.random.default_rng(1), 0.2 * space.high
 

@@ -40,17 +40,17 @@ grid = { lam = [0.3, 0.6] }
 """
 NOTED = """
 import gymnasium
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 
-ended = Job.ended
+ended = QueuedRun.record
 
 def noted(job, outcome, **more):
     ended(job, outcome, **more)
     with open({notes!r}, "a") as log:
         log.write(f"{{outcome}} {{job.folder}}\\n")
 
-if not hasattr(Job, "noted"):
-    Job.ended, Job.noted = noted, True
+if not hasattr(QueuedRun, "noted"):
+    QueuedRun.record, QueuedRun.noted = noted, True
 gymnasium.register("Noted-v0", "noted:nothing")  # a plug-in has to bring something
 """
 LIMIT = 300.0  # seconds

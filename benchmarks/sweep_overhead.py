@@ -21,7 +21,7 @@ from typing import Any
 
 import tyro
 
-from supple.experiments.queue.jobs import FINISHED
+from supple.experiments.queue.queue import FINISHED
 from supple.experiments.sweeps.file import read_sweep
 
 FILE = """
@@ -88,7 +88,7 @@ def overhead(folder: Path, args: Args) -> dict[str, Any]:
 def said(folder: Path, args: Args) -> dict[str, Any]:
     file, out = written(folder / "finished", args.finished, 10)
     for job in read_sweep(file).begin(out):
-        job.ended(FINISHED)
+        job.record(FINISHED)
     times = [swept(file, out, args.jobs) for _ in range(args.rounds)]
     return {"points": args.finished, "seconds": times, "median": median(times)}
 

@@ -27,7 +27,8 @@ from rows import Row, add_missing, read
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.metrics import t_interval
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "worlds"
@@ -165,8 +166,9 @@ def said(row: Row) -> str:
 def one(job: Job) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         path, settings, began = Path(folder) / "run", job.settings, time.time()
-        create(path, "ppo", settings, "benchmarks/worlds.py")
-        train(path, lambda step: None, lambda line: None)
+        prepare(RunSpec("ppo", settings, command="benchmarks/worlds.py"), path, lambda line: None).train(
+            lambda step: None
+        )
         found = levels(path, settings.rollout_steps)
         shifts = [task["shift"]["offset"]["offset"] for task in json.loads((path / "config.json").read_text())["tasks"]]
         metrics = [json.loads(line) for line in (path / "metrics.jsonl").open()]

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from ..registry import signals, streams
-from ..registry.errors import RunError, UsageError, in_words
+from ..registry.errors import RunError, UsageError, describe_error
 from ..registry.interruption import at_interruption
 from .kinds import Kind, find_kind
 from .machine.resources import own_cpus
@@ -79,7 +79,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
     process = context.Process(
         target=_run_trial, args=(theirs, kind.name, settings, train, plugins.sources()), daemon=True
     )
-    with signals.deaf():
+    with signals.block_signals():
         process.start()
     theirs.close()
     try:
@@ -99,7 +99,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
 def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, sources: dict[str, str]) -> None:
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
     signals.ignore()
-    streams.steady()
+    streams.protect_streams()
     plugins.load_all(sources)
     clock = Clock(settings.untrained_steps)
     try:
@@ -107,4 +107,4 @@ def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, 
             train(Path(folder) / "run", find_kind(kind).name, settings, clock)
         way.send(clock.speed)
     except (RunError, UsageError, OSError) as error:
-        way.send(in_words(error))
+        way.send(describe_error(error))

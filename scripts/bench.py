@@ -22,13 +22,12 @@ import tyro
 from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
 from supple.registry.errors import RunError, UsageError
-from supple.scripts import resume
-from supple.scripts.cli.console import parse, run, say, screen, typed, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import join_command, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from supple.experiments.board import Row
-    from supple.experiments.queue.jobs import Job
 
 
 @dataclass(kw_only=True)
@@ -101,18 +100,18 @@ def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "l
     """Train the suite with these methods, and return their rows."""
     from supple.engine.machine.resources import description
     from supple.experiments.board import bench, row_of
+    from supple.experiments.queue.queue import Queue
 
-    jobs = resume.workers(options.jobs)
+    jobs = training.count_processes(options.jobs)
     sweep = bench(methods, options.studies)
-    every: list[Job] = sweep.begin(options.out, jobs, typed("supple bench", args), warn)
+    begun = sweep.begin(options.out, jobs, join_command("supple bench", args), warn)
     asked = {(study.name, arm) for study in sweep.studies for arm in study.arms}
-    every = [job for job in every if (job.study, job.arm) in asked]
-    if any(job.open for job in every):
-        resume.go_on(options.out, every, jobs)
-    for job in every:
-        if job.failed:
-            warn(f"failed: {job.label}: {(job.outcome or {}).get('reason')}")
-    return [row_of(method, every, description()) for method in methods]
+    queue = Queue(run for run in begun if (run.spec.labels.study, run.spec.labels.arm) in asked)
+    if queue.left:
+        training.train_queue(options.out, queue, jobs)
+    for failed in queue.failed:
+        warn(f"failed: {failed.label}: {(failed.outcome or {}).get('reason')}")
+    return [row_of(method, queue, description()) for method in methods]
 
 
 def show(rows: "Sequence[Row]") -> None:

@@ -23,13 +23,13 @@ from supple.registry import brief
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import explain, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
-from supple.scripts.cli.progress import advancing
+from supple.scripts.cli.progress import show_progress_bar
 
 
 @dataclass(kw_only=True)
 class Options:
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple language sib`."""
+    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple sib`."""
     learner: str = ""
     """Network to examine, such as critic. Empty means all."""
     attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()
@@ -104,7 +104,7 @@ def examine(o: Options) -> None:
                 if o.learner not in ("", name):
                     continue
                 where = name if step is None else f"{name}, step {step:,}"
-                with advancing(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
+                with show_progress_bar(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
                     diagnosis, tried = diagnose(learner, o.updates, after_each=one), {}
                     for text in o.attempts:
                         with in_one_line(f"--try {brief(text)}", RunError):

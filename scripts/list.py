@@ -23,7 +23,7 @@ from supple.engine.kinds import all_kinds, presets_of
 from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import parse, run, screen, typed
+from supple.scripts.cli.console import join_command, parse, run, screen
 from supple.scripts.cli.options import Plugins, load_plugins
 
 
@@ -209,7 +209,7 @@ def main(args: Sequence[str]) -> None:
             screen.print(activation_properties())
         screen.print()
     if not found:
-        raise UsageError(f"nothing found by `{typed('supple list', args)}`")
+        raise UsageError(f"nothing found by `{join_command('supple list', args)}`")
 
 
 def _wanted(row: Row, options: Options) -> bool:

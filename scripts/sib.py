@@ -1,7 +1,7 @@
 """Balance the channels of a causal language model, and report the change of gradients, curvature and logits.
 
-supple language sib --model smollm2 --retain gsm8k_train.jsonl --out runs/balanced
-supple language sib --model DIR --retain reasoning-gym:gsm_symbolic --eigenvalues 0 --out runs/balanced
+supple sib --model smollm2 --retain gsm8k_train.jsonl --out runs/balanced
+supple sib --model DIR --retain reasoning-gym:gsm_symbolic --eigenvalues 0 --out runs/balanced
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.engine.settings import Device, device_here, positive
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -54,9 +54,9 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        explain(__doc__, "supple language sib")
+        explain(__doc__, "supple sib")
         return
-    o = parse(Options, None, args, "supple language sib", __doc__)
+    o = parse(Options, None, args, "supple sib", __doc__)
     positive(**{"--batch-size": o.batch_size, "--batches": o.batches, "--threads": o.threads, "--ratio": o.ratio})
     positive(**{"--max-length": o.max_length, "--tolerance": o.tolerance})
     if o.eigenvalues < 0:
@@ -82,7 +82,7 @@ def main(args: Sequence[str]) -> None:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    makes_files()
+    ignore_output_failures()
     o.out.mkdir(parents=True, exist_ok=True)
     save_model(model, o.out / "model")
     write_balance({o.model: {**report, "source": model.source, "retain": task.description}}, o.out)

@@ -37,16 +37,16 @@ import tyro
 from supple.engine.settings import positive
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts import resume
-from supple.scripts.cli.console import explain, parse, run, say, screen, typed, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import explain, join_command, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import Queue
     from supple.experiments.queue.workers import Watch
-    from supple.experiments.sweeps.launchers import Workers
+    from supple.experiments.sweeps.launchers import QueueWorker
 
-    Starter = Callable[[Workers], list[Any]]
+    Starter = Callable[[QueueWorker], list[Any]]
 
 
 @dataclass(kw_only=True)
@@ -93,32 +93,33 @@ def main(args: Sequence[str]) -> None:
     settings = dict(_named("setting", text, "data=DIR") for text in options.setting)
     sweep, jobs = read_sweep(file, options.scale, options.search, settings), processes(options)
     if options.dry_run:
-        foretell(sweep.planned(options.out, jobs, warn), jobs)
+        print_estimates(sweep.preview(options.out, jobs, warn), jobs)
         return
     start = starter(options)
     retry, trained = options.retry_failed, False
     while True:  # if arms are tuned, the next runs depend on the results so far
-        every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
-        failed, left = sum(job.failed for job in every), sum(job.open for job in every)
+        queue = sweep.begin(options.out, jobs, join_command("supple sweep", args), warn)
+        failed, left = len(queue.failed), len(queue.left)
         if trained and not left:
             break
         if not left and not (failed and retry):
             say(
-                f"{len(every):,} runs have ended, {failed:,} of them failed",
+                f"{len(queue):,} runs have ended, {failed:,} of them failed",
                 f"next: supple report {quoted(options.out)}",
             )
             return
-        resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
+        elsewhere = partial(train_elsewhere, options, queue, start) if start else None
+        training.train_queue(options.out, queue, jobs, retry, elsewhere)
         retry, trained = False, True
-        if any(job.open for job in every):  # workers on other machines have stopped
+        if queue.left:  # workers on other machines have stopped
             break
-    resume.report(options.out, every)
+    training.report_queue(options.out, queue)
 
 
 def processes(o: Options) -> int:
     """Return the number of runs at a time on this machine."""
     if o.on != "local" or o.per_gpu is None:
-        return resume.workers(o.jobs)
+        return training.count_processes(o.jobs)
     positive(**{"--per-gpu": o.per_gpu})
     if o.jobs:
         raise UsageError("--jobs and --per-gpu both set the number of runs at a time: give one of them")
@@ -144,12 +145,12 @@ def starter(o: Options) -> "Starter | None":
     return lambda workers: (on_slurm if o.on == "slurm" else on_ray)(workers, o.workers, given)
 
 
-def elsewhere(o: Options, every: "Sequence[Job]", start: "Starter", watch: "Watch") -> None:
-    """Start workers, and wait until they have finished all runs."""
-    from supple.experiments.sweeps.launchers import Workers, watch_over
+def train_elsewhere(o: Options, queue: "Queue", start: "Starter", watch: "Watch") -> None:
+    """Start workers on other machines, and wait until they have finished all runs."""
+    from supple.experiments.sweeps.launchers import QueueWorker, watch_over
 
-    if any(job.open for job in every):
-        watch_over(every, start(Workers(str(o.out.absolute()), o.per_gpu or 1)), watch, warn)
+    if queue.left:
+        watch_over(queue, start(QueueWorker(str(o.out.absolute()), o.per_gpu or 1)), watch, warn)
 
 
 def _option(text: str) -> tuple[str, object]:
@@ -169,22 +170,21 @@ def _named(option: str, text: str, such: str) -> tuple[str, str]:
     return name, value
 
 
-def foretell(every: "Sequence[Job]", jobs: int) -> None:
+def print_estimates(queue: "Queue", jobs: int) -> None:
     """Print the runs of a sweep and their estimated time."""
     from rich.table import Table
 
     from supple.experiments.sweeps.estimate import estimates
 
-    for job in every:
-        state = "ended" if not job.open else "to be trained"
-        say(f"{job.folder}: {state}")
+    for queued in queue:
+        say(f"{queued.folder}: {'to be trained' if queued.open else 'ended'}")
     table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {jobs} at a time")
     hours = 0.0
-    for found in estimates(every):
-        hours += found.hours(jobs)
-        runs = f"{found.runs:,}" + (f" and {found.trunks:,} trunks" if found.trunks else "")
-        own = (runs, f"{found.steps:,}", f"{found.speed:,.0f}", _words(found.hours(jobs)))
-        table.add_row(found.study, *own)
+    for estimate in estimates(queue):
+        hours += estimate.hours(jobs)
+        runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunks" if estimate.trunks else "")
+        time = _words(estimate.hours(jobs))
+        table.add_row(estimate.study, runs, f"{estimate.steps:,}", f"{estimate.speed:,.0f}", time)
     table.add_row("total", "", "", "", _words(hours), style="bold")
     screen.print(table)
 

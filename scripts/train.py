@@ -19,20 +19,17 @@ from collections.abc import Sequence
 
 import tyro
 
-from supple.scripts import resume
-from supple.scripts.cli.console import parse, run, typed, warn
-from supple.scripts.cli.options import Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.cli import training
+from supple.scripts.cli.console import join_command, parse, run, warn
+from supple.scripts.cli.options import Options, load_plugins, parse_request, print_overview, scale_settings
 
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
-        overview(__doc__, "train")
+        print_overview(__doc__, "train")
         return
-    if (words := resumed(args)) is not None:
-        resume.main(words)
-        return
-    what = asked("train", args)
+    what = parse_request("train", args)
     if not what.options:
         what.explain(__doc__)
         return
@@ -41,15 +38,16 @@ def main(args: Sequence[str]) -> None:
     options = parse(Options, kind.settings_class(), what.options, what.prog, what.about(__doc__), default)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
-    from supple.engine.runs import create
+    from supple.engine.runs import open_run, prepare
     from supple.engine.settings import device_here
+    from supple.engine.spec import RunSpec
 
-    settings, _, _ = shrunk(options.settings, options.scale)
-    if distributed.first():
-        create(options.out, kind.name, settings, typed("supple train", args), warn)
+    settings, _, _ = scale_settings(options.settings, options.scale)
+    spec = RunSpec(kind.name, settings, command=join_command("supple train", args))
+    prepared = prepare(spec, options.out, warn) if distributed.first() else None
     # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
-        resume.finish_run(options.out)
+        training.finish_run(options.out, prepared or open_run(options.out, warn))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -21,6 +21,8 @@ class TrackSettings(RunSettings):
     """Number of checkpoints to keep."""
     eval_every: int = 250
     """Updates between evaluations; 0: only at the start and end of each task."""
+
+    same_network: ClassVar[tuple[str, ...]] = (*RunSettings.same_network, "learning_rate")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

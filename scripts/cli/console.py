@@ -20,9 +20,9 @@ from rich.text import Text
 from supple.engine.settings import LARGEST
 from supple.engine.user_code import plugins
 from supple.engine.user_code.blame import blaming
-from supple.registry import BrokenPackage, raised, shown, streams
-from supple.registry.errors import RunError, UsageError, in_words, is_out_of_memory
-from supple.registry.interruption import watching
+from supple.registry import BrokenPackage, describe_raised, shown, streams
+from supple.registry.errors import RunError, UsageError, describe_error, is_out_of_memory
+from supple.registry.interruption import end_on_signals
 
 NUMBERS = tyro.constructors.ConstructorRegistry()
 
@@ -91,7 +91,7 @@ class Purpose:
 _purpose = Purpose()
 
 
-def makes_files() -> None:
+def ignore_output_failures() -> None:
     """Let standard output fail without an effect on this command's exit status, since its results are files."""
     _purpose.files = True
 
@@ -100,14 +100,14 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage.
 
     The exit status is 141 if the reader of the output has gone (`supple list | head`), and 1 if it failed otherwise,
-    unless the results are files (`makes_files`).
+    unless the results are files (`ignore_output_failures`).
     """
     code, message = 0, ""
     _purpose.files = False
-    streams.steady()
+    streams.protect_streams()
     threading.excepthook, sys.unraisablehook = _thread_ended, _ignored
     try:
-        with watching(), blaming(), warnings.catch_warnings():
+        with end_on_signals(), blaming(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
     except UsageError as error:
@@ -119,10 +119,10 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
-        code, message = 1, in_words(error)
-    if (failed := streams.lost()) and not code and not _purpose.files:
-        code = 141 if streams.broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
-        message = "" if streams.broken_pipe(failed) else f"standard output: {failed.strerror}"
+        code, message = 1, describe_error(error)
+    if (failed := streams.output_error()) and not code and not _purpose.files:
+        code = 141 if streams.is_broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
+        message = "" if streams.is_broken_pipe(failed) else f"standard output: {failed.strerror}"
     if message:
         warn(message)
     plugins.end_threads(code)
@@ -158,7 +158,7 @@ def parse(
                     wanted,
                     args=list(words),
                     prog=prog,
-                    description=described(description),
+                    description=indent_commands(description),
                     registry=NUMBERS,
                     config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
                     **options,
@@ -166,7 +166,7 @@ def parse(
         except SystemExit as stop:
             if not stop.code:
                 raise
-            return None, plainly(errors.getvalue(), args)
+            return None, shorten_refusal(errors.getvalue(), args)
         return found, ""
 
     found, refusal = read(args)
@@ -178,14 +178,14 @@ def parse(
     return found
 
 
-def described(doc: str | None) -> str:
+def indent_commands(doc: str | None) -> str:
     """Return a module's docstring with its commands indented, which ruff undoes if all other lines are indented."""
     return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
 
 
 def explain(doc: str | None, prog: str, then: str = "") -> None:
     """Print the description and the examples of a command without arguments, and what shows all options."""
-    say(*f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
+    say(*f"{prog}: {indent_commands(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
 
 
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
@@ -208,7 +208,7 @@ REFUSALS = (
 )
 
 
-def plainly(box: str, args: Sequence[str]) -> str:
+def shorten_refusal(box: str, args: Sequence[str]) -> str:
     """Return one line for the message that tyro prints in a box of several lines."""
     lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
     text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
@@ -228,7 +228,7 @@ def _given(args: Sequence[str], option: str) -> str:
     return " ".join([first, *rest]).strip()
 
 
-def typed(prog: str, args: Sequence[str]) -> str:
+def join_command(prog: str, args: Sequence[str]) -> str:
     """Return the command line as it was typed, for config.json."""
     return shlex.join([*prog.split(), *args])
 
@@ -247,14 +247,14 @@ def warn(line: str) -> None:
 def _thread_ended(what: threading.ExceptHookArgs) -> None:
     """Say in one line that a thread of other people's code ended by an exception. The main thread goes on."""
     if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):  # which ends a thread as it should
-        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {raised(what.exc_value)}")
+        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {describe_raised(what.exc_value)}")
 
 
 def _ignored(what: Any) -> None:
     """Say in one line that an exception could not be raised, as in `__del__` or in a function of `atexit`."""
     with contextlib.suppress(Exception):  # Python may be about to end
         name = getattr(what.object, "__qualname__", type(what.object).__name__)
-        warn(f"an exception in {name} was ignored: {raised(what.exc_value)}")
+        warn(f"an exception in {name} was ignored: {describe_raised(what.exc_value)}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -1,14 +1,14 @@
 """How long training will take, from the speed of its first measured minute."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import Queue, QueuedRun
 
 MINUTE = 60.0  # seconds over which a speed is measured
 
@@ -50,34 +50,37 @@ class Forecast:
             speed = self.speeds.of([folder])
             self.say(f"measured for a minute: {_number(speed)} steps/s; about {_time((end - step) / speed)}")
 
-    def job(self, job: "Job", step: int, jobs: "Sequence[Job]", processes: int) -> None:
-        """Record the step of one of several runs. The other runs of its study are assumed to be equally fast."""
-        if self.speeds.update(job.folder, step) < MINUTE or job.path in self.said:
+    def queued(self, run: "QueuedRun", step: int, queue: "Queue", processes: int) -> None:
+        """Record the step of one of several runs. The other runs of its comparison are assumed to be equally fast.
+
+        Args:
+            run: The run.
+            step: Its step.
+            queue: All runs.
+            processes: Number of runs at a time.
+        """
+        if self.speeds.update(run.folder, step) < MINUTE or run.path in self.said:
             return
-        self.said.add(job.path)
-        study = [each for each in jobs if each.path == job.path]
-        speed, own = self.speeds.of(each.folder for each in study), [each for each in study if each.open]
-        left = sum(max(0, steps_of(each, job) - self._done(each)) for each in own)
+        self.said.add(run.path)
+        together = [other for other in queue if other.path == run.path]
+        speed, unfinished = self.speeds.of(other.folder for other in together), [o for o in together if o.open]
+        left = sum(max(0, steps_of(other, run) - self._done(other)) for other in unfinished)
         if not left:
             return
-        several = f" in each of {min(processes, len(own))} runs at a time" if processes > 1 else ""
-        name = f"{job.study}: " if job.study else ""
-        left_for = f"{len(own)} runs: about {_time(left / speed / min(processes, len(own)))}"
+        several = f" in each of {min(processes, len(unfinished))} runs at a time" if processes > 1 else ""
+        name = f"{run.spec.labels.study}: " if run.spec.labels.study else ""
+        left_for = f"{len(unfinished)} runs: about {_time(left / speed / min(processes, len(unfinished)))}"
         self.say(f"{name}measured for a minute: {_number(speed)} steps/s{several}; {left_for}")
 
-    def _done(self, job: "Job") -> int:
-        start = job.comparison.fork_step if job.arm is not None else 0
-        return self.speeds.seen[job.folder][2] - start if job.folder in self.speeds.seen else 0
+    def _done(self, run: "QueuedRun") -> int:
+        return self.speeds.seen[run.folder][2] - run.spec.start.step if run.folder in self.speeds.seen else 0
 
 
-def steps_of(job: "Job", begun: "Job") -> int:
-    """Return the steps that a run has from its beginning or its fork on; `begun` is one of its study with a folder."""
+def steps_of(run: "QueuedRun", begun: "QueuedRun") -> int:
+    """Return the steps that a run has from its beginning or its fork on; `begun` is one like it that has a folder."""
     from supple.engine.storage.run_directory import RunDirectory
 
-    c = job.comparison
-    if job.arm is None:
-        return c.fork_step
-    return int(c.stop_step or RunDirectory.open(begun.folder).config["total_steps"]) - c.fork_step
+    return int(run.spec.stop or RunDirectory.open(begun.folder).config["total_steps"]) - run.spec.start.step
 
 
 def _number(speed: float) -> str:

@@ -10,8 +10,9 @@ from supple.engine.user_code import plugins
 from supple.registry import quoted
 
 if TYPE_CHECKING:
+    from supple.engine.spec import RunSpec
     from supple.engine.storage.run_directory import RunDirectory
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import Queue
 
 MOST = 4  # names in a line; more are counted
 DROPPED = ("--hook", "--out", "--seed")  # options of a run that a comparison replaces by its own
@@ -37,21 +38,27 @@ def plan_of_run(run: "RunDirectory", step: int) -> Iterator[str]:
     yield f"results: {run.path}"
 
 
-def plan_of_jobs(path: Path, jobs: "Sequence[Job]", processes: int) -> Iterator[str]:
+def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     """Yield what the comparisons of these runs compare, how many runs remain, and where the results go."""
-    studies = {job.path: job for job in jobs}
-    for job in list(studies.values())[:MOST]:
-        c = job.comparison
-        variants = f", {len(c.variants)} variants" if len(c.variants) > 1 else ""
-        fork = f", fork at step {c.fork_step:,}" if c.fork_step else ""
-        begin = "plan: " + (f"{job.study}: " if job.study else "")
-        yield f"{begin}{c.algorithm}, arms {_several(c.arms)}{variants}, seeds {_several(c.seeds)}{fork}"
-    if len(studies) > MOST:
-        yield f"and {len(studies) - MOST} more studies"
-    failed, remaining = sum(job.failed for job in jobs), sum(job.open for job in jobs)
-    finished = len(jobs) - failed - remaining
+    comparisons: dict[Path, list[RunSpec]] = {}
+    for run in queue:
+        comparisons.setdefault(run.path, []).append(run.spec)
+    for specs in list(comparisons.values())[:MOST]:
+        arms = dict.fromkeys(spec.labels.arm for spec in specs if spec.labels.arm is not None)
+        count = len({str(spec.labels.variant) for spec in specs if spec.labels.arm is not None})
+        seeds = dict.fromkeys(seed for spec in specs for seed in spec.seeds)
+        variants = f", {count} variants" if count > 1 else ""
+        step = max(spec.start.step for spec in specs)
+        fork = f", fork at step {step:,}" if step else ""
+        study = f"{specs[0].labels.study}: " if specs[0].labels.study else ""
+        of_arms = f"arms {_several(list(arms))}{variants}"
+        yield f"plan: {study}{specs[0].kind}, {of_arms}, seeds {_several(list(seeds))}{fork}"
+    if len(comparisons) > MOST:
+        yield f"and {len(comparisons) - MOST} more studies"
+    failed, remaining = len(queue.failed), len(queue.left)
+    finished = len(queue) - failed - remaining
     yield (
-        f"{len(jobs):,} runs: {finished:,} finished, {failed:,} failed, {remaining:,} remaining, "
+        f"{len(queue):,} runs: {finished:,} finished, {failed:,} failed, {remaining:,} remaining, "
         f"{min(processes, remaining)} at a time"
     )
     yield f"results: {path}"
@@ -62,17 +69,17 @@ def next_of_run(run: "RunDirectory") -> Iterator[str]:
     options = plugins.options()
     yield f"next: supple report {quoted(run.path)}{options}  (tables and figures)"
     yield f"      supple doctor {quoted(run.path)}{options}  (how much plasticity was lost)"
-    if command := comparing(run):
+    if command := comparison_command(run):
         yield f"      {command}  (with and without the hooks)"
 
 
-def next_of_jobs(jobs: "Sequence[Job]") -> str:
+def next_of_queue(queue: "Queue") -> str:
     """Return the command that follows a report on several runs."""
-    first = next(job for job in jobs if job.arm is not None)  # of the first arm, which is often `none`
+    first = next(run for run in queue if run.spec.labels.arm is not None)  # of the first arm, which is often `none`
     return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
 
 
-def comparing(run: "RunDirectory") -> str:
+def comparison_command(run: "RunDirectory") -> str:
     """Return the command that compares a run's hooks with none, or "" if it has no hooks of its own."""
     hooks, (*words,) = run.config["settings"]["hook"], shlex.split(run.config["command"])
     if not hooks or words[:2] != ["supple", "train"]:

@@ -65,7 +65,7 @@ def bars(screen: Console, passing: bool = False) -> Progress:
 
 
 @contextmanager
-def advancing(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
+def show_progress_bar(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
     """Show a passing bar, and give the function that advances it by one of `total`."""
     with bars(screen, passing=True) as drawn:
         task = drawn.add_task(shown(description), total=total)

@@ -41,17 +41,17 @@ def test_students_interval_covers_as_the_page_says(
 
 
 @pytest.mark.parametrize(("seeds", "coverage"), [(2, 0.5), (3, 0.75), (5, 0.84)])
-def test_a_bootstrap_of_few_seeds_covers_far_less_than_it_says(
+def test_a_bootstrap_of_few_seeds_covers_far_less_than_its_level(
     simulated: dict[str, Any], seeds: int, coverage: float
 ) -> None:
     """With two and three seeds the interval is from the smallest to the largest: it misses with chance 2 · 2⁻ⁿ."""
-    found = simulated["of_bootstrapped_mean"](simulated["DRAWS"]["normal"], seeds, 2000, 0.0, 400)
-    assert found == pytest.approx(coverage, abs=0.03)
+    simulated_coverage = simulated["of_bootstrapped_mean"](simulated["DRAWS"]["normal"], seeds, 2000, 0.0, 400)
+    assert simulated_coverage == pytest.approx(coverage, abs=0.03)
 
 
-def test_the_label_of_a_bootstrapped_iqm_says_what_is_simulated(simulated: dict[str, Any]) -> None:
-    found = simulated["of_bootstrapped_iqm"](simulated["DRAWS"]["normal"], 3, 400, 1, 1000)
-    assert found == pytest.approx(bootstrap_coverage(3, 1), abs=0.06)
+def test_the_label_of_a_bootstrapped_iqm_gives_the_simulated_coverage(simulated: dict[str, Any]) -> None:
+    simulated_coverage = simulated["of_bootstrapped_iqm"](simulated["DRAWS"]["normal"], 3, 400, 1, 1000)
+    assert simulated_coverage == pytest.approx(bootstrap_coverage(3, 1), abs=0.06)
 
 
 def test_between_the_numbers_of_the_table_the_next_smaller_ones_count() -> None:
@@ -59,6 +59,6 @@ def test_between_the_numbers_of_the_table_the_next_smaller_ones_count() -> None:
     assert bootstrap_coverage(100, 57) == BOOTSTRAP_COVERAGE[20][10]
 
 
-def test_a_single_run_has_no_interval_to_say_anything_of() -> None:
+def test_a_single_run_has_no_coverage() -> None:
     with pytest.raises(ValueError, match="bootstrap_coverage: needs 2 runs"):
         bootstrap_coverage(1, 3)

@@ -73,7 +73,7 @@ def test_train_resume_and_report(
     assert config["command"] == f"supple {line}"
     assert config["hooks"] == ["fire@0.5"]
     assert config["settings"]["num_envs"] == 4
-    assert f"done: {out}" in supple(f"train --resume {out}", monkeypatch, capsys).replace("\n", "")
+    assert f"done: {out}" in supple(f"resume {out}", monkeypatch, capsys).replace("\n", "")
     supple(f"report {out}", monkeypatch, capsys)
     assert (out / "report/index.html").exists()
 
@@ -81,7 +81,7 @@ def test_train_resume_and_report(
 def test_a_preset_gives_settings_that_other_options_override(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     supple(f"train ppo --preset demo-mujoco --steps-per-task 80 --out {tmp_path / 'run'}", monkeypatch, capsys)
     settings = json.loads((tmp_path / "run/config.json").read_text())["settings"]
     assert (settings["sequence"], settings["steps_per_task"]) == ("halfcheetah,hopper,walker2d,ant", 80)

@@ -1,4 +1,4 @@
-"""`supple language` and `supple compare language` asked for wrongly: one line on stderr, and nothing is made."""
+"""Wrong command lines of the kinds of language models and of `supple sib`: one line on stderr, and nothing is made."""
 
 import json
 import random
@@ -16,28 +16,25 @@ TINY = (
     "pretrain --first TEXT --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --batch-size 4 "
     "--micro-batch 2 --warmup 0 --pretrain-steps 4 --steps 2 --device cpu --out OUT"
 )
-PRETRAIN, COMPARE = f"language {TINY}", f"compare language {TINY}"
+PRETRAIN, COMPARE = f"train {TINY}", f"compare {TINY}"
 FORK = f"{COMPARE} --second OTHER"
-SFT = "language sft --model llama:32x1 --learn TASK --device cpu --out OUT"
-CONTINUAL = "language continual --model llama:32x1 --tasks TASK --device cpu --out OUT"
-CLIP = "language clip --device cpu --out OUT"
-SIB = "language sib --model llama:32x1 --retain TASK --device cpu --out OUT"
+SFT = "train sft --model llama:32x1 --learn TASK --device cpu --out OUT"
+CONTINUAL = "train continual --model llama:32x1 --tasks TASK --device cpu --out OUT"
+CLIP = "train clip --device cpu --out OUT"
+SIB = "sib --model llama:32x1 --retain TASK --device cpu --out OUT"
 
 WRONG = {
     # kinds of runs
-    "language": None,  # help, not an error
-    "language pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple train KIND …`",
-    "language --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, ",
-    "compare language sib --out OUT": "unknown kind of run 'sib' (`supple compare KIND …`; kinds: ppo, ",
-    "language pretrain --threads 1": "--out is missing",
+    "sib": None,  # help, not an error
+    "train pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple train KIND …`",
+    "train --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, ",
+    "compare sib --out OUT": "unknown kind of run 'sib' (`supple compare KIND …`; kinds: ppo, ",
+    "train pretrain --threads 1": "--out is missing",
     f"{PRETRAIN} --preset warm-start": "--preset warm-start: a preset of vision, not of pretrain",
     f"{PRETRAIN} --preset warm-start-gtp": "unknown preset 'warm-start-gtp': did you mean 'warm-start-gpt'?",
     f"{PRETRAIN} --preset moram-small": "--preset moram-small: a preset of continual, not of pretrain",
-    "language --resume OUT": "contains no run (config.json)",
-    "language --resume": "--resume needs a value",
-    "language --resume OUT --seed 1": "unknown option --seed",
     # corpora
-    "language pretrain --out OUT": "--first is missing: the corpora of the first phase",
+    "train pretrain --out OUT": "--first is missing: the corpora of the first phase",
     f"{PRETRAIN} --first nowhere.txt": "'nowhere.txt' is no corpus: name brown, kjv, foldoc (`supple fetch NAME`), a t",
     f"{PRETRAIN} --first kjv": "old-testament.txt: no such file: `supple fetch kjv` brings it",
     f"{PRETRAIN} --batch-size 500": "tokens are too few for one batch, which has 500 × 8",
@@ -92,7 +89,6 @@ WRONG = {
     f"{FORK} --vary clip=1 --vary clip=2": "expected each setting once",
     f"{COMPARE} --vary 'activation=\"relu'": "no closing quotation",
     f"{COMPARE} --vary 'activation=relu,leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",
-    "compare --resume OUT": "contains no run (config.json)",
     # models
     f"{SFT} --model ''": "--model is missing: which model is to be fine-tuned",
     f"{SFT} --model nowhere": "no such model: 'nowhere' (a model is a folder in transformers' layout, a .gguf file",
@@ -250,6 +246,6 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     assert ask(f"{PRETRAIN} --width 32", large, files, capsys, monkeypatch) == (0, "")
     (small / "checkpoints/000000000004").rename(large / "checkpoints/000000000005")
     (large / "checkpoints/000000000004/state.json").unlink()
-    code, stderr = ask("language --resume OUT", large, files, capsys, monkeypatch)
+    code, stderr = ask("resume OUT", large, files, capsys, monkeypatch)
     assert (code, stderr.count("\n")) == (1, 1)
     assert "belongs to another run (other settings or another seed)" in stderr

@@ -8,12 +8,11 @@ import pytest
 
 from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.comparison import read_comparison
-from supple.experiments.queue.jobs import jobs_of
 from supple.scripts import compare
 from supple.scripts.cli import forecast
 from supple.scripts.cli.forecast import Forecast
-from supple.scripts.cli.options import asked
-from supple.scripts.cli.plan import comparing
+from supple.scripts.cli.options import parse_request
+from supple.scripts.cli.plan import comparison_command
 from supple.scripts.main import dispatch
 
 LINEAR = "linear --tasks semantic,reversal --updates-per-task 30"
@@ -65,11 +64,11 @@ def test_a_run_at_its_end_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
     "line", [f"{LINEAR} --hook='{HOOK}'", f"{PPO} --hook fire@0.5 --hook 'l2_init(strength=1e-3)'"]
 )
 def test_the_suggested_comparison_is_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     dispatch(shlex.split(f"train {line} --seed 3 --out {tmp_path / 'run'}"))
     with RunDirectory.open(tmp_path / "run") as run:
-        words = shlex.split(comparing(run))
-    what = asked("compare", words[2:])
+        words = shlex.split(comparison_command(run))
+    what = parse_request("compare", words[2:])
     found = compare.compared(what, compare.read(what), "")
     assert found.arms == ("none", " + ".join(json.loads((tmp_path / "run/config.json").read_text())["hooks"]))
     assert (found.seeds, found.fork_step) == ((0, 1, 2, 3, 4), 0)
@@ -101,10 +100,10 @@ def test_after_a_measured_minute_a_run_says_once_how_long_it_takes(clock: list[f
 def test_several_runs_are_forecast_from_the_mean_of_those_that_run(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda *_: None)
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
-    jobs = jobs_of(out, read_comparison(out))
+    jobs = read_comparison(out).queue(out)
     for job in jobs[:2]:
         held = job.claim()
         assert held

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import runpy
-import shutil
 import signal
 import sys
 import time
@@ -103,23 +102,6 @@ def test_lines_that_were_added_after_the_end_are_noticed(
         assert (bool(stop.value.code), stderr.count("\n")) == (True, 1)
         assert "metrics.jsonl: it has" in stderr
         assert "another program has written to this log" in stderr
-
-
-@pytest.mark.parametrize(
-    "older", ["train --resume", "vision --resume", "language --resume", "linear --resume", "compare --resume"]
-)
-def test_older_spellings_go_on_with_any_kind(
-    older: str, tmp_path: Path, places: dict[str, str], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    out = tmp_path / "run"
-    for words in (train("linear", places, out), [*older.split(), str(out)]):
-        monkeypatch.setattr(sys, "argv", ["supple", *words])
-        with pytest.raises(SystemExit) as stop:
-            run(dispatch)
-        assert stop.value.code == 0
-        assert "done: " in capsys.readouterr().out
-        shutil.rmtree(max((out / "checkpoints").iterdir()), ignore_errors=len(words) > 5)
 
 
 def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(

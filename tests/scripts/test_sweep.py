@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from supple.engine.storage.signed_json import read_json, write_json
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
@@ -120,15 +120,15 @@ def test_several_workers_never_share_a_run(
     file.write_text(text.replace('"0-1"', '"0-33"').replace("snp(lam={lam})", "snp(lam={lam})@task"))
     out, notes = tmp_path / "out", tmp_path / "notes"
     notes.mkdir()
-    attempt = Job.attempt
+    attempt = QueuedRun.train
 
-    def noted(job: Job, *rest: Any) -> None:
+    def noted(job: QueuedRun, *rest: Any) -> None:
         with (notes / str(os.getpid())).open("a") as log:
             log.write(f"{job.folder}\n")
         attempt(job, *rest)
 
     begun(file, out)
-    monkeypatch.setattr(Job, "attempt", noted)  # the children are forked from this process
+    monkeypatch.setattr(QueuedRun, "train", noted)  # the children are forked from this process
     children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(8)]
     said = {i: (tmp_path / f"errors-{i}").read_text() for i, child in enumerate(children) if ended(child)}
     assert not said
@@ -147,8 +147,10 @@ def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Proce
     said = errors.read_text()
     assert "training diverged" in said
     jobs = open_sweep(out)
-    assert {job.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
-    assert all((job.outcome or {}).get("outcome") == "finished" for job in jobs if job.variant["learning_rate"] < 1)
+    assert {job.spec.labels.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
+    assert all(
+        (job.outcome or {}).get("outcome") == "finished" for job in jobs if job.spec.labels.variant["learning_rate"] < 1
+    )
     assert f"that depend on them did not start; `supple resume {out} --retry-failed` trains them again" in said
     assert ended(process(["worker", str(out)], errors)) == 1
     assert "--retry-failed" in errors.read_text()
@@ -251,5 +253,5 @@ def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
         dispatch(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out"), "--search", "random"])
     said = capsys.readouterr()
     assert "1 tuning runs failed" in said.out + said.err
-    results = [job for job in open_sweep(tmp_path / "out") if job.seeds == (0,)]
-    assert [(job.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]
+    results = [job for job in open_sweep(tmp_path / "out") if job.spec.seeds == (0,)]
+    assert [(job.spec.labels.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]

@@ -167,16 +167,13 @@ WRONG = {
     f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: unknown setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
-    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state by",
+    f"{COMPARE} --keep-best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
     # going on with what is no run
-    "train --resume OUT": "contains no run (config.json)",
     "resume OUT": "contains no run (config.json)",
     "resume": None,
     "resume --jobs 2": "Folder of a run, a comparison or a sweep",
-    "compare --resume OUT": "contains no run (config.json)",
-    "train --resume": "--resume needs a value",
-    "train --resume OUT --width 8": "unknown option --width",
+    "resume OUT --width 8": "unknown option --width",
     "report OUT": "neither a run directory",
 }
 has_ale = importlib.util.find_spec("ale_py") is not None
@@ -280,7 +277,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
     """One replay of 100,000 transitions takes 0.7 GB."""
     monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.resume.finish", lambda path, *_: begun.append(path))
+    monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
     code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
     assert code == 2
@@ -307,6 +304,6 @@ def test_a_gpu_that_is_not_there_is_refused(
 def test_dqn_takes_the_contracts_of_released_code(
     hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out", capsys, monkeypatch) == (0, "")
     assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]

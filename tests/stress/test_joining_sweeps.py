@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 from supple.scripts.main import dispatch
 from tests.scripts.test_sweep import FILE, ended, results
 
@@ -39,14 +39,14 @@ def sums() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Iterator[Path]:
     """Every run that a process trains to its end, in this process and those forked from it."""
-    attempt, notes = Job.ended, tmp_path / "notes"
+    attempt, notes = QueuedRun.record, tmp_path / "notes"
 
-    def ending(job: Job, outcome: str, **more: Any) -> None:
+    def ending(job: QueuedRun, outcome: str, **more: Any) -> None:
         attempt(job, outcome, **more)
         with notes.open("a") as log:
             log.write(f"{job.folder}\n")
 
-    monkeypatch.setattr(Job, "ended", ending)
+    monkeypatch.setattr(QueuedRun, "record", ending)
     with here():
         yield notes
 

@@ -18,10 +18,11 @@ import pytest
 
 from supple import experiments
 from supple.engine.loop import Loop
-from supple.engine.runs import train
+from supple.engine.runs import open_run
 from supple.engine.storage import checkpoint, files
+from supple.experiments.comparisons.comparison import read_comparison
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import Job, jobs_of, work_off
+from supple.experiments.queue.queue import Queue, QueuedRun
 from supple.experiments.sweeps import sweep
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import run as run_script
@@ -124,7 +125,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("made")
     (path / "sweep.toml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         assert say(*TRAIN.split(), "--out", path / "run")[0] == 0
         assert say("report", path / "run")[0] == 0
         assert say(*COMPARE.split(), "--seeds", "0", "1", "--out", path / "comparison")[0] == 0
@@ -200,7 +201,7 @@ def test_the_folder_that_the_user_names_may_be_a_link(made: Path, tmp_path: Path
         return "" if code == 0 else f"exit {code}: {said}"
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         tried(
             {
                 f"{kind}, {command}": lambda kind=kind, command=command: attempt(kind, command)  # type: ignore[misc]
@@ -320,7 +321,7 @@ def test_a_link_that_appears_during_training_is_not_followed(place: str, made: P
             behind.update(tree(outside))
 
     with contextlib.suppress(RunError):
-        train(path, progress, lambda line: None)
+        open_run(path, lambda line: None).train(progress)
     assert tree(outside) == behind
 
 
@@ -343,7 +344,7 @@ def test_a_link_that_appears_before_removals_is_not_followed(
 
     monkeypatch.setattr(Loop, "_forget_later", late)
     with pytest.raises(files.NotPlain, match=f"{place}: a symbolic link"):
-        train(path, lambda step: None, lambda line: None)
+        open_run(path, lambda line: None).train(lambda step: None)
 
 
 @pytest.mark.parametrize("place", ["seed-1", "seed-1/learning_rate=0.01", "seed-1/learning_rate=0.01/none"])
@@ -358,14 +359,14 @@ def test_a_queue_does_not_follow_links_that_appear_while_it_is_worked_off(
     jobs = sweep.open_queue(path)
     before: list[object] = []
 
-    def attempt(job: Job, held: object) -> None:
+    def attempt(job: QueuedRun, held: object) -> None:
         if not before:
             swap(path / place, outside)
             before.append(tree(outside))
-        job.attempt(held, lambda step, end: None, lambda line: None)  # type: ignore[arg-type]
+        job.train(held, lambda step, end: None, lambda line: None)  # type: ignore[arg-type]
 
-    first = [job for job in jobs if job.open and job.seeds == (0,)]
+    first = [job for job in jobs if job.open and job.spec.seeds == (0,)]
     with pytest.raises(files.NotPlain, match=r"a symbolic link"):
-        work_off([*first, *(job for job in jobs if job.open and job.seeds == (1,))], attempt)
+        Queue([*first, *(job for job in jobs if job.open and job.spec.seeds == (1,))]).work_off(attempt)
     assert tree(outside) == before[0]
-    assert jobs_of(path, jobs[0].comparison)
+    assert read_comparison(path).queue(path)

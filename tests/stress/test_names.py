@@ -18,9 +18,9 @@ from supple.engine.runs import EXPORT
 from supple.engine.storage import names
 from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.experiments.comparisons import comparison as comparisons
-from supple.experiments.comparisons.comparison import folder_of, folder_of_arm
+from supple.experiments.comparisons.comparison import Point, name_seeds
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import OUTCOME, jobs_of
+from supple.experiments.queue.queue import OUTCOME
 from supple.experiments.sweeps import sweep
 from supple.experiments.sweeps.tuning import TUNING
 from supple.interventions import Learner, Reinitialization, interventions
@@ -66,7 +66,7 @@ ALIKE = [("Rates", "rates"), ("é", "é"), ("ﬁre", "fire"), ("STRASSE", "stra�
 @pytest.fixture(scope="module", autouse=True)
 def in_this_process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         yield
 
 
@@ -321,8 +321,8 @@ def test_folders_that_are_named_inside_others(tmp_path: Path) -> None:
 def test_stacks_of_many_seeds_have_folders_that_can_be_made(tmp_path: Path) -> None:
     found = set()
     for n in (1, 2, 50, 90, 91, 100, 1000, 10_000):
-        (tmp_path / (name := folder_of(tuple(range(n))))).mkdir()
-        (tmp_path / f"{name}" / folder_of_arm("none", {})).mkdir()
+        (tmp_path / (name := name_seeds(tuple(range(n))))).mkdir()
+        (tmp_path / f"{name}" / Point("none", {}).folder).mkdir()
         found.add(name)
     assert len(found) == 8
     assert all(name.startswith("seed") for name in found)
@@ -348,4 +348,4 @@ def test_old_runs_with_such_names_go_on(tmp_path: Path, named: Callable[[str], N
     code, said = say("resume", tmp_path / "shared")
     assert (code, said.count("\n")) == (2, 1)
     assert "would share the folder trunk" in said
-    assert jobs_of(tmp_path / "old", comparisons.read_comparison(tmp_path / "old"))
+    assert comparisons.read_comparison(tmp_path / "old").queue(tmp_path / "old")

@@ -112,7 +112,7 @@ def quick() -> Iterator[None]:
     from tests.conftest import run_here
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         warnings.simplefilter("ignore")
         yield
 
@@ -206,8 +206,8 @@ def test_paths(base: Path) -> None:
                 (["compare", "ppo", *PPO, f"--arm={text}", "--out", at()], (2,)),
                 (["compare", "ppo", *PPO, f"--vary={text}=1", "--out", at()], (2,)),
                 (["bench", f"--studies={text}"], (2,)), (["bench", f" {text}", "--out", at()], (1, 2)),
-                (["language", "sib", "--model", at(), "--retain", at(), "--out", at()], (1, 2)),
-                (["linear", f" {text}"], (2,)), (["vision", f" {text}"], (2,)),
+                (["sib", "--model", at(), "--retain", at(), "--out", at()], (1, 2)),
+                (["linear", f" {text}"], (2,)),
                 (["train", "pretrain", *pretrain(corpus), "--out", at()], (0,)),
             ]  # fmt: skip
             for j, (words, codes) in enumerate(commands):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...interventions import Balance, scale_pairs, sib_
+from ...interventions import Rescaling, scale_pairs, sib_
 from ...interventions.sib import check_ratio
 from ...metrics import hessian_eigenvalues
 
@@ -171,7 +171,7 @@ def _compare(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
     return {"before": list(before), "after": list(after), "ratio": ratios}
 
 
-def _factors(balanced: Balance, ratio: float) -> dict[str, Any]:
+def _factors(balanced: Rescaling, ratio: float) -> dict[str, Any]:
     alpha = balanced.alpha.double().cpu().numpy()
     edges = np.geomspace(1 / ratio, ratio, BINS + 1) if ratio > 1 else np.array([0.9, 1.1])
     edges[[0, -1]] = min(edges[0], alpha.min()), max(edges[-1], alpha.max())  # rounding at the ends

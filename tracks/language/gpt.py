@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...interventions import Layer, Learner, Wiring
+from ...interventions import FireScope, Layer, Learner, Wiring
 from ...networks import no_batches
 from ...networks.activations import Units
 from ...networks.symmetry import ScalePair
@@ -251,6 +251,6 @@ def gpt_learner(
         batches=batches,
         wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
         features="ln_f",
-        fire_scope=("hidden", "head"),  # also the head, which is tied to the embedding
         activation_draws=activation_draws,
+        capabilities=(FireScope(("hidden", "head")),),  # also the head, which is tied to the embedding
     )

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from ...interventions.orthogonalize import completed
+from ...interventions.orthogonalize import complete_isometry
 
 Array = NDArray[np.float64]
 Random = np.random.Generator | int | None
@@ -161,9 +161,9 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
     small, large = singular_pair(np.pad(values[:rank], (0, n_hidden - rank)), lam)
     u, v = (np.pad(basis[:, :rank], ((0, 0), (0, n_hidden - rank))) for basis in (left, right.T))
     if lam > 0:
-        u = completed(torch.from_numpy(u)).numpy()
+        u = complete_isometry(torch.from_numpy(u)).numpy()
     elif lam < 0:
-        v = completed(torch.from_numpy(v)).numpy()
+        v = complete_isometry(torch.from_numpy(v)).numpy()
     return (rotation * small) @ v.T, (u * large) @ rotation.T
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...engine.seeding import derive, generator
-from ...interventions import Learner
+from ...interventions import FireScope, Injectable, Learner
 from ...networks import evaluating
 from ...networks.activations import set_generators
 from .adam import StackedAdam
@@ -69,9 +69,11 @@ class Model:
             redraw=self._redraw,
             batches=self._batches,
             activation_draws=self.generators,
-            injectable=self.network.injectable,
             features=getattr(self.network, "features", None),
-            fire_scope=getattr(self.network, "fire_scope", "all"),
+            capabilities=(
+                Injectable(self.network.injectable),
+                FireScope(getattr(self.network, "fire_scope", "all")),
+            ),
         )
 
     def pixels(self, images: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...engine.compile import compiled as compile_step
 from ...engine.hooks.driver import HookDriver
-from ...networks.activations import Random
+from ...networks.activations import RandomActivation
 from ...networks.optimizers import step
 from .model import Model
 
@@ -20,7 +20,7 @@ class Update:
         self.compiled = compile_step(self._gradients) if compiled and hooks.traceable else None
         self.architecture = -1  # the changes that `parameters` and `random` are of
         self.parameters: list[nn.Parameter] = []
-        self.random: list[Random] = []
+        self.random: list[RandomActivation] = []
 
     def __call__(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """Make one gradient step. Return the mean loss and the hits of the task's own images, both (members,).
@@ -55,7 +55,7 @@ class Update:
         if self.architecture != len(self.learner.changes):
             self.architecture = len(self.learner.changes)
             self.parameters = [p for p in network.parameters() if p.requires_grad]
-            self.random = [part for part in network.modules() if isinstance(part, Random)]
+            self.random = [part for part in network.modules() if isinstance(part, RandomActivation)]
             if self.compiled and self.random:
                 self._trace_random_shapes(images, labels)
         if not self.compiled:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.comparisons.comparison import folder_of_arm
+from supple.experiments.comparisons.comparison import Point
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
@@ -31,7 +31,7 @@ def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, warm:
     steps = {"best": best[1], "6": 6, "12": 12}
     for start in STARTS:
         for arm in ARMS:
-            folder = warm / folder_of_arm(arm, {"start": start})
+            folder = warm / Point(arm, {"start": start}).folder
             config = json.loads((folder / "config.json").read_text())
             assert (config["start_step"], config["total_steps"]) == (steps[start], steps[start] + 8)
             assert config["variant"] == {"start": start}
@@ -42,7 +42,7 @@ def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, warm:
 def test_an_arm_equals_a_single_run_that_starts_at_the_same_update(bench: Any, warm: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
-    arm = warm / folder_of_arm("fire(steps=5)", {"start": "6"})
+    arm = warm / Point("fire(steps=5)", {"start": "6"}).folder
     assert bench.state(arm, 14) == bench.state(alone, 14)
     ours, theirs = (
         [line for line in bench.log(run, "metrics") if line["step"] > 6 and "val_loss" in line] for run in (arm, alone)
@@ -52,7 +52,7 @@ def test_an_arm_equals_a_single_run_that_starts_at_the_same_update(bench: Any, w
 
 def test_each_arm_starts_with_another_loss(bench: Any, warm: Path) -> None:
     first = {
-        arm: next(line for line in bench.log(warm / folder_of_arm(arm, {"start": "12"}), "metrics"))["val_loss"]
+        arm: next(line for line in bench.log(warm / Point(arm, {"start": "12"}).folder, "metrics"))["val_loss"]
         for arm in ARMS
     }
     trunk = [line["val_loss"] for line in bench.log(warm / "trunk", "metrics") if "val_loss" in line]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.interventions import RetainLoss
 from supple.registry.errors import UsageError
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
@@ -62,8 +64,7 @@ def built(settings: SFTSettings) -> FinetuneWork:
 
 
 def go(out: Path, settings: SFTSettings) -> Path:
-    create(out, "sft", settings, "test")
-    train(out, lambda _: None, lambda line: None)
+    prepare(RunSpec("sft", settings), out, lambda line: None).train(lambda _: None)
     return out
 
 
@@ -102,12 +103,13 @@ def test_hooks_see_the_training_data_without_padding(folder: Path) -> None:
     assert not (tokens == work.language_model.pad).any()
     samples = list(learner.batches(None))
     assert [len(each) for each in samples] == [2] * 6  # one pass over 11 examples
-    assert learner.retain is not None
+    retain = learner.offers(RetainLoss)
+    assert retain is not None
     counts = [len(each.answer) for each in work.retained]
     assert len(counts) == 5
     alone = [float(work._nll([each]).detach()) for each in work.retained]
-    assert float(learner.retain().detach()) == pytest.approx(sum(alone) / sum(counts), rel=1e-5)
-    assert built(small(folder, retain="")).learner.retain is None
+    assert float(retain.loss().detach()) == pytest.approx(sum(alone) / sum(counts), rel=1e-5)
+    assert built(small(folder, retain="")).learner.offers(RetainLoss) is None
 
 
 def test_a_run_learns_reports_both_tasks_and_leaves_its_model(folder: Path, tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(folder: Path, tmp_pa
     shutil.rmtree(cut / "model")
     for name in ("000000000006", "000000000008"):  # as if it had been killed after its first checkpoint
         shutil.rmtree(cut / "checkpoints" / name)
-    train(cut, lambda _: None, lambda line: None)
+    open_run(cut, lambda line: None).train(lambda _: None)
     for step in (6, 8):
         files = [run / f"checkpoints/{step:012d}/state.safetensors" for run in (whole, cut)]
         assert files[0].read_bytes() == files[1].read_bytes()

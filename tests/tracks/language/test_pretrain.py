@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, create, train
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec
 from supple.engine.storage import signed_json
 from supple.interventions import fire_
 from supple.registry.errors import RunError
@@ -64,8 +65,7 @@ def test_methods_that_act_at_every_update_act_on_a_gpt(bench: Any, tmp_path: Pat
     )
     second = (str(bench.texts["second"]),)
     settings = tiny(bench, hook=hooks, second=second, pretrain_steps=4, steps=2, device="cpu", val_sequences=2)
-    create(tmp_path / "run", "pretrain", settings, "test")
-    train(tmp_path / "run", lambda *_: None, print)
+    prepare(RunSpec("pretrain", settings), tmp_path / "run", print).train(lambda *_: None)
     done = [event["hook"] for event in bench.log(tmp_path / "run", "events") if event["event"] == "intervention"]
     assert done == ["regrama@3", "adam_rel@task"]
 

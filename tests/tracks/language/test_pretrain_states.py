@@ -11,7 +11,7 @@ from supple.engine.runs import build
 from supple.experiments.comparisons.comparison import create, open_comparison
 from supple.registry.errors import UsageError
 from supple.scripts import compare
-from supple.scripts.cli.options import asked
+from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
@@ -110,11 +110,11 @@ def test_batches_of_a_task_are_different_ones(bench: Any, monkeypatch: pytest.Mo
     work = build(PRETRAIN, settings(bench))
     assert isinstance(work, PretrainWork)
     work.place = work.tasks[0], 5
-    asked: list[int] = []
+    recent_updates: list[int] = []
     recent = work._recent_batch
-    monkeypatch.setattr(work, "_recent_batch", lambda update: asked.append(update) or recent(update))
+    monkeypatch.setattr(work, "_recent_batch", lambda update: recent_updates.append(update) or recent(update))
     assert len(list(work.learner.batches(9))) == 9
-    assert asked == [5, 4, 3, 2, 1, 0, 6, 7, 8]
+    assert recent_updates == [5, 4, 3, 2, 1, 0, 6, 7, 8]
 
 
 def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
@@ -127,7 +127,7 @@ def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
 
 def plan_comparison(bench: Any, *more: str, kind: str = "") -> Any:
     words = bench.command(Path("out"), *more)
-    what = asked("compare", [kind, *more, "--out", "out"] if kind else words[1:])
+    what = parse_request("compare", [kind, *more, "--out", "out"] if kind else words[1:])
     return compare.compared(what, compare.read(what), "test")
 
 

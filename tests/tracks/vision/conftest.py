@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.settings import VisionSettings
 from tests.tracks.logs import read_log
@@ -36,11 +37,11 @@ class Lab:
         return replace(small, **changes)
 
     def run(self, out: Path, **changes: Any) -> Path:
-        create(out, "vision", self.settings(**changes), "test")
+        prepare(RunSpec("vision", self.settings(**changes)), out).close()
         return self.resume(out)
 
     def resume(self, out: Path) -> Path:
-        train(out, lambda _: None, self.complain)
+        open_run(out, self.complain).train(lambda _: None)
         return out
 
     def complain(self, line: str) -> None:

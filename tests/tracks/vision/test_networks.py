@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from supple.interventions import Learner, activation, learner_for, make, redraw
+from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
 from supple.metrics import dfi_unscaled, measure
 from supple.tracks.vision.networks.resnet import ResNet18
 from supple.tracks.vision.networks.vgg import VGG16
@@ -49,7 +49,8 @@ def train_few_steps(build: Build) -> Learner:
         module, optimizer, probe=lambda: (x,), loss=lambda: F.cross_entropy(module(x), y),
         layers=module.layers(), units=module.units(),
     )  # fmt: skip
-    learner.features, learner.fire_scope = module.features, module.fire_scope
+    learner.features = module.features
+    learner.offer(FireScope(module.fire_scope))
     for _ in range(3):
         optimizer.zero_grad()
         learner.loss().backward()
@@ -169,7 +170,7 @@ def test_training_fits_a_batch(build: Build) -> None:
 @every_network
 def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
     learner = train_few_steps(build)
-    before, scope = state(learner.module), learner.select(learner.fire_scope)
+    before, scope = state(learner.module), learner.select(learner.offers(FireScope).scope)
     fire = make("fire", method="polar")
     fire.attach(learner)
     fire.apply(learner)

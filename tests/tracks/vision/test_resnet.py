@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from supple.interventions.activations import Units
+from supple.networks.activations import Units
 from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from supple.engine.kinds import find_kind, presets_of
-from supple.engine.runs import build, configuration, settings_of
+from supple.engine.runs import build
+from supple.engine.spec import RunSpec, read_settings, write_config
 from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
@@ -137,8 +138,8 @@ def test_a_saved_configuration_has_absolute_paths_and_reads_back_unchanged(
     settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
     kind = find_kind("vision")
     work = build(kind, settings)
-    config = json.loads(json.dumps(configuration(kind, settings, work, "test")))  # tuples become lists in a file
-    assert settings_of(config, Path("config.json")) == (kind, replace(settings, data=folder))
+    config = json.loads(json.dumps(write_config(RunSpec(kind.name, settings), work)))  # tuples become lists in a file
+    assert read_settings(config, Path("config.json")) == (kind, replace(settings, data=folder))
 
 
 def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for, make, parse_hook
+from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
 from supple.tracks.vision.networks.vit import SelfAttention, ViT
 
 
@@ -22,7 +22,7 @@ def tiny() -> ViT:
 def learner() -> Learner:
     module = tiny()
     made = learner_for(module, layers=module.layers(), units=module.units())
-    made.fire_scope = module.fire_scope
+    made.offer(FireScope(module.fire_scope))
     return made
 
 

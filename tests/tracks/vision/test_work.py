@@ -9,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.interventions import Intervention, interventions
 from supple.networks.optimizers import step
 from supple.registry.errors import Diverged, RunError, UsageError
@@ -212,7 +213,7 @@ def test_fresh_optimizer_resets_adam_at_each_task(
 )
 def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     settings = lab.settings(**{"seeds": (5, 6), "learning_rate": 1e35, "checkpoint_every": 3, **changes})
-    create(tmp_path / "run", "vision", settings, "test")
+    prepare(RunSpec("vision", settings), tmp_path / "run").close()
     with pytest.raises(
         Diverged,
         match=r"\(vision, seed 5(, 6)?\): training diverged by step \d+: the loss of seed 5(, 6)? is not finite in ",
@@ -227,7 +228,7 @@ def test_a_diverging_seed_is_named_and_saved_states_are_kept(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    create(run, "vision", lab.settings(seeds=(5, 6, 7), checkpoint_every=5), "test")
+    prepare(RunSpec("vision", lab.settings(seeds=(5, 6, 7), checkpoint_every=5)), run).close()
     measure = VisionWork.measure
 
     def poisoned(work: VisionWork, costly: bool) -> list[dict[str, float]]:
@@ -249,17 +250,17 @@ def test_a_diverging_seed_is_named_and_saved_states_are_kept(
 def test_a_run_is_not_resumed_on_changed_data(lab: Any, folder: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "data")
     settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0), images=None)
-    create(tmp_path / "run", "vision", settings, "test")
+    prepare(RunSpec("vision", settings), tmp_path / "run").close()
     for file, size in (("train-images-idx3-ubyte", 256), ("train-labels-idx1-ubyte", 1)):
         content = (moved / file).read_bytes()
         start = 16 if size > 1 else 8
         short = content[:4] + (100).to_bytes(4) + content[8:start] + content[start : start + 100 * size]
         (moved / file).write_bytes(short)
     with pytest.raises(RunError, match=r"was started with other data: .* 120 .*; the data here are .* 100 "):
-        train(tmp_path / "run", lambda _: None, print)
+        open_run(tmp_path / "run", print).train(lambda _: None)
 
 
 def test_an_intervention_that_cannot_be_used_is_refused_before_any_file_is_written(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="swap"):
-        create(tmp_path / "run", "vision", lab.settings(hook=("swap(activation=crelu)@task",)), "test")
+        prepare(RunSpec("vision", lab.settings(hook=("swap(activation=crelu)@task",))), tmp_path / "run").close()
     assert not (tmp_path / "run").exists()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ....engine.seeding import generator
 from ....engine.work import Task
+from ....interventions import RetainLoss
 from ....networks.causal import causal_learner
 from ....registry.errors import UsageError
 from ...supervised import SupervisedWork
@@ -59,8 +60,9 @@ class FinetuneWork(SupervisedWork):
             loss=self._recent_loss,
             generator=generator(s.seed, "interventions"),
             batches=self._batches,
-            retain=self._retain_loss if retain else None,
         )
+        if retain:
+            self.learner.offer(RetainLoss(self._retain_loss))
         self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:

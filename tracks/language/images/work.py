@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ....engine.seeding import generator
 from ....engine.work import Task
-from ....interventions import Learner
+from ....interventions import EndlessData, Learner
 from ....networks import evaluating
 from ...supervised import SupervisedWork
 from ..gpt import make_adamw
@@ -55,11 +55,11 @@ class ClipWork(SupervisedWork):
             probe=self._probe,
             loss=lambda: self._losses(self.place[1]).mean(),
             batches=self._batches,
-            endless=True,
             generator=draws,
             redraw=lambda: redraw(model, draws),
             wiring=clip_wiring(model),
             features=FEATURES,
+            capabilities=(EndlessData(),),
         )
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:

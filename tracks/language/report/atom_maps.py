@@ -16,7 +16,7 @@ from ....reports.figures.style import INK, Plot, new_figure, tidy
 from ....reports.studies.study import Study
 
 Weights = NDArray[np.float32]
-STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
+STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train continual --activation-maps True`
 COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in grey
 
 
@@ -67,7 +67,7 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
     return figure
 
 
-class Labels(TypedDict):
+class MapLabels(TypedDict):
     """The labels of stored maps: the names of the tasks, and the number of atoms that each added to each layer."""
 
     tasks: list[str]
@@ -98,11 +98,13 @@ def draw_stored_maps(study: Study) -> Plot | None:
     return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
 
 
-def _read_maps(file: Path) -> tuple[Labels, dict[str, Weights]]:
+def _read_maps(file: Path) -> tuple[MapLabels, dict[str, Weights]]:
     """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
-            labels: Labels = schema.fitted(schema.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")
+            labels: MapLabels = schema.fitted(
+                schema.parse((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
+            )
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
             maps = {layer: tensors.get_tensor(layer) for layer in some}

@@ -17,7 +17,7 @@ LEARN, RETAIN = "learn_", "retain_"
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class FrontPoint:
     """The final results of an arm in one variant, one per seed. Both numbers are to be large.
 
     words: the variant, such as `learning rate 1e-05, epochs 3`."""
@@ -38,7 +38,7 @@ class TradeOff:
 
     shares: both axes are in %, so that the area above 0 has a meaning."""
 
-    points: list[Point]
+    points: list[FrontPoint]
     base: tuple[float, float] | None
     learned: str
     retained: str
@@ -48,7 +48,7 @@ class TradeOff:
     def arms(self) -> list[str]:
         return list(dict.fromkeys(point.arm for point in self.points))
 
-    def of(self, arm: str) -> list[Point]:
+    def of(self, arm: str) -> list[FrontPoint]:
         return [point for point in self.points if point.arm == arm]
 
 
@@ -72,7 +72,7 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
         final = sign * np.stack([number_of.final.values for number_of in both])
         final = final[:, np.isfinite(final).all(0)]
         if final.size:
-            points.append(Point(cell.arm, cell.group.words, final[0], final[1]))
+            points.append(FrontPoint(cell.arm, cell.group.words, final[0], final[1]))
             bases.append(sign * np.stack([number_of.base.values for number_of in both]))
     if not points:
         return None

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
 from tests.tracks.logs import read_log
@@ -53,11 +54,11 @@ class Trials:
         return build(settings)
 
     def run(self, out: Path, method: str, **changes: Any) -> Path:
-        create(out, "continual", self.settings(method, **changes), "test")
+        prepare(RunSpec("continual", self.settings(method, **changes)), out).close()
         return self.resume(out)
 
     def resume(self, out: Path) -> Path:
-        train(out, lambda _: None, self.complain)
+        open_run(out, self.complain).train(lambda _: None)
         return out
 
     def complain(self, line: str) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from supple.engine.runs import drive
+from supple.engine.runs import attach_hooks
 from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.masses import Masses, remaining_mass
@@ -85,7 +85,7 @@ def test_the_penalty_of_o_lora_is_in_its_loss_from_the_second_task_on(trials):
 
 def test_method_ewc_adds_its_hook_unless_one_is_given(trials):
     work = trials.work("ewc", hook=(), ewc_strength=7.0)
-    (hook,) = drive(work, ()).hooks
+    (hook,) = attach_hooks(work, ()).hooks
     assert (hook.intervention.name, hook.intervention.strength) == ("ewc", 7.0)
     assert trials.work("ewc", hook=("ewc(strength=1)",)).hooks == ()
     assert trials.work("seqlora").hooks == ()

@@ -8,7 +8,8 @@ import torch
 from torch.nn import functional as F
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, create, train
+from supple.engine.runs import build, open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import UsageError
 from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
 from supple.tracks.language.images.clip import Clip
@@ -83,8 +84,7 @@ def settings(data: Path, **changes: Any) -> ClipSettings:
 
 
 def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_path: Path) -> None:
-    create(tmp_path / "run", "clip", settings(data), "test")
-    train(tmp_path / "run", lambda _: None, print)
+    prepare(RunSpec("clip", settings(data)), tmp_path / "run", print).train(lambda _: None)
     before, after = (line for line in read_log(tmp_path / "run", "metrics") if "accuracy" in line)
     assert after["accuracy"] > 0.7 > before["accuracy"]
     assert after["train_loss"] < 3.0  # it begins near ln 32 = 3.5; eight images share a caption: at best ln 8 = 2.1
@@ -96,8 +96,8 @@ def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_pat
 
 def test_an_interrupted_run_resumes_bit_for_bit(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("whole", "halves"):
-        create(tmp_path / name, "clip", settings(data, updates=8, checkpoint_every=3, eval_every=4), "test")
-    train(tmp_path / "whole", lambda _: None, print)
+        prepare(RunSpec("clip", settings(data, updates=8, checkpoint_every=3, eval_every=4)), tmp_path / name).close()
+    open_run(tmp_path / "whole", print).train(lambda _: None)
     loss = ClipWork.loss
 
     def interrupted(self: ClipWork, task: Any, update: int, part: int) -> torch.Tensor:
@@ -107,9 +107,9 @@ def test_an_interrupted_run_resumes_bit_for_bit(data: Path, tmp_path: Path, monk
 
     monkeypatch.setattr(ClipWork, "loss", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "halves", lambda _: None, print)
+        open_run(tmp_path / "halves", print).train(lambda _: None)
     monkeypatch.undo()
-    train(tmp_path / "halves", lambda _: None, print)
+    open_run(tmp_path / "halves", print).train(lambda _: None)
     one, other = (tmp_path / name / "model/model.safetensors" for name in ("whole", "halves"))
     assert one.read_bytes() == other.read_bytes()
     assert read_log(tmp_path / "whole", "metrics") == read_log(tmp_path / "halves", "metrics")

@@ -162,15 +162,15 @@ def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
 
 
 def test_a_clip_learns_domains_in_sequence_and_is_scored_on_all_after_each(data: Path, tmp_path: Path) -> None:
-    from supple.engine.runs import create, train
+    from supple.engine.runs import prepare
+    from supple.engine.spec import RunSpec
     from supple.tracks.language.continual.settings import ContinualSettings
 
     settings = ContinualSettings(
         model="clip:16x1", tasks=("mnist:low", "mnist:high"), data=str(data), shots=4, r=2, k=2, updates_per_task=2,
         batch_size=8, test_examples=20, device="cpu", measure_every=2, checkpoint_every=2,
     )  # fmt: skip
-    create(tmp_path / "run", "continual", settings, "test")
-    train(tmp_path / "run", lambda _: None, print)
+    prepare(RunSpec("continual", settings), tmp_path / "run", print).train(lambda _: None)
     rows = [json.loads(line) for line in (tmp_path / "run/tasks.jsonl").read_text().splitlines()]
     assert [row["name"] for row in rows] == ["mnist:low", "mnist:high"]
     assert all(len(row["scores"]) == 2 and row["score_of"] == "accuracy" for row in rows)

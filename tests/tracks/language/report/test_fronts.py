@@ -6,7 +6,7 @@ import pytest
 
 from supple.reports.tables.numbers import Spread
 from supple.reports.tables.tables import MISSING
-from supple.tracks.language.report.fronts import Point, TradeOff, draw_fronts, find_trade_off, fronts_table
+from supple.tracks.language.report.fronts import FrontPoint, TradeOff, draw_fronts, find_trade_off, fronts_table
 
 NAN = float("nan")
 
@@ -69,7 +69,7 @@ def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
 
 def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
     points = [
-        Point("none", f"lr {i}", np.array([10.0 * i, 12.0 * i]), np.array([50.0 - i, 48.0 - i])) for i in range(4)
+        FrontPoint("none", f"lr {i}", np.array([10.0 * i, 12.0 * i]), np.array([50.0 - i, 48.0 - i])) for i in range(4)
     ]
     plot = draw_fronts(TradeOff(points, (20.0, 60.0), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes

@@ -10,7 +10,8 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, summary_table
 from supple.reports.studies.side_by_side import gather
@@ -364,8 +365,7 @@ def test_real_run_is_reported_from_the_command_line(tmp_path, capsys):
         dataset="mnist", data=data, stream="permuted", tasks=2, epochs=2, width=8, seeds=(0, 1), hook=("fire@task",),
         batch_size=10, eval_epochs=1, measure_every=6, compile="off",
     )  # fmt: skip
-    create(run, "vision", settings, "supple train vision …")
-    train(run, lambda step: None, print)
+    prepare(RunSpec("vision", settings, command="supple train vision …"), run, print).train(lambda step: None)
     report_command([str(run)])
     assert "relu + fire@task" in capsys.readouterr().out
     arm = strict_json(run / "report" / "scores.json")["benchmarks"]["permuted mnist"]["arms"]["relu + fire@task"]
