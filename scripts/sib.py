@@ -85,7 +85,7 @@ def main(args: Sequence[str]) -> None:
     ignore_output_failures()
     o.out.mkdir(parents=True, exist_ok=True)
     save_model(model, o.out / "model")
-    write_balance({o.model: {**report, "source": model.source, "retain": task.described}}, o.out)
+    write_balance({o.model: {**report, "source": model.source, "retain": task.description}}, o.out)
     _show(report)
     say(f"done: {o.out}/model is the balanced model; sib.json and figures beside it")
 

@@ -225,9 +225,9 @@ def test_what_trains_in_one_process_refuses_torchrun(
 def test_a_tokenizer_without_a_chat_template_is_said_in_one_line(
     tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from supple.tracks.language.models import new_model, save_model
+    from supple.tracks.language.models import load_model, save_model
 
-    model = new_model("llama:32x1")
+    model = load_model("llama:32x1")
     model.tokenizer.chat_template = None
     save_model(model, tmp_path / "plain")
     line = f"{SFT} --model {tmp_path / 'plain'} --examine False --epochs 1 --cooldown 0 --warmup 0 --test-examples 2"

@@ -29,7 +29,7 @@ from supple.tracks.language.corpora.prepare import prepare
 from supple.tracks.language.corpora.tokenizers import read_tokenizer
 from supple.tracks.language.corpora.tokens import TokenFile, write_tokens
 from supple.tracks.language.examples import load_task
-from supple.tracks.language.models import load_model, model_type, new_model, save_model
+from supple.tracks.language.models import load_model, model_type, save_model
 from supple.tracks.vision.data import load
 from tests.stress.attempts import ask, counted, held, judge, nothing_written  # noqa: F401  (fixtures)
 
@@ -87,7 +87,7 @@ def linked(file: Path, to: str) -> None:
 def llama(tmp_path_factory) -> Path:
     pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("model") / "llama"
-    save_model(new_model("llama:32x1"), folder)
+    save_model(load_model("llama:32x1"), folder)
     return folder
 
 

@@ -78,12 +78,12 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
         assert all(event["contract"] and event["before"] and event["after"] for event in events)
 
 
-def test_what_asks_for_a_policy_or_values_is_refused(lab: Any, tmp_path: Path) -> None:
+def test_interventions_that_need_a_policy_or_values_are_refused(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="chain: 'model' has neither a policy nor values"):
         lab.run(tmp_path / "run", hook=("chain",), **SHORT, **NETWORKS["mlp"])
 
 
-def test_several_at_once_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
+def test_several_interventions_at_one_step_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
     hooks = ("fire@task", "redo(tau=0.5)@every:10", "snp@0.5", "l2_init(strength=1e-3)", "muon")
     run = lab.run(tmp_path / "run", hook=hooks, seeds=(0, 1), width=12)
     events = [(event["hook"], event["step"]) for event in lab.log(run, "events") if event["event"] == "intervention"]
@@ -111,17 +111,17 @@ def test_a_condition_is_met_by_the_measurement_that_meets_it(lab: Any, tmp_path:
 def test_online_accuracy_and_loss_are_those_before_each_update(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[torch.Tensor, torch.Tensor]] = []
+    results: list[tuple[torch.Tensor, torch.Tensor]] = []
     update = Update.__call__
 
     def listening(self: Update, *batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        told.append(update(self, *batch))
-        return told[-1]
+        results.append(update(self, *batch))
+        return results[-1]
 
     monkeypatch.setattr(Update, "__call__", listening)
     run = lab.run(tmp_path / "run", seeds=(0, 1))
     for task in (0, 1):
-        own = told[12 * task : 12 * (task + 1)]
+        own = results[12 * task : 12 * (task + 1)]
         for member, row in enumerate(row for row in lab.log(run, "tasks") if row["task"] == task):
             assert row["updates"] == 12
             assert row["online_loss"] == pytest.approx(sum(float(loss[member]) for loss, _ in own) / 12)
@@ -183,7 +183,7 @@ def test_the_learning_rate_rises_over_the_first_tenth_of_each_task(
 
 @pytest.mark.parametrize("fresh", [True, False])
 @pytest.mark.parametrize("network", [{}, {"network": "resnet18", "width": 4}])
-def test_the_optimizer_starts_fresh_with_each_task_if_it_is_to(
+def test_fresh_optimizer_resets_adam_at_each_task(
     lab: Any, tmp_path: Path, fresh: bool, network: dict[str, Any]
 ) -> None:
     run = lab.run(tmp_path / "run", fresh_optimizer=fresh, **network)
@@ -224,7 +224,7 @@ def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: P
         assert "nan" not in (checkpoint / "state.json").read_text().lower()
 
 
-def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
+def test_a_diverging_seed_is_named_and_saved_states_are_kept(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
@@ -232,10 +232,10 @@ def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
     measure = VisionWork.measure
 
     def poisoned(work: VisionWork, costly: bool) -> list[dict[str, float]]:
-        found = measure(work, costly)
+        measured = measure(work, costly)
         with torch.no_grad():
             next(iter(work.model.network.parameters()))[1] = torch.nan
-        return found
+        return measured
 
     monkeypatch.setattr(VisionWork, "measure", poisoned)
     with pytest.raises(RunError, match=r"training diverged by step \d+: the loss of seed 6 is not finite"):
@@ -247,7 +247,7 @@ def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
     assert len(lab.log(run, "tasks")) == 6
 
 
-def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_on_changed_data(lab: Any, folder: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "data")
     settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0), images=None)
     prepare(RunSpec("vision", settings), tmp_path / "run").close()
@@ -260,7 +260,7 @@ def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_
         open_run(tmp_path / "run", print).train(lambda _: None)
 
 
-def test_an_intervention_that_has_no_place_is_refused_before_anything_is_made(lab: Any, tmp_path: Path) -> None:
+def test_an_intervention_that_cannot_be_used_is_refused_before_any_file_is_written(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="swap"):
         prepare(RunSpec("vision", lab.settings(hook=("swap(activation=crelu)@task",))), tmp_path / "run").close()
     assert not (tmp_path / "run").exists()

@@ -13,6 +13,7 @@ from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
+from tests.tracks.logs import read_log
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),
@@ -79,9 +80,7 @@ class Trials:
         return losses
 
     def log(self, run: Path, name: str) -> list[dict[str, Any]]:
-        """The lines of a log, without times."""
-        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-        return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+        return read_log(run, name)
 
 
 @pytest.fixture(scope="session")
