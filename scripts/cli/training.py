@@ -32,9 +32,9 @@ def identify_folder(path: Path) -> str:
         UsageError: It is none of these.
     """
     known = {"sweep.json": "a sweep", "comparison.json": "a comparison", "config.json": "a run"}
-    for file, what in known.items():
+    for file, content in known.items():
         if (path / file).is_file():
-            return what
+            return content
     raise UsageError(f"{path} contains no run (config.json), no comparison (comparison.json) and no sweep (sweep.json)")
 
 
@@ -60,30 +60,29 @@ def finish_run(path: Path) -> None:
         train(path, lambda step: None, lambda line: None)
         return
     ignore_output_failures()
-    run, here = RunDirectory.open(path), path.absolute()  # an environment may change the working directory
+    run, folder = RunDirectory.open(path), path.absolute()  # an environment may change the working directory
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
-    forecast, begun = Forecast(say), False
+    forecast, announced = Forecast(say), False
 
-    def words() -> str:
-        return (
-            f"`supple resume {quoted(path)}{plugins.options()}` continues from step {newest_step(here / CHECKPOINTS):,}"
-        )
+    def describe_rest() -> str:
+        step = newest_step(folder / CHECKPOINTS)
+        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}"
 
     def watch(step: int) -> None:
-        nonlocal begun
-        if not begun:  # by now config.json has been checked
+        nonlocal announced
+        if not announced:  # by now config.json has been checked
             say(*plan_of_run(run, step))
-            begun = True
-        shown.update(str(path), here, step, run.end)
-        forecast.run(here, step, run.end)
+            announced = True
+        progress.update(str(path), folder, step, run.end)
+        forecast.run(folder, step, run.end)
 
     began = time.monotonic()
-    with display(screen) as shown, at_interruption(words):
+    with display(screen) as progress, at_interruption(describe_rest):
         try:
             train(path, watch, warn)
         except EnvironmentFailed as error:
-            raise EnvironmentFailed(f"{error}; once that is fixed, {words()}") from error
+            raise EnvironmentFailed(f"{error}; once that is fixed, {describe_rest()}") from error
     print_results(path)
     say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(run))
 
@@ -131,7 +130,7 @@ def train_jobs(
     if failed and not retry:
         warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
 
-    def words() -> str:
+    def describe_rest() -> str:
         ended = sum(job.outcome is not None for job in jobs)
         again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
         return f"{ended} of {len(jobs)} runs ended; {again}"
@@ -140,10 +139,10 @@ def train_jobs(
     before = sum(job.outcome is not None for job in jobs)
     forecast = Forecast(say)
     say(*plan_of_jobs(path, jobs, processes))
-    with display(screen, len(jobs), before) as shown, at_interruption(words):
+    with display(screen, len(jobs), before) as progress, at_interruption(describe_rest):
 
         def watch(job: "Job", step: int, end: int) -> None:
-            shown.update(job.label, job.folder, step, end)
+            progress.update(job.label, job.folder, step, end)
             forecast.job(job, step, jobs, processes)
 
         if elsewhere:
