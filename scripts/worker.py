@@ -63,25 +63,25 @@ def work(path: Path) -> None:
     from supple.experiments.sweeps.sweep import open_queue
 
     ignore_output_failures()
-    every = open_queue(path, 1, warn)
+    jobs = open_queue(path, 1, warn)
 
-    def words() -> str:
-        ended = sum(job.outcome is not None for job in every)
-        return f"{ended} of {len(every)} runs ended; `supple worker {quoted(path)}{plugins.options()}` continues"
+    def describe_rest() -> str:
+        ended = sum(job.outcome is not None for job in jobs)
+        return f"{ended} of {len(jobs)} runs ended; `supple worker {quoted(path)}{plugins.options()}` continues"
 
-    def attempt(job: "Job", held: "Claim") -> None:
-        job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
+    def attempt(job: "Job", claim: "Claim") -> None:
+        job.attempt(claim, lambda step, end: progress.update(job.label, job.folder, step, end), warn)
 
-    training.warn_of_other_versions(path, every)
-    before = sum(job.outcome is not None for job in every)
-    say(*plan_of_jobs(path, every, 1))
-    with display(screen, len(every), before) as shown, at_interruption(words):
-        work_off(every, attempt)
-    failed = sum(job.failed for job in every)
-    say(f"all {len(every)} runs of {path} have ended, {failed} of them failed")
+    training.warn_of_other_versions(path, jobs)
+    before = sum(job.outcome is not None for job in jobs)
+    say(*plan_of_jobs(path, jobs, 1))
+    with display(screen, len(jobs), before) as progress, at_interruption(describe_rest):
+        work_off(jobs, attempt)
+    failed = sum(job.failed for job in jobs)
+    say(f"all {len(jobs)} runs of {path} have ended, {failed} of them failed")
     if failed:
         raise RunError(
-            f"{failed} of {len(every)} runs failed; `supple resume {quoted(path)} --retry-failed` trains them again"
+            f"{failed} of {len(jobs)} runs failed; `supple resume {quoted(path)} --retry-failed` trains them again"
         )
 
 

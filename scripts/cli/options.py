@@ -59,6 +59,19 @@ class Request(NamedTuple):
         say(*lines)
 
 
+def request_or_help(command: str, args: Sequence[str], doc: str | None) -> Request | None:
+    """Return what the words after `supple COMMAND` ask for, or None if help was printed on what may follow them."""
+    if not args or args[0] in ("-h", "--help"):
+        load_plugins(args)
+        print_overview(doc, command)
+        return None
+    request = parse_request(command, args)
+    if request.options:
+        return request
+    request.explain(doc)
+    return None
+
+
 def parse_request(command: str, args: Sequence[str]) -> Request:
     """Return what the words after `supple COMMAND` ask for.
 

@@ -45,7 +45,7 @@ def test_every_kind_has_an_example_which_is_understood(command: str, kind: str) 
     for words in found:
         what = parse_request(command, words[1:])
         if command == "compare":
-            compare.read(what)
+            compare.parse_options(what)
         else:
             parse(
                 Options,

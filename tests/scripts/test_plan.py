@@ -70,7 +70,7 @@ def test_the_suggested_comparison_is_understood(line: str, tmp_path: Path, monke
     with RunDirectory.open(tmp_path / "run") as run:
         words = shlex.split(comparison_command(run))
     what = parse_request("compare", words[2:])
-    found = compare.compared(what, compare.read(what), "")
+    found = compare.plan_comparison(what, compare.parse_options(what), "")
     assert found.arms == ("none", " + ".join(json.loads((tmp_path / "run/config.json").read_text())["hooks"]))
     assert (found.seeds, found.fork_step) == ((0, 1, 2, 3, 4), 0)
 

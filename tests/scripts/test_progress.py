@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from supple.scripts.cli.progress import bars, display
+from supple.scripts.cli.progress import display, make_bars
 
 
 def screen() -> Console:
@@ -33,7 +33,7 @@ def test_a_single_run_keeps_its_bar(tmp_path: Path) -> None:
 
 def test_bars_are_drawn_with_a_count_and_times() -> None:
     console = screen()
-    with bars(console) as shown:
+    with make_bars(console) as shown:
         shown.add_task("run", total=10, completed=4)
         shown.refresh()
     assert "4/10" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -247,7 +247,7 @@ def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tm
         """A folder that was empty at the start, and is not at the end."""
         (tmp_path / "late").mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("supple.scripts.doctor.source", lambda o: lambda o, remarks: fill())
+            patch.setattr("supple.scripts.doctor.find_source", lambda o: lambda o, remarks: fill())
             code, said = say(*doctor, tmp_path / "late")
         held = (tmp_path / "late/photo").exists() and code == 1 and said.count("\n") == 1
         return "" if held else f"exit {code}: {said}"
