@@ -112,7 +112,7 @@ def rewrite(file: Path, data: st.DataObject) -> None:
 
 @few(15)
 @given(text=hooks())
-def test_any_text_for_a_hook(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_text_of_a_hook_gives_a_traceback(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(out := tmp_path / "run", ignore_errors=True)
     run_of = ["train", "linear", "--tasks", "semantic,reversal", "--updates-per-task", "4"]
     answer([*run_of, f"--hook={text}", "--out", str(out)], capsys)
@@ -120,14 +120,16 @@ def test_any_text_for_a_hook(text: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 @few(20)
 @given(data=st.data())
-def test_any_config(data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_config_gives_a_traceback(
+    data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rewrite((path := copy(made, "run", tmp_path)) / "config.json", data)
     answer(["report" if data.draw(REPORT) else "resume", str(path)], capsys)
 
 
 @few(12)
 @given(data=st.data())
-def test_any_comparison(
+def test_no_comparison_file_gives_a_traceback(
     data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], here: Here
 ) -> None:
     rewrite((path := copy(made, "comparison", tmp_path)) / "comparison.json", data)
@@ -140,7 +142,9 @@ def test_any_comparison(
 
 @few(25)
 @given(data=st.data())
-def test_any_manifest(data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_manifest_gives_a_traceback(
+    data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     *older, newest = checkpoint.folders_of((path := copy(made, "run", tmp_path)) / "checkpoints")
     for folder in older:
         shutil.rmtree(folder)
@@ -153,7 +157,9 @@ def test_any_manifest(data: st.DataObject, made: Path, tmp_path: Path, capsys: p
 
 @few(6)
 @given(data=st.data())
-def test_any_line_of_a_log(data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_line_of_a_log_gives_a_traceback(
+    data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = copy(made, "run", tmp_path)
     file = data.draw(st.sampled_from(sorted(path.glob("*.jsonl"))))
     lines = file.read_text().splitlines()

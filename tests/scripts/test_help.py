@@ -39,7 +39,7 @@ def commands(module: str) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("command", TRAINING)
 @pytest.mark.parametrize("kind", all_kinds())
-def test_every_kind_has_an_example_which_is_understood(command: str, kind: str) -> None:
+def test_every_kind_has_an_example_that_parses(command: str, kind: str) -> None:
     found = [words for words in commands(command) if words[1] == kind]
     assert found
     for words in found:
@@ -58,7 +58,7 @@ def test_every_kind_has_an_example_which_is_understood(command: str, kind: str) 
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in (*TRAINING, "linear")])
-def test_the_examples_of_a_command_are_understood(command: str) -> None:
+def test_the_examples_of_a_command_parse(command: str) -> None:
     module = importlib.import_module(f"supple.scripts.{command}")
     found = [words[1:] for words in commands(command) if words[0] == command]
     assert found
@@ -81,12 +81,12 @@ def test_the_help_of_a_kind_has_its_examples(capsys: pytest.CaptureFixture[str])
     assert "supple train ppo" not in text
 
 
-def test_an_example_over_several_lines_is_whole() -> None:
+def test_an_example_over_several_lines_is_shown_whole() -> None:
     doc = "First.\n\n  supple compare ppo --a \\\n      --b\n  supple compare dqn --c\n"
     assert find_examples(doc, "supple compare ppo") == ["  supple compare ppo --a \\", "      --b"]
 
 
-def test_versions_are_those_that_are_installed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "--version").splitlines()
     assert lines[0] == f"supple {version('supple')}"
     assert {f"{name} {version(name)}" for name in ("torch", "gymnasium", "mujoco")} <= set(lines)
@@ -120,7 +120,7 @@ def test_help_imports_no_torch(words: list[str]) -> None:
         ("--tyro-write-completion bash", "needs the FILE"),
     ],
 )
-def test_what_is_mistyped_is_answered_with_what_is_near(line: str, answer: str) -> None:
+def test_mistyped_names_are_answered_with_near_ones(line: str, answer: str) -> None:
     with pytest.raises(UsageError) as error:
         dispatch(shlex.split(line))
     assert answer in str(error.value)
@@ -177,7 +177,7 @@ def test_benchmarks_and_suites_are_listed_apart_from_presets(capsys: pytest.Capt
     assert "gym-control" in presets
 
 
-def test_supple_alone_names_every_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_supple_without_arguments_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     dispatch([])
     said = capsys.readouterr().out
     assert all(re.search(rf"^  {name} +{about}$", said, re.MULTILINE) for name, about in COMMANDS.items())

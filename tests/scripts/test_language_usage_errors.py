@@ -209,7 +209,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.parametrize("kind", [CONTINUAL, CLIP, SFT])
-def test_what_trains_in_one_process_refuses_torchrun(
+def test_kinds_that_train_in_one_process_refuse_torchrun(
     kind: str,
     tmp_path: Path,
     files: dict[str, str],
@@ -222,7 +222,7 @@ def test_what_trains_in_one_process_refuses_torchrun(
     assert "start it without torchrun" in stderr
 
 
-def test_a_tokenizer_without_a_chat_template_is_said_in_one_line(
+def test_a_tokenizer_without_a_chat_template_is_a_warning_in_one_line(
     tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from supple.tracks.language.models import new_model, save_model

@@ -78,7 +78,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_what_diverges_is_said_in_one_line(
+def test_training_that_diverges_is_an_error_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = f"train linear --tasks semantic --updates-per-task 60 --learning-rate 5 --lam 3 --out {tmp_path / 'run'}"

@@ -12,7 +12,7 @@ def screen() -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=100)
 
 
-def test_of_many_runs_those_under_way_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+def test_active_runs_have_bars_and_finished_runs_are_counted(tmp_path: Path) -> None:
     with display(screen(), runs=40, ended=3) as shown:
         for number in range(30):
             for step in (1, 10):
@@ -31,7 +31,7 @@ def test_a_single_run_keeps_its_bar(tmp_path: Path) -> None:
         assert [task.description for task in shown.bars.tasks] == ["run"]  # type: ignore[attr-defined]
 
 
-def test_bars_are_drawn_with_a_count_and_times() -> None:
+def test_bars_show_a_count_and_times() -> None:
     console = screen()
     with make_bars(console) as shown:
         shown.add_task("run", total=10, completed=4)

@@ -208,7 +208,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.parametrize("line", [TRAIN, COMPARE])
-def test_a_folder_that_holds_something_is_refused_and_left_as_it_is(
+def test_a_folder_that_is_not_empty_is_refused_and_not_changed(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config.json").write_text("{}")
@@ -222,7 +222,7 @@ def test_a_folder_that_holds_something_is_refused_and_left_as_it_is(
 
 @pytest.mark.parametrize("text", ["{}", '{"model_type": "bert"}', "[]", "{", '{"algorithm": "ppo", "settings": {}}'])
 @pytest.mark.parametrize(("command", "file"), [("train", "config.json"), ("compare", "comparison.json")])
-def test_files_of_another_program_are_no_run(
+def test_files_of_another_program_are_refused(
     command: str,
     file: str,
     text: str,
@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(
     assert stderr == f"supple: {tmp_path}/file/run: Not a directory\n"
 
 
-def test_a_missing_simulator_is_one_line_that_names_it(
+def test_a_missing_simulator_is_an_error_that_names_its_package(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
@@ -257,7 +257,7 @@ def test_a_missing_simulator_is_one_line_that_names_it(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_ale_py_is_one_line_that_installs_it(
+def test_missing_ale_py_is_an_error_that_says_how_to_install_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
@@ -271,7 +271,7 @@ def test_missing_ale_py_is_one_line_that_installs_it(
 
 
 @needs_ale
-def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
+def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One replay of 100,000 transitions takes 0.7 GB."""
@@ -290,7 +290,7 @@ def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
-def test_a_gpu_that_is_not_there_is_refused(
+def test_a_missing_gpu_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, stderr = ask(f"{ATARI} --device cuda", tmp_path / "out", capsys, monkeypatch)
@@ -301,7 +301,7 @@ def test_a_gpu_that_is_not_there_is_refused(
 
 @needs_ale
 @pytest.mark.parametrize("hook", ["fire(contract=as_released)@0.5", "injection(contract=as_released)@0.5"])
-def test_dqn_takes_the_contracts_of_released_code(
+def test_dqn_accepts_the_contract_as_released(
     hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)

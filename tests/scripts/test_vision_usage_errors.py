@@ -122,7 +122,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
-def test_a_gpu_that_is_not_there_is_refused(
+def test_a_missing_gpu_is_refused(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, stderr = ask(f"{MNIST} --device cuda", tmp_path / "out", data, capsys, monkeypatch)
@@ -130,7 +130,7 @@ def test_a_gpu_that_is_not_there_is_refused(
     assert "--device cuda: PyTorch finds no CUDA GPU here" in stderr
 
 
-def test_a_folder_that_holds_a_run_is_refused_with_how_to_go_on(
+def test_a_folder_that_holds_a_run_is_refused_with_the_command_that_resumes_it(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch) == (0, "")
@@ -141,7 +141,7 @@ def test_a_folder_that_holds_a_run_is_refused_with_how_to_go_on(
 
 
 @pytest.mark.parametrize("rate", ["1e30", "1e38"])
-def test_training_that_diverges_is_one_line_with_exit_code_1(
+def test_training_that_diverges_is_an_error_in_one_line(
     rate: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = f"{MNIST} --seeds 0 1 --batch-size 4 --learning-rate {rate} --checkpoint-every 1"

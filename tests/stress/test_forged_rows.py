@@ -172,7 +172,7 @@ def told(name: str, held: list[str], failed: list[str]) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
-def test_forged_rows_do_not_agree(tmp_path: Path, elsewhere: bool) -> None:
+def test_forged_rows_are_refused_or_disagree(tmp_path: Path, elsewhere: bool) -> None:
     held: list[str] = []
     failed: list[str] = []
     for method, row in NOW.items():

@@ -53,7 +53,9 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Iterato
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("name", SWEEPS)
-def test_sweeps_join(name: str, late: bool, process: Any, noted: Path, tmp_path: Path) -> None:
+def test_equal_sweeps_on_one_folder_share_the_work(
+    name: str, late: bool, process: Any, noted: Path, tmp_path: Path
+) -> None:
     """late: the others come while the first is at work."""
     (tmp_path / "s.toml").write_text(SWEEPS[name])
     words = ["sweep", str(tmp_path / "s.toml"), "--jobs", "1", "--out"]
@@ -77,7 +79,9 @@ def test_sweeps_join(name: str, late: bool, process: Any, noted: Path, tmp_path:
     assert not wrong, "\n".join(wrong)
 
 
-def test_comparisons_are_refused_and_say_how_to_join(process: Any, noted: Path, tmp_path: Path) -> None:
+def test_a_second_comparison_on_a_folder_is_refused_with_the_command_that_joins(
+    process: Any, noted: Path, tmp_path: Path
+) -> None:
     words = [*COMPARE.split(), "--jobs", "1", "--out"]
     dispatch([*words, str(tmp_path / "whole")])
     for number in range(3 * TRIALS):

@@ -97,7 +97,7 @@ def another_machine(process: Any, words: list[str], errors: Path) -> int:
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_an_owner_that_is_woken_writes_nothing_more(
+def test_a_suspended_process_that_lost_its_run_writes_nothing_more(
     kind: str, places: dict[str, str], process: Any, tmp_path: Path
 ) -> None:
     whole, draw = tmp_path / "whole", random.Random(kind)
