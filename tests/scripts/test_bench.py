@@ -1,4 +1,4 @@
-"""`supple bench`: from a method to its row, on a suite of some hundred steps."""
+"""`supple bench` trains and scores a method, here on a suite of some hundred steps."""
 
 import json
 import os
@@ -48,7 +48,7 @@ Process = Callable[[Sequence[str], Path], int]
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Here) -> Bench:
-    """`supple bench` with a small suite, and an empty board; returns the folder of its runs."""
+    """Let `supple bench` have a small suite and an empty board, and return the folder of its runs."""
     (tmp_path / "bench.toml").write_text(SUITE)
     monkeypatch.setattr("supple.experiments.board.scoring.FILE", tmp_path / "bench.toml")
     monkeypatch.setattr("supple.experiments.board.row.FOLDER", tmp_path / "rows")

@@ -1,4 +1,4 @@
-"""The commands as a person meets them: help, lists, one short run from beginning to report."""
+"""Help of all commands, lists, and one short run from beginning to report."""
 
 import json
 import re
@@ -16,7 +16,7 @@ SHORT = "train ppo --env inverted_pendulum --steps 512 --num-envs 4 --rollout-st
 
 
 def supple(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command that ends well prints."""
+    """Return what a command prints, which must succeed."""
     monkeypatch.setattr(sys, "argv", ["supple", *shlex.split(line)])
     with pytest.raises(SystemExit) as stop:
         run(dispatch)
@@ -88,7 +88,7 @@ def test_options_override_the_settings_of_a_preset(
 
 
 def test_a_script_run_as_a_file_ends_silently_when_its_output_is_cut_off() -> None:
-    """`python scripts/list.py | head -1`: no complaint, and no reader's fault is ours."""
+    """As in `python scripts/list.py | head -1`."""
     script = Path(__file__).parents[2] / "scripts" / "list.py"
     process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout

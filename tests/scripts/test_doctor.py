@@ -1,4 +1,4 @@
-"""`supple doctor` on what it knows: runs, functions, models of others; what it prints and writes; what it refuses."""
+"""`supple doctor` on runs, users' functions, models of SB3 and language models: what it prints, writes and refuses."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Plug-ins that fail end the command with 1 and one line, which names the file, what was called and the step.
+"""A plug-in that fails ends the command with exit status 1 and one line: the file, the method and the step.
 
 tests/stress/test_plugins_that_misbehave.py tries many more of each kind.
 """
@@ -82,7 +82,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("resume out", wrong)` gives the exit code and what was said on stderr, with a plug-in that does wrong."""
+    """Return `ask(words, wrong)`: the exit status and stderr of `supple` with a plug-in that does something wrong."""
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(CODE)
 

@@ -1,4 +1,4 @@
-"""`supple fetch`: whole files with the right hash, or one line; from a web server, a folder, or where they were."""
+"""`supple fetch` brings complete files from a server, a folder or a package, or fails in one line."""
 
 import functools
 import gzip
@@ -27,7 +27,7 @@ FILES = {"a.xml": b"<a/>", "deep/er/b c.stl": bytes(range(256)) * 40, "empty": b
 
 @pytest.fixture
 def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with three files, known as the collection "things"."""
+    """Return a folder with three files, which are the collection "things"."""
     folder = tmp_path / "published"
     for path, content in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ dpkg-deb --build tree dataset-fashion-mnist_0_all.deb
 
 @pytest.fixture
 def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with four files that both data sets consist of, here; their public sources are out of reach."""
+    """Return the four files of both data sets, whose public sources cannot be reached."""
     folder = tmp_path / "digits"
     folder.mkdir()
     for path, content in DIGITS.items():
@@ -197,7 +197,7 @@ def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def client(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a program first on the PATH; returns the file where it writes what it was called with."""
+    """Put a program first on the PATH, and return the file to which it writes its arguments."""
     program = tmp_path / "bin" / name
     program.parent.mkdir(exist_ok=True)
     log = tmp_path / f"{name}.log"
@@ -324,7 +324,7 @@ PLAIN = b"The jury said \"no\" (it did), and 'why'? Mr. Jr.\nA 1/2 -- so; no:!\n
 
 
 def expect(name: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let these be the files that a collection consists of."""
+    """Let a collection consist of these files."""
     hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     monkeypatch.setitem(COLLECTIONS, name, replace(COLLECTIONS[name], files=lambda: hashes))
 

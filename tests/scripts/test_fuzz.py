@@ -1,4 +1,4 @@
-"""Whatever stands in a hook, in config.json, comparison.json, a manifest or a log, the answer is no traceback.
+"""Random hooks, configs, comparison files, manifests and lines of logs never give a traceback.
 
 A few examples of each, always the same, so that the suite stays short; SUPPLE_FUZZ=5000 draws so many of each, new
 ones each time. Numbers stay small: whether what they ask for fits the machine is another question.
@@ -45,7 +45,7 @@ def few(examples: int) -> Callable[[Any], Any]:
 
 @st.composite
 def edits(draw: st.DrawFn, value: Any) -> Any:
-    """A JSON value with a change somewhere in it."""
+    """Draw a JSON value with a change somewhere in it."""
     if isinstance(value, (dict, list)) and value and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
         changed = value.copy()
@@ -61,7 +61,7 @@ def edits(draw: st.DrawFn, value: Any) -> Any:
 
 @st.composite
 def hooks(draw: st.DrawFn) -> str:
-    """A hook by the grammar, with things in it that are wrong more often than not."""
+    """Draw a hook by the grammar; most of them are wrong."""
     name = draw(st.sampled_from([*interventions.names(), "nope", ""]) | texts)
     words = st.sampled_from(["lam", "tau", "steps", "scope", "what", "strength"]) | texts
     values = scalars.map(str) | st.sampled_from(["[]", "head", "all", "1e999", "-0", "(", "conv"])
@@ -73,7 +73,7 @@ def hooks(draw: st.DrawFn) -> str:
 
 
 def answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Run `supple`, which must end as it should: well, or with one line on stderr and exit code 1 or 2."""
+    """Run `supple`, which must succeed, or end with one line on stderr and exit status 1 or 2."""
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["supple", *words])
@@ -86,7 +86,7 @@ def answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, here: Here) -> Path:
-    """A run of linear networks and a comparison of two, both finished."""
+    """Return a folder with a finished run of linear networks and a finished comparison."""
     folder = tmp_path_factory.mktemp("made")
     common = ["linear", "--tasks", "semantic,reversal", "--updates-per-task", "8", "--checkpoint-every", "4"]
     with here():

@@ -23,14 +23,14 @@ TRAINING = {"train": train, "compare": compare}
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command prints that only informs."""
+    """Return what a command prints that only informs."""
     with contextlib.suppress(SystemExit):  # of tyro's help
         dispatch(words)
     return capsys.readouterr().out
 
 
 def commands(module: str) -> Iterator[list[str]]:
-    """The examples in a module's docstring, as words behind `supple`."""
+    """Yield the examples in a script's docstring, as the words behind `supple`."""
     text = indent_commands(importlib.import_module(f"supple.scripts.{module}").__doc__)
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
         if line.startswith("  supple "):

@@ -1,4 +1,4 @@
-"""Interruptions, closed streams and too little memory: one line, a run that goes on, and nothing left behind."""
+"""Interruptions, closed streams and too little memory: one line, a run that resumes, and no process left behind."""
 
 import os
 import shlex
@@ -74,7 +74,7 @@ def test_a_run_interrupted_before_its_first_checkpoint_resumes_from_step_0(
 
 
 def begun(process: Callable[..., int], run: Path, errors: Path) -> int:
-    """A run of seconds that has a checkpoint."""
+    """Start a run of some seconds, and wait for its first checkpoint."""
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
     wait_for(lambda: [*(run / "checkpoints").glob("0*")])
     return child

@@ -139,7 +139,7 @@ FAILED = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Names in the command lines → files; the tokens of the texts go to a cache beside them."""
+    """Make the files that names in the command lines stand for; tokens go to a cache beside them."""
     folder = tmp_path_factory.mktemp("files")
     draw = random.Random(0)
     for name in ("text.txt", "other.txt"):
@@ -159,7 +159,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def ask(
     line: str, out: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`, in an empty folder, where nothing compiles and no network is."""
+    """Return the exit status and stderr of `supple LINE`, in an empty folder without compiler and network."""
     for name, path in {**files, "OUT": str(out)}.items():
         line = line.replace(name, path)
     out.parent.mkdir(exist_ok=True)
@@ -185,7 +185,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
         import huggingface_hub
 
         class ConnectError(Exception):
-            """As that of an HTTP library, which is no OSError."""
+            """An error like that of an HTTP library, which is no OSError."""
 
         def unreachable(*_: object, **__: object) -> None:
             raise ConnectError("Name or service not known")
@@ -240,7 +240,7 @@ def test_a_tokenizer_without_a_chat_template_is_a_warning_in_one_line(
 def test_a_checkpoint_of_another_architecture_is_refused(
     tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state of one network in the folder of another."""
+    """A checkpoint is moved to the folder of another run."""
     small, large = tmp_path / "small", tmp_path / "large"
     assert ask(PRETRAIN, small, files, capsys, monkeypatch) == (0, "")
     assert ask(f"{PRETRAIN} --width 32", large, files, capsys, monkeypatch) == (0, "")

@@ -1,4 +1,4 @@
-"""`supple linear figN`: both files at once, and nothing else in the folder touched."""
+"""`supple linear figN` writes a picture and its numbers, and changes no other file."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from supple.scripts import linear
 
 @pytest.fixture
 def figure(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A module in the place of fig2: what it was given, and what it drew from."""
+    """Replace the module of fig2, and return the numbers that it is given to draw."""
     seen: dict[str, Any] = {}
 
     def numbers(seed: int = 0) -> dict[str, Any]:

@@ -54,7 +54,7 @@ WRONG = {
 
 
 def ask(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`."""
+    """Return the exit status and stderr of `supple LINE`."""
     monkeypatch.setattr(sys, "argv", ["supple", *shlex.split(line)])
     with pytest.raises(SystemExit) as stop:
         run(dispatch)

@@ -1,4 +1,4 @@
-"""`supple new` writes files that pass as they are, and `supple check` says what an intervention keeps."""
+"""`supple new` writes templates that pass their tests; `supple check` says which promises an intervention keeps."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ Ask = Callable[[str], tuple[int, str, str]]
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ask:
-    """`ask("new shift mine")` gives the exit code and what was said, by a process of its own."""
+    """Return `ask(words)`: the exit status and output of `supple` in a process of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -37,7 +37,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 
 def passes(test: Path) -> bool:
-    """Whether pytest passes, in a process of its own, in which nothing has to be imported again."""
+    """Return whether pytest passes in a forked process, which need not import anything again."""
     if not (child := os.fork()):
         os._exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(test.parent), str(test)]))
     return os.waitpid(child, 0)[1] == 0

@@ -1,4 +1,4 @@
-"""What is printed of names, in any encoding, and what comes of a command whose output fails."""
+"""Names are printed in any encoding, and commands whose output fails end as they should."""
 
 import io
 import json

@@ -23,7 +23,7 @@ PPO = "ppo --env cartpole --steps 512 --num-envs 4 --rollout-steps 32 --hidden 8
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that forecasts measure by, in seconds."""
+    """Return the time that forecasts measure by, in seconds, in a list."""
     now = [0.0]
     monkeypatch.setattr(speed.time, "monotonic", lambda: now[0])
     return now

@@ -1,4 +1,4 @@
-"""Plug-ins outside the repository: they are trained, killed, resumed, compared and reported; and broken ones."""
+"""Runs with plug-ins are trained, killed, resumed, compared and reported, and broken plug-ins are refused."""
 
 import json
 import os
@@ -143,7 +143,7 @@ Ask = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("resume runs/a")` gives the exit code and what was said on stderr, in a folder with the plug-ins."""
+    """Return `ask(words)`: the exit status and stderr of `supple` in a folder with the plug-ins."""
     monkeypatch.chdir(tmp_path)
     Path("parts.py").write_text(PARTS)
     Path("dice.py").write_text(AGENT)

@@ -1,4 +1,4 @@
-"""What a terminal shows of several runs: how many are at their end, and those under way."""
+"""The progress that is shown of runs: bars of active ones, the number of finished ones, and lines."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`supple resume` goes on with whatever lies in a folder: runs of every kind, killed by `kill -9`, end as if never."""
+"""`supple resume` continues killed runs of every kind to the bytes of runs that were never interrupted."""
 
 import importlib.util
 import os
@@ -22,7 +22,7 @@ RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs"
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files that the runs learn from."""
+    """Make the files that the runs learn from."""
     made: dict[str, str] = SMALL["places"](tmp_path_factory.mktemp("data"))
     return made
 
@@ -57,7 +57,7 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(
 def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
     places: dict[str, str], process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tests/stress/test_woken_owners.py has every kind, stopped at any moment."""
+    """tests/stress/test_woken_owners.py has every kind, suspended at any moment."""
     out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
     owner = process(train("linear", places, out), first)
     while not list(out.glob("checkpoints/0*")):

@@ -1,4 +1,4 @@
-"""benchmarks/rows.py: experiments of many runs that lose nothing when they are cut off, or when a run fails."""
+"""benchmarks/rows.py: a benchmark of many runs loses no row if it is killed or a run fails."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A run's folder that somebody changed: `supple resume` and `supple report` say so in one line."""
+"""`supple resume` and `supple report` say in one line that a run's folder was changed."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def unfinished(made: Path, tmp_path: Path) -> Path:
-    """The folder of a run that was stopped at step 100 of 120."""
+    """Return the folder of a run that was stopped at step 100 of 120."""
     path = Path(shutil.copytree(made, tmp_path / "run"))
     shutil.rmtree(path / "checkpoints/000000000120")
     return path
@@ -34,7 +34,7 @@ def unfinished(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("resume", path)` gives the exit code and what was said on stderr."""
+    """Return `ask(command, path)`: the exit status and stderr of `supple`."""
 
     def asked(*words: object) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["supple", *map(str, words)])

@@ -1,4 +1,4 @@
-"""`supple sweep` and `supple worker`: many processes on one queue, killed at any moment; nothing lost or done twice."""
+"""`supple sweep` and `supple worker` share a queue: no run is lost or trained twice if processes are killed."""
 
 import json
 import os

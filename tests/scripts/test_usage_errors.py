@@ -1,4 +1,4 @@
-"""What is asked for wrongly is answered with exactly one line on stderr and exit code 2, and nothing is made."""
+"""Wrong command lines give exactly one line on stderr and exit status 2, and make nothing."""
 
 import importlib.util
 import json
@@ -169,7 +169,7 @@ WRONG = {
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
     f"{COMPARE} --keep-best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
-    # going on with what is no run
+    # folders without a run
     "resume OUT": "contains no run (config.json)",
     "resume": None,
     "resume --jobs 2": "Folder of a run, a comparison or a sweep",
@@ -183,7 +183,7 @@ if not has_ale:
 
 
 def ask(line: str, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`."""
+    """Return the exit status and stderr of `supple LINE`."""
     monkeypatch.setattr(sys, "argv", ["supple", *(str(out) if w == "OUT" else w for w in shlex.split(line))])
     with pytest.raises(SystemExit) as stop:
         run(dispatch)

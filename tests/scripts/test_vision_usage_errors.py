@@ -83,7 +83,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MNIST's files with 40 + 20 images of 8 × 8."""
+    """Make MNIST's files with 40 + 20 images of 8 × 8."""
     folder = tmp_path_factory.mktemp("data")
     for split, count in (("train", 40), ("t10k", 20)):
         for kind, array in (
@@ -98,7 +98,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(
     line: str, out: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`."""
+    """Return the exit status and stderr of `supple LINE`."""
     words = [{"OUT": str(out), "DATA": str(data)}.get(word, word) for word in shlex.split(line)]
     monkeypatch.setattr(sys, "argv", ["supple", *words])
     with pytest.raises(SystemExit) as stop:

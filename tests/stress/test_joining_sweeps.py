@@ -1,4 +1,4 @@
-"""Equal commands at once on one folder: sweeps join, comparisons are refused in a line that says how. Five minutes."""
+"""Equal commands at once on one folder: sweeps share the work, comparisons are refused in one line. Five minutes."""
 
 import os
 import random
@@ -38,7 +38,7 @@ def sums() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Iterator[Path]:
-    """Every run that a process trains to its end, in this process and those forked from it."""
+    """Note every run that this process, or one forked from it, trains to its end."""
     attempt, notes = Job.ended, tmp_path / "notes"
 
     def ending(job: Job, outcome: str, **more: Any) -> None:
@@ -56,7 +56,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Iterato
 def test_equal_sweeps_on_one_folder_share_the_work(
     name: str, late: bool, process: Any, noted: Path, tmp_path: Path
 ) -> None:
-    """late: the others come while the first is at work."""
+    """late: the others start while the first one trains."""
     (tmp_path / "s.toml").write_text(SWEEPS[name])
     words = ["sweep", str(tmp_path / "s.toml"), "--jobs", "1", "--out"]
     dispatch([*words, str(tmp_path / "whole")])

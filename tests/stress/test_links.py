@@ -120,7 +120,7 @@ def swap(place: Path, outside: Path) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a run, a comparison and a sweep, each with something left to train."""
+    """Return a folder with a run, a comparison and a sweep, each with something left to train."""
     path = tmp_path_factory.mktemp("made")
     (path / "sweep.toml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
@@ -244,7 +244,7 @@ def test_doctor_removes_only_its_own_files(made: Path, tmp_path: Path) -> None:
         return "" if code == 0 and (tmp_path / name / "doctor.json").exists() else f"exit {code}: {said}"
 
     def filled() -> str:
-        """A folder that was empty at the start, and is not at the end."""
+        """Fill a folder that was empty at the start."""
         (tmp_path / "late").mkdir()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("supple.scripts.doctor.find_source", lambda o: lambda o, remarks: fill())

@@ -1,4 +1,4 @@
-"""Windows and macOS, imitated (tests/other_systems): every module, and runs of many kinds, killed and resumed there.
+"""On imitated Windows and macOS (tests/other_systems), every module is imported, and runs are killed and resumed.
 
     pytest -s tests/stress/test_other_systems.py
 
@@ -112,7 +112,7 @@ grid = { strength = [0.5, 0.8] }
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_commands_work_as_on_linux(system: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two workers each, where several runs are trained."""
+    """Several runs are trained by two workers."""
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
     out, run = str(tmp_path / "out"), str(tmp_path / "ppo")

@@ -1,4 +1,4 @@
-"""Bad files of people for every other reader: models, runs, data sets, corpora, examples; and files that need memory.
+"""Bad files for every other reader (models, runs, data sets, corpora, examples), and files that need much memory.
 
 As test_doctor_inputs.py. Sizes are looked at before anything is unpacked, and may lie.
 """

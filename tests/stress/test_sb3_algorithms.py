@@ -1,4 +1,4 @@
-"""Six algorithms of SB3 × their three default policies: measured, intervened in, saved and continued, and diagnosed.
+"""Six algorithms of SB3, each with three policies: measured, intervened in, saved, continued and diagnosed.
 
 Not part of `make test`: `pytest tests/stress/test_sb3_algorithms.py`.
 """

@@ -1,4 +1,4 @@
-"""Texts of users × encodings × commands, and output that fails: no traceback, the right exit status, texts as texts.
+"""Odd texts of users in every encoding and command, and output that fails: no traceback, the right exit status.
 
     pytest -s tests/stress/test_texts.py
 
@@ -159,7 +159,7 @@ def place(base: Path, number: int, text: str) -> Path:
 
 
 def test_texts_as_paths_and_names_of_every_command(base: Path) -> None:
-    """Every command that takes a path or a name, with every text as its last part."""
+    """Run every command that takes a path or a name, with every text as its last part."""
     number = itertools.count()
     toml = '[s]\nkind = "linear"\nsettings = { tasks = "semantic", updates_per_task = 8, measure_every = 8 }\n'
 
@@ -229,7 +229,7 @@ def toml_text(text: str) -> str:
 
 
 def test_texts_in_files_of_reports(base: Path) -> None:
-    """Pages, tables, figures and scores of a comparison whose arms are these texts."""
+    """Make pages, tables, figures and scores of a comparison whose arms are these texts."""
     said = Said(["report", str(base / "arms"), "--plugin", str(base / "named.py")], "cp1252", True)
     folder = base / "arms" / "report"
 
@@ -243,7 +243,7 @@ def test_texts_in_files_of_reports(base: Path) -> None:
 
 
 def test_texts_in_tables_and_figures(tmp_path: Path) -> None:
-    """Every text as a title, a column, a name of a row, a cell, a label, a title of a panel, and a name in a legend."""
+    """Use every text as a title, a column, a row, a cell, a label, a panel's title and a legend's entry."""
 
     def attempts() -> Iterator[tuple[str, str]]:
         for what, text in TEXTS.items():
@@ -418,7 +418,7 @@ def child(words: Sequence[str], out: Where, err: Where, first_line: bool = False
 
 
 def test_commands_whose_output_fails(base: Path) -> None:
-    """Runs reach their end with exit status 0; what only prints tells by its exit status that nobody could read it."""
+    """Runs finish with exit status 0; commands that only print fail if nobody can read them."""
     number, work = itertools.count(), base / "failing"
     work.mkdir()
     (work / "s.toml").write_text('[s]\nkind = "linear"\nsettings = { tasks = "semantic", updates_per_task = 8 }\n')

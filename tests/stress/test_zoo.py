@@ -1,4 +1,4 @@
-"""Every network of the zoo under every measure and every intervention: a few minutes. tests/zoo has the quick part."""
+"""Every metric and every intervention on every network of the zoo: a few minutes. tests/zoo has the quick part."""
 
 import pytest
 
