@@ -50,7 +50,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse(Options, None, args, "supple bench", __doc__)
+    options = parse(Options, args, "supple bench", __doc__)
     load_plugins(args)
     files = [word for word in options.methods if word.endswith(".py")]
     hooks_of_files = tuple(hook_of(plugins.load(file, "supple bench")) for file in files)

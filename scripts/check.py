@@ -33,7 +33,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple check")
         return
-    options = parse(Options, None, args, "supple check", __doc__)
+    options = parse(Options, args, "supple check", __doc__)
     registered = plugins.load(options.file, "FILE").registered["intervention"]
     calls = options.calls or registered
     if not calls:

@@ -83,16 +83,17 @@ def main(args: Sequence[str]) -> None:
 
 def options_of(kind: Kind) -> Any:
     """Return the class of the options of a kind."""
-    return CompareOptions if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+    options: Any = CompareOptions if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+    return options[kind.settings_class()]
 
 
 def parse_options(request: Request) -> Any:
     """Return the options of the command line."""
     options, preset, settings = options_of(request.kind), request.preset, request.settings()
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
-    if options is SeveralRuns and preset:
+    if preset and not hasattr(settings, "seeds"):
         start["seeds"] = preset.seeds
-    return parse(options, type(settings), request.options, request.prog, request.about(__doc__), options(**start))
+    return parse(options, request.options, request.prog, request.about(__doc__), options(**start))
 
 
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":

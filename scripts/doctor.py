@@ -73,7 +73,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple doctor")
         return
-    options = parse(Options, None, args, "supple doctor", __doc__)
+    options = parse(Options, args, "supple doctor", __doc__)
     load_plugins(args)
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):

@@ -190,39 +190,34 @@ def _unpack(package: Package, place: Path) -> Path:
     return _make_files(package, unpacked / package.folder, place / "made", archive.name)
 
 
-def _make_files(package: Package, found: Path, place: Path, archive: str) -> Path:
+def _make_files(package: Package, unpacked: Path, folder: Path, archive: str) -> Path:
     """Return the folder with a package's files. If the package needs it, they are made first."""
     if package.make is None:
-        return found
+        return unpacked
     try:
-        files = package.make(found)
+        files = package.make(unpacked)
     except (OSError, ValueError, LookupError, EOFError, zlib.error, sqlite3.Error) as error:
         raise RunError(f"{archive} does not contain the expected text: {error}") from error
     for path, content in files.items():
-        _write(place / path, content)
-    return place
+        _write(folder / path, content)
+    return folder
 
 
 def _run_program(command: Sequence[str], place: Path) -> None:
     """Run a program in a folder. Raise RunError with its last line of output if it fails or is not installed."""
-    words = " ".join(command)
+    line = " ".join(command)
     try:
         done = subprocess.run(
-            command,
-            cwd=place,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            stdin=subprocess.DEVNULL,
+            command, cwd=place, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
             timeout=CLIENT_TIMEOUT,
-        )
+        )  # fmt: skip
     except FileNotFoundError as error:
-        raise RunError(f"`{words}`: {command[0]} is not installed") from error
+        raise RunError(f"`{line}`: {command[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"`{words}` did not finish within {CLIENT_TIMEOUT:g} s") from error
+        raise RunError(f"`{line}` did not finish within {CLIENT_TIMEOUT:g} s") from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise RunError(f"`{words}` failed: {said}")
+        reason = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+        raise RunError(f"`{line}` failed: {reason}")
 
 
 def _is_intact(file: Path, digest: str) -> bool:
@@ -280,7 +275,7 @@ def main(args: Sequence[str]) -> None:
         explain(__doc__, "supple fetch")
         say("", *(f"  {name:16}{collection.about}" for name, collection in COLLECTIONS.items()))
         return
-    options = parse(Options, None, args, "supple fetch", __doc__)
+    options = parse(Options, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
         raise UsageError(
             f"unknown collection {options.name!r}{did_you_mean(options.name, COLLECTIONS)} "

@@ -185,7 +185,7 @@ TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are 
 
 def main(args: Sequence[str]) -> None:
     load_plugins(args)
-    options = parse(Options, None, args, "supple list", f"{__doc__}\nTOPICS are {', '.join(TOPICS)}.")
+    options = parse(Options, args, "supple list", f"{__doc__}\nTOPICS are {', '.join(TOPICS)}.")
     for topic in options.topics:
         if topic not in TOPICS:
             raise UsageError(f"unknown topic {topic!r}{did_you_mean(topic, TOPICS)} (known: {', '.join(TOPICS)})")

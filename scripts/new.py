@@ -44,7 +44,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple new")
         return
-    options = parse(Options, None, args, "supple new", __doc__)
+    options = parse(Options, args, "supple new", __doc__)
     what, name = options.what, options.name
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
         raise UsageError(f"NAME must consist of letters, digits and _ and be importable in Python, got {name!r}")

@@ -56,7 +56,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple sib")
         return
-    options = parse(Options, None, args, "supple sib", __doc__)
+    options = parse(Options, args, "supple sib", __doc__)
     checked = ("batch_size", "batches", "threads", "ratio", "max_length", "tolerance")
     positive(**{f"--{name.replace('_', '-')}": getattr(options, name) for name in checked})
     if options.eigenvalues < 0:

@@ -83,7 +83,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple sweep")
         return
-    options = parse(Options, None, args, "supple sweep", __doc__ or "", flags=True)
+    options = parse(Options, args, "supple sweep", __doc__, flags=True)
     load_plugins(args)
 
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need

@@ -16,9 +16,11 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tyro
 
+from supple.engine.kinds import Kind
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
 from supple.scripts.cli.options import Options, request_or_help, scale_settings
@@ -30,7 +32,7 @@ def main(args: Sequence[str]) -> None:
         return
     kind, preset = request.kind, request.preset
     default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
-    options = parse(Options, kind.settings_class(), request.options, request.prog, request.about(__doc__), default)
+    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
     from supple.engine.runs import create
@@ -42,6 +44,12 @@ def main(args: Sequence[str]) -> None:
     # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
         training.finish_run(options.out)
+
+
+def options_of(kind: Kind) -> Any:
+    """Return the class of the options of a kind."""
+    options: Any = Options
+    return options[kind.settings_class()]
 
 
 if __name__ == "__main__":

@@ -125,23 +125,21 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
 
 
 def parse(
-    kind: Any,
-    settings: type | None,
-    args: Sequence[str],
-    prog: str,
-    description: str | None,
-    default: Any = None,
-    flags: bool = False,
+    options_class: Any, args: Sequence[str], prog: str, doc: str | None, default: Any = None, flags: bool = False
 ) -> Any:
-    """Read a dataclass from the command line: `kind`, or `kind[settings]` if `settings` is given.
+    """Read a dataclass from the command line.
 
     Args:
+        options_class: The dataclass.
+        args: The words behind those of `prog`.
+        prog: The words of the command, which help shows first.
+        doc: The description that help shows.
+        default: An instance with the values of options that are not given.
         flags: Whether a bool is a flag, as `--retry-failed`, or takes a value, as `--curvature True`.
 
     Raises:
         UsageError: tyro refuses the arguments. The message is one line.
     """
-    options_class = kind if settings is None else kind[settings]
     more: dict[str, Any] = {} if default is None else {"default": default}
 
     def read(words: Sequence[str]) -> tuple[Any, str]:
@@ -153,7 +151,7 @@ def parse(
                     options_class,
                     args=list(words),
                     prog=prog,
-                    description=indent_commands(description),
+                    description=indent_commands(doc),
                     registry=NUMBERS,
                     config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
                     **more,

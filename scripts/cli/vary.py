@@ -35,4 +35,4 @@ def _read_value(name: str, value: str, settings: type[RunSettings], prog: str) -
         words = shlex.split(value)
     except ValueError as error:
         raise UsageError(f"--vary {name}={value}: {str(error).lower()}") from error
-    return getattr(parse(settings, None, [option, *(words if several else [" ".join(words)])], prog, ""), name)
+    return getattr(parse(settings, [option, *(words if several else [" ".join(words)])], prog, ""), name)

@@ -47,14 +47,8 @@ def test_every_kind_has_an_example_that_parses(command: str, kind: str) -> None:
         if command == "compare":
             compare.parse_options(what)
         else:
-            parse(
-                Options,
-                what.kind.settings_class(),
-                what.options,
-                what.prog,
-                "",
-                Options(settings=what.settings(), out=Path()),
-            )
+            default = Options(settings=what.settings(), out=Path())
+            parse(train.options_of(what.kind), what.options, what.prog, "", default)
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in (*TRAINING, "linear")])
@@ -64,7 +58,7 @@ def test_the_examples_of_a_command_parse(command: str) -> None:
     assert found
     for words in found:
         if words:
-            parse(module.Options, None, words, f"supple {command}", "", flags=command in ("report", "sweep", "resume"))
+            parse(module.Options, words, f"supple {command}", "", flags=command in ("report", "sweep", "resume"))
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])
