@@ -86,12 +86,12 @@ def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(CODE)
 
-    def asked(words: str, wrong: str = "") -> tuple[int, str]:
+    def run_supple(words: str, wrong: str = "") -> tuple[int, str]:
         monkeypatch.setenv("WRONG", wrong)
         child = process(words.split(), Path("errors"))
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
 
-    return asked
+    return run_supple
 
 
 @pytest.mark.parametrize("wrong", TOLD)

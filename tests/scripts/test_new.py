@@ -20,7 +20,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def asked(words: str) -> tuple[int, str, str]:
+    def run_supple(words: str) -> tuple[int, str, str]:
         sys.stdout.flush()
         if not (child := os.fork()):
             sys.argv = ["supple", *words.split()]
@@ -33,7 +33,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return code, *capfd.readouterr()
 
-    return asked
+    return run_supple
 
 
 def passes(test: Path) -> bool:

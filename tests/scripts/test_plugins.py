@@ -148,11 +148,11 @@ def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypat
     Path("parts.py").write_text(PARTS)
     Path("dice.py").write_text(AGENT)
 
-    def asked(words: str) -> tuple[int, str]:
+    def run_supple(words: str) -> tuple[int, str]:
         child = process(words.split(), Path("errors"))
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
 
-    return asked
+    return run_supple
 
 
 def lines(file: str) -> list[dict[str, Any]]:

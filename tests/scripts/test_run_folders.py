@@ -3,14 +3,12 @@
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 Ask = Callable[..., tuple[int, str]]
@@ -30,19 +28,6 @@ def unfinished(made: Path, tmp_path: Path) -> Path:
     path = Path(shutil.copytree(made, tmp_path / "run"))
     shutil.rmtree(path / "checkpoints/000000000120")
     return path
-
-
-@pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Return `ask(command, path)`: the exit status and stderr of `supple`."""
-
-    def asked(*words: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["supple", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            run(dispatch)
-        return int(stop.value.code or 0), capsys.readouterr().err
-
-    return asked
 
 
 def test_an_unchanged_run_resumes(unfinished: Path, made: Path, ask: Ask) -> None:
