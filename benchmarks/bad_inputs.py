@@ -63,10 +63,10 @@ def ask(words: list[str], folder: Path) -> tuple[str, str]:
 
 
 def main(args: Args) -> None:
-    def late(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGALRM, raise_timeout)
     training.finish_run = lambda path: None  # type: ignore[assignment]  # what is taken is not trained
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as name:

@@ -65,7 +65,7 @@ class Run:
         other.turn.release()
 
 
-def race(first: Run, second: Run, args: Args) -> None:
+def train_in_turn(first: Run, second: Run, args: Args) -> None:
     """Train both, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         threads = [
@@ -79,8 +79,8 @@ def race(first: Run, second: Run, args: Args) -> None:
             thread.join()
 
 
-def calls_alone(args: Args, repeats: int = 1000) -> float:
-    """Seconds per iteration that the loop spends in idle hooks, a measurement in every iteration."""
+def time_idle_hooks(args: Args, repeats: int = 1000) -> float:
+    """Return the seconds that the loop spends in idle hooks per iteration, with a measurement in each."""
     settings = PPOSettings(env=args.env, steps=ITERATION, hook=IDLE, compile="off")
     hooks = attach_hooks(build(find_kind("ppo"), settings), IDLE)
     start = time.perf_counter()
@@ -96,7 +96,7 @@ def main(args: Args) -> bool:
     ratios = []
     for i in range(args.rounds):
         without, idle = Run(()), Run(IDLE)
-        race(*((without, idle) if i % 2 else (idle, without)), args)
+        train_in_turn(*((without, idle) if i % 2 else (idle, without)), args)
         # The last iteration holds the end of the run, and the intervention that waited for it.
         counted = {run.hooks: run.seconds[WARM_UP:-1] for run in (without, idle)}
         for hooks, seconds in counted.items():
@@ -117,7 +117,7 @@ def main(args: Args) -> bool:
     console.print(
         f"idle hooks cost {cost:+.2%} ± {error:.2%} of the time (mean and standard error of {len(ratios)} rounds)"
     )
-    alone = calls_alone(args)
+    alone = time_idle_hooks(args)
     console.print(f"their calls alone: {1e6 * alone:.0f} µs an iteration, {alone / statistics.median(times[()]):.4%}")
     passed = cost < 0.01
     console.print(f"less than 1 %: {'yes' if passed else 'NO'}")

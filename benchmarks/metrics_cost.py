@@ -39,15 +39,15 @@ class Args(Options):
     compile: bool = True  # off: train eager, which takes longer
 
 
-def logged(stack: Stacked, run: RunDirectory) -> None:
-    """As in the loop: measure every seed, and write a line for each."""
+def measure_and_log(stack: Stacked, run: RunDirectory) -> None:
+    """Measure every seed and write a line for each, as the loop does."""
     for seed, values in zip(SEEDS, stack.work.measure(costly=False), strict=True):
         run.metrics(stack.step, values, seed=seed)
     run.flush()
     stack.work.model.learner.mark()
 
 
-def alone(stack: Stacked, name: str) -> Callable[[], object]:
+def time_alone(stack: Stacked, name: str) -> Callable[[], object]:
     return lambda: METRICS[name].value(View(stack.work.model.learner))
 
 
@@ -61,7 +61,7 @@ def main(args: Args) -> bool:
     config = write_config(RunSpec("vision", stack.work.settings), stack.work)
     with tempfile.TemporaryDirectory() as folder, RunDirectory.create(Path(folder) / "run", config) as run:
         run.start_logs({}, 0.0, stack.work.logs)
-        calls = {ALL: lambda: logged(stack, run), **{name: alone(stack, name) for name in costly}}
+        calls = {ALL: lambda: measure_and_log(stack, run), **{name: time_alone(stack, name) for name in costly}}
         for number in range(1 + args.rounds):
             took = seconds(lambda: [stack() for _ in range(args.updates)]) / args.updates
             found = {name: seconds(call) for name, call in calls.items()}
@@ -69,7 +69,7 @@ def main(args: Args) -> bool:
                 updates.values.append(1e3 * took)
                 for name, value in found.items():
                     times[name].values.append(1e3 * value)
-    singly = {name: 1e3 * median(seconds(alone(stack, name)) for _ in range(args.rounds)) for name in cheap}
+    singly = {name: 1e3 * median(seconds(time_alone(stack, name)) for _ in range(args.rounds)) for name in cheap}
 
     trained = EVERY * updates.median
     table = Table(title=f"{len(SEEDS)} seeds, {COMPILED if args.compile else EAGER}: {updates} ms an update")

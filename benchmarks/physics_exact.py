@@ -40,13 +40,13 @@ class Args:
     shift: str = "friction(over=20000,from_task=0) + gravity(low=0.8,high=1.2,from_task=0)"  # of half of the steps
 
 
-def random(space: gym.spaces.Box, copies: int) -> Policy:
+def make_random_policy(space: gym.spaces.Box, copies: int) -> Policy:
     """Return a policy of uniform actions, half of them beyond the bounds."""
     draws = np.random.default_rng(0)
     return lambda observations: 2 * draws.uniform(space.low, space.high, (copies, *space.shape)).astype(np.float32)
 
 
-def trained(env: str, space: gym.spaces.Box, copies: int, steps: int) -> Policy:
+def train_policy(env: str, space: gym.spaces.Box, copies: int, steps: int) -> Policy:
     """Return the policy that PPO comes to, with noise of a fifth of the bounds."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
@@ -94,9 +94,9 @@ def main(args: Args) -> bool:
     for env in args.envs:
         space = make_env(env).action_space
         assert isinstance(space, gym.spaces.Box)
-        policies = {"random": random(space, args.copies)}
+        policies = {"random": make_random_policy(space, args.copies)}
         if args.train:
-            policies["trained"] = trained(env, space, args.copies, args.train)
+            policies["trained"] = train_policy(env, space, args.copies, args.train)
         for name, policy in policies.items():
             found = [compare(env, policy, args, shift) for shift in (None, args.shift)]
             different, ended = map(sum, zip(*found, strict=True))

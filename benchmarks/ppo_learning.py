@@ -78,7 +78,7 @@ LIBRARIES: dict[str, Callable[[int, int, int], Episodes]] = {"Stable-Baselines3"
 
 
 def score(episodes: Episodes, steps: int) -> float:
-    """Mean return of the episodes that ended in the last tenth of the run."""
+    """Return the mean return of the episodes that ended in the last tenth of the run."""
     return statistics.fmean(ret for step, ret in episodes if step > 0.9 * steps)
 
 

@@ -46,7 +46,7 @@ class Options:
     folder: Path | None = None
 
 
-def studies(o: Options) -> list[Study]:
+def make_studies(o: Options) -> list[Study]:
     """Return studies of two activations and five arms each, whose seeds come to about so many runs."""
     seeds = tuple(range(max(1, o.runs // (o.studies * 10))))
     settings = {
@@ -61,7 +61,7 @@ def studies(o: Options) -> list[Study]:
     ]
 
 
-def real(job: QueuedRun, folder: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+def make_real_run(job: QueuedRun, folder: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
     """Return config.json of a run as it will be, and the logs of one that is trained on two short tasks."""
     work = build(job.spec.kind_row, job.spec.settings, print)
     config = write_config(job.spec, work)
@@ -121,13 +121,13 @@ def write(job: QueuedRun, config: dict[str, Any], logs: dict[str, list[dict[str,
 
 
 def make(folder: Path, o: Options) -> None:
-    jobs = Sweep(studies(o)).begin(folder / "sweep", command="supple sweep made.toml --out sweep")
-    config, logs = real(jobs[0], folder / "real")
+    jobs = Sweep(make_studies(o)).begin(folder / "sweep", command="supple sweep made.toml --out sweep")
+    config, logs = make_real_run(jobs[0], folder / "real")
     for job in jobs:
         write(job, config, logs, o)
 
 
-def floor(folder: Path) -> tuple[float, int, int]:
+def time_floor(folder: Path) -> tuple[float, int, int]:
     """Return (seconds, lines, bytes) of reading every log and parsing its lines."""
     import orjson
 
@@ -138,7 +138,7 @@ def floor(folder: Path) -> tuple[float, int, int]:
     return time.perf_counter() - started, lines, size
 
 
-def memory(pid: int) -> float:
+def measure_memory(pid: int) -> float:
     """Return MiB that a process and those that it started take, what they share counted once."""
     try:
         root = psutil.Process(pid)
@@ -152,7 +152,7 @@ def main(o: Options) -> None:
         folder = o.folder or Path(temporary)
         if not (folder / "sweep").exists():
             make(folder, o)
-        seconds, lines, size = floor(folder / "sweep")
+        seconds, lines, size = time_floor(folder / "sweep")
         print(f"floor: {lines:,} lines, {size / 1e6:.0f} MB: {seconds:.1f} s")
         call = "from supple.scripts.main import main; main()"
         started = time.perf_counter()
@@ -161,7 +161,7 @@ def main(o: Options) -> None:
         )
         peak = 0.0
         while process.poll() is None:
-            peak = max(peak, memory(process.pid))
+            peak = max(peak, measure_memory(process.pid))
             time.sleep(0.1)
         taken, used = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
         busy = used.ru_utime + used.ru_stime

@@ -30,7 +30,7 @@ from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
-from supple.scripts.cli.options import Options, Request, load_plugins, parse_request, print_overview, scale_settings
+from supple.scripts.cli.options import Options, Request, request_or_help, scale_settings
 from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
@@ -66,47 +66,43 @@ class SeveralRuns(CompareOptions[S]):
 
 
 def main(args: Sequence[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        load_plugins(args)
-        print_overview(__doc__, "compare")
+    request = request_or_help("compare", args, __doc__)
+    if request is None:
         return
-    what = parse_request("compare", args)
-    if not what.options:
-        what.explain(__doc__)
-        return
-    options = read(what)
+    options = parse_options(request)
 
     from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
 
     jobs = training.count_processes(options.jobs)
-    asked = read_comparison(what, options, join_command("supple compare", args))
+    asked = plan_comparison(request, options, join_command("supple compare", args))
     training.finish_queue(options.out, create(options.out, asked, jobs, warn).queue(options.out), jobs)
 
 
 def options_of(kind: Kind) -> Any:
     """Return the class of the options of a kind."""
-    return CompareOptions if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+    options: Any = CompareOptions if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+    return options[kind.settings_class()]
 
 
-def read(what: Request) -> Any:
+def parse_options(request: Request) -> Any:
     """Return the options of the command line."""
-    options, preset, settings = options_of(what.kind), what.preset, what.settings()
+    options, preset, settings = options_of(request.kind), request.preset, request.settings()
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
-    if options is SeveralRuns and preset:
+    if preset and not hasattr(settings, "seeds"):
         start["seeds"] = preset.seeds
-    return parse(options, type(settings), what.options, what.prog, what.about(__doc__), options(**start))
+    return parse(options, request.options, request.prog, request.about(__doc__), options(**start))
 
 
-def read_comparison(what: Request, options: Any, command: str) -> "Comparison":
+def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
     from supple.engine.scaling import scaled_value
     from supple.experiments.comparisons.comparison import make_comparison, make_points, vary_of
 
-    kind, preset, settings = what.kind, what.preset, options.settings
+    kind, preset, settings = request.kind, request.preset, options.settings
     stacked = hasattr(settings, "seeds")
     if settings.seed and not stacked:
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
-    vary = read_vary(options.vary, kind.settings_class(), what.prog) or vary_of(preset, settings)
+    vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
     settings, arms, scale = scale_settings(settings, options.scale, arms)
     if scale != 1:

@@ -49,7 +49,7 @@ def main(args: Sequence[str]) -> None:
     if args[0] not in COMMANDS:
         raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (known: {', '.join(COMMANDS)})")
     about = f"{COMMANDS[args[0]]}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
-    options = parse(Options, None, args[1:], f"supple linear {args[0]}", about)
+    options = parse(Options, args[1:], f"supple linear {args[0]}", about)
     if options.seed < 0:
         raise UsageError(f"--seed must be 0 or more, got {options.seed}")
     if options.out.exists() and not options.out.is_dir():

@@ -69,8 +69,7 @@ def _help() -> list[str]:
 def _versions() -> list[str]:
     from supple.engine.storage.versions import versions
 
-    found = versions()
-    return [f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__)]
+    return [f"{name} {version}" for name, version in sorted(versions().items(), key=lambda item: item[0] != "supple")]
 
 
 def main() -> None:

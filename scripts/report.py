@@ -38,7 +38,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple report")
         return
-    options = parse(Options, None, args, "supple report", __doc__, flags=True)
+    options = parse(Options, args, "supple report", __doc__, flags=True)
     if not options.directories:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     load_plugins(args)

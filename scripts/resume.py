@@ -38,7 +38,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple resume")
         return
-    options = parse(Options, None, args, "supple resume", __doc__ or "", flags=True)
+    options = parse(Options, args, "supple resume", __doc__, flags=True)
     load_plugins(args)
     path = options.directory
     what = training.identify_folder(path)

@@ -16,26 +16,23 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tyro
 
+from supple.engine.kinds import Kind
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
-from supple.scripts.cli.options import Options, load_plugins, parse_request, print_overview, scale_settings
+from supple.scripts.cli.options import Options, request_or_help, scale_settings
 
 
 def main(args: Sequence[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        load_plugins(args)
-        print_overview(__doc__, "train")
+    request = request_or_help("train", args, __doc__)
+    if request is None:
         return
-    what = parse_request("train", args)
-    if not what.options:
-        what.explain(__doc__)
-        return
-    kind, preset = what.kind, what.preset
-    default = Options(settings=what.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
-    options = parse(Options, kind.settings_class(), what.options, what.prog, what.about(__doc__), default)
+    kind, preset = request.kind, request.preset
+    default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
+    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
     from supple.engine.runs import open_run, prepare
@@ -48,6 +45,12 @@ def main(args: Sequence[str]) -> None:
     # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
         training.finish_run(options.out, prepared or open_run(options.out, warn))
+
+
+def options_of(kind: Kind) -> Any:
+    """Return the class of the options of a kind."""
+    options: Any = Options
+    return options[kind.settings_class()]
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple worker")
         return
-    options = parse(Options, None, args, "supple worker", __doc__)
+    options = parse(Options, args, "supple worker", __doc__)
     load_plugins(args)
     path = options.directory
     if training.identify_folder(path) == "a run":

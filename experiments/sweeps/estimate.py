@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...engine.runs import build, prepare
 from ...engine.spec import RunSpec, Start
+from ...engine.speed import measure_speed
 from ..queue.queue import Queue
 
 SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on each
@@ -32,10 +33,6 @@ class Estimate:
         return self.steps / self.speed / 3600 / jobs
 
 
-class _Enough(Exception):
-    """Raised when a run has been timed for long enough."""
-
-
 def estimates(queue: Queue) -> Iterator[Estimate]:
     """Yield an estimate for each study with runs left, by training its first run for an equal share of a minute.
 
@@ -56,18 +53,8 @@ def estimates(queue: Queue) -> Iterator[Estimate]:
 
 def _measure_speed(spec: RunSpec, seconds: float) -> float:
     """Return the steps per second of a run, excluding its first stretch, in which functions may be compiled."""
-    seen: list[tuple[float, int]] = []
-
-    def watch(step: int) -> None:
-        seen.append((time.monotonic(), step))
-        if len(seen) > 1 and seen[-1][0] - seen[1][0] > seconds:  # compilation may happen between the first two
-            raise _Enough
-
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            prepare(spec, Path(folder) / "run", lambda line: None).train(watch)
-        except _Enough:
-            (first, before), (last, after) = seen[1], seen[-1]
-            return (after - before) / (last - first)
-    return seen[-1][1] / (time.monotonic() - began)
+        run = prepare(spec, Path(folder) / "run", lambda line: None)
+        meter = measure_speed(run.train, seconds)
+    return meter.speed if meter.seconds >= seconds else meter.step / (time.monotonic() - began)

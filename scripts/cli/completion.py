@@ -39,7 +39,7 @@ def command_line(scripts: Mapping[str, Any]) -> Any:
     """Return the type of the whole command line, with a subcommand for every command, kind and benchmark."""
     kinds, linear = all_kinds(), scripts["linear"]
     several = {  # commands with subcommands of their own
-        "train": {name: _options(kind, scripts["train"].Options) for name, kind in kinds.items()},
+        "train": {name: _options(kind, scripts["train"].options_of(kind)) for name, kind in kinds.items()},
         "compare": {name: _options(kind, scripts["compare"].options_of(kind)) for name, kind in kinds.items()},
         "linear": dict.fromkeys(linear.COMMANDS, linear.Options),
     }
@@ -48,13 +48,13 @@ def command_line(scripts: Mapping[str, Any]) -> Any:
 
 def _options(kind: Kind, options: Any) -> Any:
     """Return the options of a kind: by benchmark, if one has to be named, else with its presets as choices."""
-    names, complete = tuple(presets_of(kind.name)), options[kind.settings_class()]
+    names = tuple(presets_of(kind.name))
     if kind.benchmark:
-        return _choose(dict.fromkeys(names, complete))
+        return _choose(dict.fromkeys(names, options))
     if not names:
-        return complete
+        return options
     choice = ("preset", Literal[names], field(default=names[0]))  # the default is never used
-    return make_dataclass(kind.name, [choice], bases=(complete,), kw_only=True)
+    return make_dataclass(kind.name, [choice], bases=(options,), kw_only=True)
 
 
 def _choose(choices: dict[str, Any]) -> Any:

@@ -40,21 +40,21 @@ def show_sweep_report(path: Path) -> None:
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
     # tuning runs are no results: a table of their study lists them
-    names = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
+    studies = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
     sections = []
     try:
-        for folder in (path, *names.values()):
+        for folder in (path, *studies.values()):
             reports.place_of([folder], None)
-        for each in reported(names, published(path)):
-            if each.section is None:
-                warn(each.problem)
+        for study in reported(studies, published(path)):
+            if study.section is None:
+                warn(study.problem)
                 continue
-            screen.print(each.said)
-            say(*each.where)
-            sections.append(each.section)
+            screen.print(study.said)
+            say(*study.where)
+            sections.append(study.section)
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
-    whole = overview(path, sections, planned, title(path))
-    screen.print(reports.summary(whole, str(path)))
-    say(*reports.write(whole, path).lines)
+    content = overview(path, sections, planned, title(path))
+    screen.print(reports.summary(content, str(path)))
+    say(*reports.write(content, path).lines)

@@ -33,9 +33,9 @@ def identify_folder(path: Path) -> str:
         UsageError: It is none of these.
     """
     known = {"sweep.json": "a sweep", "comparison.json": "a comparison", "config.json": "a run"}
-    for file, what in known.items():
+    for file, content in known.items():
         if (path / file).is_file():
-            return what
+            return content
     raise UsageError(f"{path} contains no run (config.json), no comparison (comparison.json) and no sweep (sweep.json)")
 
 
@@ -70,17 +70,17 @@ def finish_run(path: Path, run: "Run") -> None:
     folder = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
-    forecast, begun = Forecast(say), False
+    forecast, announced = Forecast(say), False
 
     def explain_continuing() -> str:
         step = newest_step(run.path / CHECKPOINTS)
         return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}"
 
     def watch(step: int) -> None:
-        nonlocal begun
-        if not begun:  # by now config.json has been checked
+        nonlocal announced
+        if not announced:  # by now config.json has been checked
             say(*plan_of_run(folder, step))
-            begun = True
+            announced = True
         shown.update(str(path), run.path, step, folder.end)
         forecast.run(run.path, step, folder.end)
 

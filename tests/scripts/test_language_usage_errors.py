@@ -3,15 +3,14 @@
 import json
 import random
 import shlex
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain import work
 
+Ask = Callable[[str, Path], tuple[int, str]]
 TINY = (
     "pretrain --first TEXT --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --batch-size 4 "
     "--micro-batch 2 --warmup 0 --pretrain-steps 4 --steps 2 --device cpu --out OUT"
@@ -139,7 +138,7 @@ FAILED = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Names in the command lines → files; the tokens of the texts go to a cache beside them."""
+    """Make the files that names in the command lines stand for; tokens go to a cache beside them."""
     folder = tmp_path_factory.mktemp("files")
     draw = random.Random(0)
     for name in ("text.txt", "other.txt"):
@@ -156,36 +155,34 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / file) for name, file in names.items()}
 
 
-def ask(
-    line: str, out: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`, in an empty folder, where nothing compiles and no network is."""
-    for name, path in {**files, "OUT": str(out)}.items():
-        line = line.replace(name, path)
-    out.parent.mkdir(exist_ok=True)
-    monkeypatch.chdir(out.parent)
-    monkeypatch.setenv("SUPPLE_CACHE", files["CACHE"])
-    monkeypatch.setattr(work, "can_compile", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["supple", *shlex.split(line)])
-    with pytest.raises(SystemExit) as stop:
-        run(dispatch)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, capsys.readouterr().err
+@pytest.fixture
+def ask(ask: Callable[..., tuple[int, str]], files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Return `ask(line, out)`: the exit status and stderr of `supple LINE`, with names replaced by files.
+
+    It runs in the folder above `out`, without a compiler and without a network.
+    """
+
+    def run_line(line: str, out: Path) -> tuple[int, str]:
+        for name, path in {**files, "OUT": str(out)}.items():
+            line = line.replace(name, path)
+        out.parent.mkdir(exist_ok=True)
+        monkeypatch.chdir(out.parent)
+        monkeypatch.setenv("SUPPLE_CACHE", files["CACHE"])
+        monkeypatch.setattr(work, "can_compile", lambda: False)
+        return ask(*shlex.split(line))
+
+    return run_line
 
 
 @pytest.mark.parametrize("line", [*WRONG, *FAILED])
 def test_wrong_usage_is_one_line_and_makes_nothing(
-    line: str,
-    tmp_path: Path,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if line in FAILED:
         import huggingface_hub
 
         class ConnectError(Exception):
-            """As that of an HTTP library, which is no OSError."""
+            """An error like that of an HTTP library, which is no OSError."""
 
         def unreachable(*_: object, **__: object) -> None:
             raise ConnectError("Name or service not known")
@@ -196,7 +193,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
     if line.endswith("--out ."):
         (here / "notes.txt").write_text("")
     before = list(here.iterdir())
-    code, stderr = ask(line, here / "out", files, capsys, monkeypatch)
+    code, stderr = ask(line, here / "out")
     wanted = {**WRONG, **FAILED}[line]
     if wanted is None:
         assert (code, stderr) == (0, "")
@@ -209,43 +206,35 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.parametrize("kind", [CONTINUAL, CLIP, SFT])
-def test_what_trains_in_one_process_refuses_torchrun(
-    kind: str,
-    tmp_path: Path,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_kinds_that_train_in_one_process_refuse_torchrun(
+    kind: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    code, stderr = ask(kind, tmp_path / "here/out", files, capsys, monkeypatch)
+    code, stderr = ask(kind, tmp_path / "here/out")
     assert (code, stderr.count("\n")) == (2, 1)
     assert "start it without torchrun" in stderr
 
 
-def test_a_tokenizer_without_a_chat_template_is_said_in_one_line(
-    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_without_a_chat_template_is_a_warning_in_one_line(tmp_path: Path, ask: Ask) -> None:
     from supple.tracks.language.models import load_model, save_model
 
     model = load_model("llama:32x1")
     model.tokenizer.chat_template = None
     save_model(model, tmp_path / "plain")
     line = f"{SFT} --model {tmp_path / 'plain'} --examine False --epochs 1 --cooldown 0 --warmup 0 --test-examples 2"
-    code, stderr = ask(line, tmp_path / "here/out", files, capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path / "here/out")
     assert (code, stderr.count("\n")) == (0, 1)
     assert "has no chat template: prompts are written as 'Question: …\\nAnswer:' instead" in stderr
     assert stderr.startswith("supple: ")
 
 
-def test_a_checkpoint_of_another_architecture_is_refused(
-    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The state of one network in the folder of another."""
+def test_a_checkpoint_of_another_architecture_is_refused(tmp_path: Path, ask: Ask) -> None:
+    """A checkpoint is moved to the folder of another run."""
     small, large = tmp_path / "small", tmp_path / "large"
-    assert ask(PRETRAIN, small, files, capsys, monkeypatch) == (0, "")
-    assert ask(f"{PRETRAIN} --width 32", large, files, capsys, monkeypatch) == (0, "")
+    assert ask(PRETRAIN, small) == (0, "")
+    assert ask(f"{PRETRAIN} --width 32", large) == (0, "")
     (small / "checkpoints/000000000004").rename(large / "checkpoints/000000000005")
     (large / "checkpoints/000000000004/state.json").unlink()
-    code, stderr = ask("resume OUT", large, files, capsys, monkeypatch)
+    code, stderr = ask("resume OUT", large)
     assert (code, stderr.count("\n")) == (1, 1)
     assert "belongs to another run (other settings or another seed)" in stderr

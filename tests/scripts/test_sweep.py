@@ -1,4 +1,4 @@
-"""`supple sweep` and `supple worker`: many processes on one queue, killed at any moment; nothing lost or done twice."""
+"""`supple sweep` and `supple worker` share a queue: no run is lost or trained twice if processes are killed."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def begun(file: Path, out: Path) -> Path:
     return out
 
 
-def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
+def test_other_workers_finish_the_runs_of_killed_ones_to_the_same_bytes(
     file: Path, undisturbed: dict[str, Any], process: Process, tmp_path: Path
 ) -> None:
     out, draw, killed = begun(file, tmp_path / "out"), random.Random(0), 0
@@ -103,7 +103,7 @@ def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
     assert results(out) == undisturbed
 
 
-def test_a_sweep_that_was_killed_while_it_began_begins_again(file: Path, tmp_path: Path) -> None:
+def test_a_sweep_killed_while_writing_its_folder_starts_again(file: Path, tmp_path: Path) -> None:
     """sweep.json is written first, then a comparison.json in each study's folder."""
     file.write_text(FILE + FILE.replace("[lin]", "[second]"))
     out = begun(file, tmp_path / "out")
@@ -112,7 +112,7 @@ def test_a_sweep_that_was_killed_while_it_began_begins_again(file: Path, tmp_pat
     assert len(open_sweep(begun(file, out))) == 2 * RUNS
 
 
-def test_several_workers_never_share_a_run(
+def test_each_run_is_trained_by_one_worker(
     file: Path, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight processes on two hundred runs: each run is attempted by one of them, once."""
@@ -140,7 +140,7 @@ def test_several_workers_never_share_a_run(
     assert all(not job.open and not job.failed for job in jobs)
 
 
-def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Process, tmp_path: Path) -> None:
+def test_failed_runs_are_skipped_and_the_others_finish(file: Path, process: Process, tmp_path: Path) -> None:
     file.write_text(FILE.replace(DRAWN, DIVERGES))
     out, errors = tmp_path / "out", tmp_path / "errors"
     assert ended(process(["sweep", str(file), "--out", str(out), "--jobs", "1"], errors)) == 1
@@ -156,7 +156,7 @@ def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Proce
     assert "--retry-failed" in errors.read_text()
 
 
-def test_a_dry_run_says_what_would_be_and_leaves_nothing(
+def test_a_dry_run_prints_the_runs_and_writes_nothing(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.experiments.sweeps.estimate.LEAST", 0.05)
@@ -190,7 +190,7 @@ def test_wrong_usage_is_one_line(file: Path, process: Process, tmp_path: Path, w
     assert not (tmp_path / "out").exists()
 
 
-def test_the_report_over_a_sweep_counts_its_runs_and_leads_to_each_study(
+def test_the_report_of_a_sweep_counts_its_runs_and_links_each_study(
     file: Path, here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = FILE.replace("updates_per_task = 60", "updates_per_task = 20").replace('"0-1"', '"0"')
@@ -245,7 +245,7 @@ learning_rate = { choice = [0.05, 1e30] }
 """
 
 
-def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
+def test_a_tuning_run_that_diverges_is_not_a_failure(
     tmp_path: Path, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "s.toml").write_text(TUNED)

@@ -1,16 +1,14 @@
 """Wrong command lines of `supple train vision`: exactly one line on stderr, exit code 2, and nothing is made."""
 
 import shlex
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
-
+Ask = Callable[[str, Path], tuple[int, str]]
 MNIST = "train vision permuted-mnist --images 20 --tasks 2 --data DATA --device cpu --out OUT"
 SPLIT = (
     "train vision split-cifar-100 --dataset mnist --tasks 2 --network mlp --data DATA --device cpu --batch-size 4 "
@@ -83,7 +81,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MNIST's files with 40 + 20 images of 8 × 8."""
+    """Make MNIST's files with 40 + 20 images of 8 × 8."""
     folder = tmp_path_factory.mktemp("data")
     for split, count in (("train", 40), ("t10k", 20)):
         for kind, array in (
@@ -95,25 +93,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(
-    line: str, out: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`."""
-    words = [{"OUT": str(out), "DATA": str(data)}.get(word, word) for word in shlex.split(line)]
-    monkeypatch.setattr(sys, "argv", ["supple", *words])
-    with pytest.raises(SystemExit) as stop:
-        run(dispatch)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, capsys.readouterr().err
+@pytest.fixture
+def ask(ask: Callable[..., tuple[int, str]], data: Path) -> Ask:
+    """Return `ask(line, out)`: the exit status and stderr of `supple LINE`, with OUT and DATA replaced by paths."""
+    return lambda line, out: ask(*({"OUT": out, "DATA": data}.get(word, word) for word in shlex.split(line)))
 
 
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_usage_is_one_line_and_makes_nothing(
-    line: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path / "out")
     assert stderr.startswith("supple: ")
     assert stderr.count("\n") == 1
     assert WRONG[line] in stderr
@@ -122,30 +114,24 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
-def test_a_gpu_that_is_not_there_is_refused(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, stderr = ask(f"{MNIST} --device cuda", tmp_path / "out", data, capsys, monkeypatch)
+def test_a_missing_gpu_is_refused(tmp_path: Path, ask: Ask) -> None:
+    code, stderr = ask(f"{MNIST} --device cuda", tmp_path / "out")
     assert (code, stderr.count("\n")) == (2, 1)
     assert "--device cuda: PyTorch finds no CUDA GPU here" in stderr
 
 
-def test_a_folder_that_holds_a_run_is_refused_with_how_to_go_on(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch) == (0, "")
-    code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch)
+def test_a_folder_that_holds_a_run_is_refused_with_the_command_that_resumes_it(tmp_path: Path, ask: Ask) -> None:
+    assert ask(f"{MNIST} --batch-size 4", tmp_path / "out") == (0, "")
+    code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out")
     assert (code, stderr.count("\n")) == (2, 1)
     assert "already holds another run or other files" in stderr
     assert f"continue with `supple resume {tmp_path / 'out'}`" in stderr
 
 
 @pytest.mark.parametrize("rate", ["1e30", "1e38"])
-def test_training_that_diverges_is_one_line_with_exit_code_1(
-    rate: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_that_diverges_is_an_error_in_one_line(rate: str, tmp_path: Path, ask: Ask) -> None:
     line = f"{MNIST} --seeds 0 1 --batch-size 4 --learning-rate {rate} --checkpoint-every 1"
-    code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path / "out")
     assert (code, stderr.count("\n")) == (1, 1)
     assert "out (vision, seed 0, 1): training diverged by step" in stderr
     assert "the loss of seed 0, 1 is not finite in task 0" in stderr

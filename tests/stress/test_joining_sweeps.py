@@ -1,4 +1,4 @@
-"""Equal commands at once on one folder: sweeps join, comparisons are refused in a line that says how. Five minutes."""
+"""Equal commands at once on one folder: sweeps share the work, comparisons are refused in one line. Five minutes."""
 
 import os
 import random
@@ -53,8 +53,10 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Iterato
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("name", SWEEPS)
-def test_sweeps_join(name: str, late: bool, process: Any, noted: Path, tmp_path: Path) -> None:
-    """late: the others come while the first is at work."""
+def test_equal_sweeps_on_one_folder_share_the_work(
+    name: str, late: bool, process: Any, noted: Path, tmp_path: Path
+) -> None:
+    """late: the others start while the first one trains."""
     (tmp_path / "s.toml").write_text(SWEEPS[name])
     words = ["sweep", str(tmp_path / "s.toml"), "--jobs", "1", "--out"]
     dispatch([*words, str(tmp_path / "whole")])
@@ -77,7 +79,9 @@ def test_sweeps_join(name: str, late: bool, process: Any, noted: Path, tmp_path:
     assert not wrong, "\n".join(wrong)
 
 
-def test_comparisons_are_refused_and_say_how_to_join(process: Any, noted: Path, tmp_path: Path) -> None:
+def test_a_second_comparison_on_a_folder_is_refused_with_the_command_that_joins(
+    process: Any, noted: Path, tmp_path: Path
+) -> None:
     words = [*COMPARE.split(), "--jobs", "1", "--out"]
     dispatch([*words, str(tmp_path / "whole")])
     for number in range(3 * TRIALS):

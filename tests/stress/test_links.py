@@ -121,7 +121,7 @@ def swap(place: Path, outside: Path) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a run, a comparison and a sweep, each with something left to train."""
+    """Return a folder with a run, a comparison and a sweep, each with something left to train."""
     path = tmp_path_factory.mktemp("made")
     (path / "sweep.toml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
@@ -213,7 +213,7 @@ def test_the_folder_that_the_user_names_may_be_a_link(made: Path, tmp_path: Path
         )
 
 
-def test_a_new_folder_may_be_named_by_a_link_or_lie_behind_one(tmp_path: Path) -> None:
+def test_a_new_folder_may_be_a_link_or_lie_behind_one(tmp_path: Path) -> None:
     (tmp_path / "disk/empty").mkdir(parents=True)
     (tmp_path / "runs").symlink_to("disk")
     (tmp_path / "link").symlink_to("disk/empty")
@@ -230,7 +230,7 @@ def test_a_new_folder_may_be_named_by_a_link_or_lie_behind_one(tmp_path: Path) -
     assert (tmp_path / "disk/empty/config.json").exists()
 
 
-def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tmp_path: Path) -> None:
+def test_doctor_removes_only_its_own_files(made: Path, tmp_path: Path) -> None:
     doctor = ["doctor", made / "run", "--updates", "2", "--out"]
     for name in ("tmp-page", "disk/page"):
         (tmp_path / name).mkdir(parents=True)
@@ -245,10 +245,10 @@ def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tm
         return "" if code == 0 and (tmp_path / name / "doctor.json").exists() else f"exit {code}: {said}"
 
     def filled() -> str:
-        """A folder that was empty at the start, and is not at the end."""
+        """Fill a folder that was empty at the start."""
         (tmp_path / "late").mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("supple.scripts.doctor.source", lambda o: lambda o, remarks: fill())
+            patch.setattr("supple.scripts.doctor.find_source", lambda o: lambda o, remarks: fill())
             code, said = say(*doctor, tmp_path / "late")
         held = (tmp_path / "late/photo").exists() and code == 1 and said.count("\n") == 1
         return "" if held else f"exit {code}: {said}"
@@ -264,7 +264,7 @@ def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tm
 
 
 @pytest.mark.parametrize("place", ["report", "report.tmp", "report.old"])
-def test_a_report_replaces_nothing_but_a_report(place: str, made: Path, tmp_path: Path) -> None:
+def test_a_report_replaces_only_a_report(place: str, made: Path, tmp_path: Path) -> None:
     def attempt(fill: Callable[[Path], object], name: str, command: Sequence[object]) -> str:
         folder = tmp_path / name
         shutil.copytree(made / "run", folder)
@@ -295,7 +295,7 @@ def test_a_report_replaces_nothing_but_a_report(place: str, made: Path, tmp_path
     tried(attempts, f"folders called {place}")
 
 
-def test_a_bench_refuses_a_linked_study(tmp_path: Path) -> None:
+def test_bench_refuses_a_linked_study(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     swap(tmp_path / "out/warm-start", tmp_path)
     before = tree(tmp_path)
@@ -348,9 +348,7 @@ def test_a_link_that_appears_before_removals_is_not_followed(
 
 
 @pytest.mark.parametrize("place", ["seed-1", "seed-1/learning_rate=0.01", "seed-1/learning_rate=0.01/none"])
-def test_a_queue_does_not_follow_links_that_appear_while_it_is_worked_off(
-    place: str, made: Path, tmp_path: Path
-) -> None:
+def test_a_queue_does_not_follow_links_that_appear_while_it_trains(place: str, made: Path, tmp_path: Path) -> None:
     path, outside = tmp_path / "comparison", tmp_path / "outside"
     shutil.copytree(made / "comparison", path)
     for file in path.glob("seed-1/*/*/outcome.json"):

@@ -1,4 +1,4 @@
-"""Odd environments × PPO, DQN, SAC, beside Stable-Baselines3: each trains or is refused in one line before training.
+"""PPO, DQN and SAC on odd environments, beside Stable-Baselines3: each trains, or is refused in one line at the start.
 
     pytest tests/stress/test_odd_environments.py
     python tests/stress/test_odd_environments.py        # the table and its counts
