@@ -232,7 +232,7 @@ class Loop:
 
     def _restore(self) -> None:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
-        tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
+        tree = checkpoint.load_newest(self.run.checkpoints, self.run.identity, self.warn)
         distributed.together()  # no process prunes before all have read
         if tree is None:
             self._forget_later(0)
@@ -240,7 +240,7 @@ class Loop:
                 raise RunError(f"{self.run.checkpoints}: this arm cannot start without the checkpoint of its fork")
             self._start_logs({}, 0.0)
             return
-        with checkpoint.taken_up(self.run.checkpoints):
+        with checkpoint.restoring(self.run.checkpoints):
             state: State = schema.fitted(tree, State, "state")
             self.take_up(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)

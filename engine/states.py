@@ -48,7 +48,7 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
             loop = Loop(run, work, drive(work, settings.hook, run.config["start_step"]), 0, run.end, warn)
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
-                with checkpoint.taken_up(folder.parent):
+                with checkpoint.restoring(folder.parent):
                     loop.take_up(schema.fitted(tree, State, "state"))
                 for learner in work.learners.values():
                     learner.module.eval()

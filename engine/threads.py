@@ -79,7 +79,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
     process = context.Process(
         target=_run_trial, args=(theirs, kind.name, settings, train, plugins.sources()), daemon=True
     )
-    with signals.deaf():
+    with signals.blocked():
         process.start()
     theirs.close()
     try:

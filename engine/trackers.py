@@ -55,7 +55,7 @@ class Tracker(Protocol):
 
     sent: int | None  # rows that it already has; None if unknown, which is taken to mean all that were logged before
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         """Send rows. The first row sent is number `sent`, and the others follow in order."""
 
     def close(self, failed: bool) -> None:
@@ -84,7 +84,7 @@ class Wandb:
         self.run.define_metric("*", step_metric="step")
         self.sent: int | None = self.run.step
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         for row in rows:
             self.run.log({**row.values, "step": row.step}, step=row.number)
 
@@ -104,7 +104,7 @@ class MLflow:
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{place.folder / 'mlflow.db'}"
-        with files.in_turn(place.folder):  # if several runs start at the same time, only one makes the database
+        with files.lock_folder(place.folder):  # if several runs start at the same time, only one makes the database
             self.client = MlflowClient(tracking_uri=own)
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
             found = self.client.get_experiment_by_name(name)
@@ -118,7 +118,7 @@ class MLflow:
         for name, value in {**place.config, **place.config["settings"]}.items() if not runs else ():
             self.client.log_param(self.id, name, str(value)[:6000])
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         from mlflow.entities import Metric, RunTag
 
         metrics, tags = [], []
@@ -155,7 +155,7 @@ class Trackio:
         elsewhere = any(os.environ.get(name) for name in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"))
         self.sent = None if elsewhere else SQLiteStorage.get_log_count(PROJECT, self.run.name, self.run.id)
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         for row in rows:
             self.run.log(dict(row.values), step=row.step)
 
@@ -190,10 +190,10 @@ class Sender:
         try:
             self._require_own()
             tracker = TRACKERS[self.name](self.place)
-            with files.opened(self.log, "rb") as stream:
+            with files.open_plain(self.log, "rb") as stream:
                 number, skipped = 0, tracker.sent
                 while (size := self.sizes.get()) is not None:
-                    rows = tensorboard.rows(stream, size, number)
+                    rows = tensorboard.read_records(stream, size, number)
                     while some := list(islice(rows, BATCH)):
                         number += len(some)
                         if skipped is not None and (new := [row for row in some if row.number >= skipped]):

@@ -39,7 +39,7 @@ class Workers:
         alive, self._lifeline = context.Pipe(duplex=False)
         self._pipes: list[connection.Connection] = []
         self._processes = []
-        with alive, signals.deaf():
+        with alive, signals.blocked():
             for _ in range(count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, alive, begin), daemon=True)

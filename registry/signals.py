@@ -17,7 +17,7 @@ def heeded() -> list[int]:
 
 
 @contextmanager
-def deaf(numbers: Sequence[int] = OF_TERMINALS) -> Iterator[None]:
+def blocked(numbers: Sequence[int] = OF_TERMINALS) -> Iterator[None]:
     """Keep signals from processes that are started in this block. They reach them too, but the parent ends them.
 
     The processes call `ignore` first, which is all that Windows has. May be used in any thread.

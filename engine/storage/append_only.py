@@ -56,7 +56,7 @@ def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
         while start < rows.end:
             row_bytes = sum(tensor.nbytes for tensor in rows.read(start, start + 1).values())
             stop = min(start + max(1, PART_BYTES // max(1, row_bytes)), rows.end)
-            data, file = _serialized(rows, start, stop), f"{name}-{start}.safetensors"
+            data, file = _serialize(rows, start, stop), f"{name}-{start}.safetensors"
             if written:
                 written.result()  # so that at most two parts are in memory
             written = disk.submit(files.write, folder / file, data)
@@ -67,12 +67,12 @@ def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
     return parts
 
 
-def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
+def link_parts(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
     """Link the parts of an older checkpoint, in `source`, whose rows are in use. If there is a gap, link none."""
     parts = [part for part in old if part.stop > rows.first]
     if not parts or parts[0].start > rows.first or parts[-1].stop > rows.end:
         return []
-    if any(a.stop != b.start for a, b in pairwise(parts)) or not all(_present(source, part) for part in parts):
+    if any(a.stop != b.start for a, b in pairwise(parts)) or not all(_is_present(source, part) for part in parts):
         return []
     for part in parts:
         files.link(source / part.file, folder / part.file)
@@ -93,7 +93,7 @@ def check(path: str, first: int, end: int, parts: list[Part]) -> None:
 def require(folder: Path, parts: Iterable[Part]) -> None:
     """Raise CheckpointError for the first part file that is missing or has the wrong size."""
     for part in parts:
-        if not _present(folder, part):
+        if not _is_present(folder, part):
             what = f"damaged (not a plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
             raise CheckpointError(f"{folder / part.file}: {what}")
 
@@ -106,7 +106,7 @@ def verify(folder: Path, parts: list[Part]) -> None:
             pass
 
 
-def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
+def open_rows(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
     """Return the rows `first` … `end`, which the part files of a checkpoint contain. They are read only when used."""
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
@@ -124,7 +124,7 @@ def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
     return Rows(first, end, read)
 
 
-def _serialized(rows: Rows, start: int, stop: int) -> bytes:
+def _serialize(rows: Rows, start: int, stop: int) -> bytes:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in rows.read(start, stop).items()}
     for name, tensor in tensors.items():
         if tensor.shape[:1] != (stop - start,):
@@ -143,7 +143,7 @@ def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
         raise CheckpointError(f"{file}: can no longer be read ({error})") from error
 
 
-def _present(folder: Path, part: Part) -> bool:
+def _is_present(folder: Path, part: Part) -> bool:
     try:
         found = (folder / part.file).lstat()
     except OSError:

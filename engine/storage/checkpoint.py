@@ -118,11 +118,11 @@ def save(
     body["tensors_sha256"] = files.sha256(data)
     target = folder_of(checkpoints, step)
     old = _earlier_parts(since, identity) if since and since != target else {}
-    with files.appearing(target, writing) as folder:
+    with files.atomic_folder(target, writing) as folder:
         (folder / WEIGHTS).write_bytes(data)
         body["rows"] = {}
         for i, (path, leaf) in enumerate(growing.items()):
-            parts = append_only.take_over(since, old[path], folder, leaf) if since and path in old else []
+            parts = append_only.link_parts(since, old[path], folder, leaf) if since and path in old else []
             parts += append_only.write(folder, f"rows-{step}-{i}", leaf, parts[-1].stop if parts else leaf.first)
             body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": parts}
         _write_manifest(folder, body)
@@ -153,13 +153,13 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
     Raises:
         CheckpointError: A file is missing, damaged or from another run; the message names it.
     """
-    body, weights = _manifest(folder, identity), folder / WEIGHTS
+    body, weights = _read_manifest(folder, identity), folder / WEIGHTS
     data = files.read(weights)
     if files.sha256(data) != body["tensors_sha256"]:
         raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
     append_only.verify(folder, [part for entry in body["rows"].values() for part in entry["parts"]])
     growing = {
-        path: append_only.stored(folder, entry["first"], entry["end"], entry["parts"])
+        path: append_only.open_rows(folder, entry["first"], entry["end"], entry["parts"])
         for path, entry in body["rows"].items()
     }
     try:
@@ -170,7 +170,7 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
 
 
 @contextmanager
-def taken_up(checkpoints: Path) -> Iterator[None]:
+def restoring(checkpoints: Path) -> Iterator[None]:
     """Raise CheckpointError for any exception while a state from these checkpoints is restored in this block.
 
     The sums and the run of the state are right at this point, so it was written by hand or by other code. Then its
@@ -199,18 +199,18 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
     Raises:
         CheckpointError: A file in `source` is missing, damaged or from another run; the message names it.
     """
-    body = _manifest(source, identity)
+    body = _read_manifest(source, identity)
     parts = [part for entry in body["rows"].values() for part in entry["parts"]]
     files.verify(source / WEIGHTS, body["tensors_sha256"])
     append_only.require(source, parts)
-    with files.appearing(folder_of(checkpoints, body["step"])) as folder:
+    with files.atomic_folder(folder_of(checkpoints, body["step"])) as folder:
         for file in (WEIGHTS, *(part.file for part in parts)):
             files.link(source / file, folder / file)
         _write_manifest(folder, {**body, "identity": new_identity, "tree": {**body["tree"], **changes}})
     return folder_of(checkpoints, body["step"])
 
 
-def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
+def load_newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
     """Return the tree of the newest intact checkpoint, or None if there is no checkpoint at all.
 
     Damaged checkpoints are skipped with a warning. Raises CheckpointError if all are damaged.
@@ -234,9 +234,9 @@ def lengths_of_logs(folder: Path) -> dict[str, int]:
     """Return the lengths of the logs that a checkpoint recorded, or {} if it is damaged. Its tensors are not read."""
     try:
         head_line, _, body_line = files.read(folder / MANIFEST).partition(b"\n")
-        if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
+        if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
             return {}
-        found: dict[str, int] = schema.fitted(_object(body_line)["tree"]["logs"], dict[str, int], "logs")
+        found: dict[str, int] = schema.fitted(_parse_object(body_line)["tree"]["logs"], dict[str, int], "logs")
         return found
     except (CheckpointError, LookupError, TypeError, ValueError):
         return {}
@@ -256,7 +256,7 @@ def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
     (folder / MANIFEST).write_bytes(f"{json.dumps(head)}\n{text}\n".encode())
 
 
-def _manifest(folder: Path, identity: str) -> Manifest:
+def _read_manifest(folder: Path, identity: str) -> Manifest:
     """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
     file = folder / MANIFEST
     try:
@@ -264,17 +264,17 @@ def _manifest(folder: Path, identity: str) -> Manifest:
     except files.NotPlain as error:
         raise CheckpointError(str(error)) from error
     head_line, _, body_line = files.read(file).partition(b"\n")
-    if (found := _object(head_line).get("format")) != FORMAT:
+    if (found := _parse_object(head_line).get("format")) != FORMAT:
         if str(found).startswith("supple checkpoint"):
             raise CheckpointError(
                 f"{file}: written by another version of supple as '{found}', but this one reads '{FORMAT}': resume the "
                 f"run with the version that wrote it"
             )
         raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
-    if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
+    if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
     try:
-        body: Manifest = schema.fitted(_object(body_line), Manifest, "")
+        body: Manifest = schema.fitted(_parse_object(body_line), Manifest, "")
         for path, entry in body["rows"].items():
             append_only.check(path, entry["first"], entry["end"], entry["parts"])
     except ValueError as error:
@@ -289,12 +289,12 @@ def _manifest(folder: Path, identity: str) -> Manifest:
 def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
     """Return the parts of an earlier checkpoint of this run, or {} if there is no such checkpoint."""
     try:
-        return {path: entry["parts"] for path, entry in _manifest(folder, identity)["rows"].items()}
+        return {path: entry["parts"] for path, entry in _read_manifest(folder, identity)["rows"].items()}
     except CheckpointError:
         return {}
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     """Return a JSON object, or {} if the line is not one."""
     try:
         value = schema.parse(line)

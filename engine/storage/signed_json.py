@@ -24,11 +24,13 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     known = {f"{name}.tmp", claim.FILE, files.LOCK, *beside}  # the first is left by a process that was killed here
     new = not path.exists()
     if not new and not path.is_dir():
-        raise _taken(path)
+        raise _taken_error(path)
     path.mkdir(parents=True, exist_ok=True)
-    with files.in_turn(path):  # if two processes start here at the same time, the second finds the files of the first
+    with files.lock_folder(
+        path
+    ):  # if two processes start here at the same time, the second finds the files of the first
         if any(entry.name not in known for entry in path.iterdir()):
-            raise _taken(path)
+            raise _taken_error(path)
         try:
             write_json(path / name, value)
         except BaseException:
@@ -38,7 +40,7 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
             raise
 
 
-def _taken(path: Path) -> UsageError:
+def _taken_error(path: Path) -> UsageError:
     """Return the exception to raise for a folder that is not new, which says how to go on with what is in it."""
     several = {"comparison.json": "a comparison", "sweep.json": "a sweep"}
     what = next((what for file, what in several.items() if (path / file).is_file()), "")
@@ -60,13 +62,13 @@ def require_outside(path: Path) -> None:
     """
     for folder in path.resolve().parents:
         for name in ("config.json", "comparison.json", "sweep.json"):
-            if (folder / name).is_file() and _is_sealed(folder / name):
+            if (folder / name).is_file() and _is_signed(folder / name):
                 raise UsageError(
                     f"--out {path} lies inside {folder}, whose folders are supple's own: choose another place"
                 )
 
 
-def _is_sealed(file: Path) -> bool:
+def _is_signed(file: Path) -> bool:
     with suppress(UsageError, RunError):
         return SUMS in read_object(file, str(file))
     return False

@@ -29,8 +29,8 @@ def remark(path: Path, folders: Iterable[Path]) -> str:
 
     `folders` are those of the runs. What is not installed here or was not there is not compared: no run can use it.
     """
-    here, configs = versions(), filter(None, map(_config, folders))
-    others = _values(each for config in configs for each in _all_of(config))
+    here, configs = versions(), filter(None, map(_read_config, folders))
+    others = _collect_values(each for config in configs for each in _recorded(config))
     words = [
         f"{name} {' and '.join(sorted(other))} (here {here[name]})"
         for name, found in others.items()
@@ -47,29 +47,29 @@ def remark(path: Path, folders: Iterable[Path]) -> str:
 def note_later(path: Path, config: dict[str, Any]) -> None:
     """Add the versions here to the config.json of the run in `path`, if it has only been trained under others."""
     here = versions()
-    if not any(all(own.get(name, value) == value for name, value in here.items()) for own in _all_of(config)):
+    if not any(all(own.get(name, value) == value for name, value in here.items()) for own in _recorded(config)):
         config[LATER] = [*config.get(LATER, []), here]
         signed_json.write_json(path / "config.json", config)
 
 
-def mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def describe_mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a sentence if runs were not all trained under the same versions, or [].
 
     `configs` are the contents of config.json by the name of the run's folder.
     """
-    every = {folder: _all_of(config) for folder, config in configs.items()}
-    found = _values(each for own in every.values() for each in own)
+    every = {folder: _recorded(config) for folder, config in configs.items()}
+    found = _collect_values(each for own in every.values() for each in own)
     words = []
     for name, values in found.items():
         if len(values) > 1:
             where = {value: [run for run, own in every.items() if _has(own, name, value)] for value in sorted(values)}
-            words.append(f"{name} " + ", ".join(f"{value} ({_some(runs)})" for value, runs in where.items()))
+            words.append(f"{name} " + ", ".join(f"{value} ({_shorten_list(runs)})" for value, runs in where.items()))
     if not words:
         return []
     return [f"trained under different versions, which may be why results differ: {'; '.join(words)}"]
 
 
-def _config(folder: Path) -> Mapping[str, Any] | None:
+def _read_config(folder: Path) -> Mapping[str, Any] | None:
     """Return the contents of a run's config.json, or None if it is missing or damaged, which is told elsewhere."""
     try:
         return signed_json.read_json(folder / "config.json", str(folder))
@@ -77,13 +77,13 @@ def _config(folder: Path) -> Mapping[str, Any] | None:
         return None
 
 
-def _all_of(config: Mapping[str, Any]) -> list[dict[str, str]]:
+def _recorded(config: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the versions under which a run was begun, and those under which it was continued."""
     begun, later = config.get("versions"), config.get(LATER)
     return [own for own in (begun, *(later if isinstance(later, list) else [])) if isinstance(own, dict)]
 
 
-def _values(every: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+def _collect_values(every: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
     """Return all versions of each package."""
     found: dict[str, set[str]] = {}
     for own in every:
@@ -96,5 +96,5 @@ def _has(every: Iterable[Mapping[str, str]], name: str, value: str) -> bool:
     return any(str(own.get(name)) == value for own in every)
 
 
-def _some(runs: list[str]) -> str:
+def _shorten_list(runs: list[str]) -> str:
     return runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")

@@ -230,7 +230,7 @@ def label_of(arm: str, variant: Variant) -> str:
 def folder_of(seeds: Seeds) -> str:
     """Return a folder name for the runs of one seed, or of a stack."""
     name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
-    return names.shortened(name, name)
+    return names.shorten(name, name)
 
 
 def files_of_runs(path: Path, name: str) -> list[Path]:

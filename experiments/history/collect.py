@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...engine.kinds import all_kinds, find_kind
 from ...engine.storage import checkpoint, schema, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
-from ...engine.storage.versions import mixed
+from ...engine.storage.versions import describe_mixed
 from ...registry.errors import RunError
 from ..comparisons.comparison import files_of_runs, label_of
 from .logs import FIELDS, LARGEST, Row, read_log
@@ -192,7 +192,7 @@ def load(path: Path) -> ComparisonData:
     if (path / "comparison.json").is_file():
         return _load_comparison(path)
     runs = load_runs(path)
-    notes = mixed({path.name: runs[0].config})
+    notes = describe_mixed({path.name: runs[0].config})
     label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
     return ComparisonData(path, {label: runs}, notes=notes)
 
@@ -219,7 +219,9 @@ def _load_comparison(path: Path) -> ComparisonData:
         runs.sort(key=lambda run: run.seed)
         if missing := sorted(set(planned) - {run.seed for run in runs}):
             notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
-    notes += failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
+    notes += failures(path) + describe_mixed(
+        {str(folder.relative_to(path)): config for folder, config in configs.items()}
+    )
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
         raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")

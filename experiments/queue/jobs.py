@@ -17,7 +17,7 @@ from ...engine.loop import Warn
 from ...engine.runs import build, configuration, staying, train
 from ...engine.settings import RunSettings, Seeds
 from ...engine.storage import files, versions
-from ...engine.storage.claim import Claim, Claimed, claim, removed
+from ...engine.storage.claim import Claim, Claimed, claim, removal_error
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
@@ -122,7 +122,7 @@ class Job:
             NotPlain: There is a link on the way to the folder.
         """
         if not self.path.is_dir():
-            raise removed(self.path)
+            raise removal_error(self.path)
         files.require_own(self.folder, self.root)
         files.make_folder(self.folder)
         try:

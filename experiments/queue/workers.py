@@ -88,7 +88,7 @@ def _open(jobs: Sequence[Job]) -> int:
 def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with signals.deaf(signals.INTERRUPTING), _seeing(gpu), theirs:
+    with signals.blocked(signals.INTERRUPTING), _seeing(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
     with suppress(OSError):  # the process has died already; `_bury` will see to it

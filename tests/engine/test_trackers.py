@@ -19,7 +19,7 @@ import pytest
 from supple.engine import trackers
 from supple.engine.storage import tensorboard
 from supple.engine.storage.claim import Claimed
-from supple.engine.storage.tensorboard import Row
+from supple.engine.storage.tensorboard import Record
 from supple.experiments import resume, train
 from supple.experiments.queue.jobs import work_off
 from supple.experiments.sweeps.study import Study
@@ -37,10 +37,10 @@ class Recorder:
     made: list["Recorder"] = []  # noqa: RUF012
 
     def __init__(self, place: trackers.Place) -> None:
-        self.place, self.sent, self.rows, self.ended = place, 0, list[Row](), ""
+        self.place, self.sent, self.rows, self.ended = place, 0, list[Record](), ""
         self.made.append(self)
 
-    def send(self, rows: Sequence[Row]) -> None:
+    def send(self, rows: Sequence[Record]) -> None:
         self.rows += rows
 
     def close(self, failed: bool) -> None:
@@ -59,7 +59,7 @@ def logged(run: Path) -> Logged:
     """What TensorBoard is shown."""
     file = run / tensorboard.FILE
     with file.open("rb") as stream:
-        return [(row.step, dict(row.values)) for row in tensorboard.rows(stream, file.stat().st_size)]
+        return [(row.step, dict(row.values)) for row in tensorboard.read_records(stream, file.stat().st_size)]
 
 
 def results(run: Path) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def test_a_run_that_fails_is_said_to_have_and_goes_on_as_the_same_one(
 def test_what_goes_wrong_in_a_tracker_is_said_once_and_the_run_goes_on(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Recorder, rows: Sequence[Row]) -> None:
+    def refuse(self: Recorder, rows: Sequence[Record]) -> None:
         raise ConnectionError("nobody\nanswers")
 
     monkeypatch.setattr(Recorder, "send", refuse)

@@ -114,7 +114,7 @@ def read_examples(path: Path | str) -> tuple[Example, ...]:
 def _records(path: Path) -> Iterator[tuple[Any, str]]:
     """Yield (object, its place) for each example of a file."""
     try:
-        text = archives.contents(path).decode()
+        text = archives.read_user_file(path).decode()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -105,7 +105,7 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
     """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and other programs.
 
     The folder appears completely or not at all. An existing one is replaced."""
-    with files.appearing(folder) as temporary, quiet():
+    with files.atomic_folder(folder) as temporary, quiet():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
 
@@ -167,7 +167,7 @@ def _check_weights(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # of a .gguf file
         return
-    found = schema.parse(archives.contents(config))
+    found = schema.parse(archives.read_user_file(config))
     said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
     weights = list(folder.glob("*.safetensors"))
     count = 0
@@ -216,7 +216,7 @@ def model_type(name: str) -> str:
 
         return str(from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
-        with archives.plain(Path(name).expanduser() / "config.json") as stream:
+        with archives.open_user_file(Path(name).expanduser() / "config.json") as stream:
             config = schema.parse(stream.read())
     except (OSError, ValueError):
         return ""

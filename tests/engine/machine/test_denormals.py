@@ -83,7 +83,7 @@ def test_the_flag_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
     code = """
         from multiprocessing import Pipe
-        from supple.experiments import workers
+        from supple.experiments.queue import workers
         from supple.engine.machine.denormals import flushes
         ours, theirs = Pipe()
         ours.send([])

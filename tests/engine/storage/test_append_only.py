@@ -242,7 +242,7 @@ def test_damage_to_a_new_part_leaves_the_checkpoint_before_it_usable(tmp_path: P
     new = save(tmp_path, 2, rows(0, 38), old)
     (new / "rows-2-0-25.safetensors").write_bytes(b"")
     warnings: list[str] = []
-    loaded = checkpoint.newest(tmp_path, "us", warnings.append)
+    loaded = checkpoint.load_newest(tmp_path, "us", warnings.append)
     assert loaded is not None
     assert loaded["step"] == 1
     assert "rows-2-0-25.safetensors: damaged" in warnings[0]

@@ -225,7 +225,7 @@ def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "000000000040").write_text("mine")
     os.mkfifo(tmp_path / "000000000050")
     assert [folder.name for folder in checkpoint.folders_of(tmp_path)] == ["000000000001", "000000000020"]
-    loaded = checkpoint.newest(tmp_path, "us", pytest.fail)
+    loaded = checkpoint.load_newest(tmp_path, "us", pytest.fail)
     assert loaded is not None
     assert loaded["step"] == 20
 
@@ -233,7 +233,7 @@ def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
 def test_whatever_goes_wrong_while_a_state_is_taken_up_names_the_checkpoints(tmp_path: Path) -> None:
     with (
         pytest.raises(CheckpointError, match=rf"{tmp_path}: not a state of this run \(KeyError: 'w'\)"),
-        checkpoint.taken_up(tmp_path),
+        checkpoint.restoring(tmp_path),
     ):
         torch.nn.Linear(1, 1).load_state_dict({}["w"])
 
@@ -245,7 +245,7 @@ def test_newest_intact_checkpoint_is_used_and_every_damaged_one_reported(tmp_pat
     (tmp_path / "tmp-6000-1").mkdir()
     (tmp_path / "notes").mkdir()
     warnings: list[str] = []
-    loaded = checkpoint.newest(tmp_path, "us", warnings.append)
+    loaded = checkpoint.load_newest(tmp_path, "us", warnings.append)
     assert loaded is not None
     assert loaded["step"] == 200
     assert [str(tmp_path / "000000005000" / MANIFEST) in warnings[0], str(folders[2] / WEIGHTS) in warnings[1]] == [
@@ -255,11 +255,11 @@ def test_newest_intact_checkpoint_is_used_and_every_damaged_one_reported(tmp_pat
 
 
 def test_no_checkpoint_is_none_and_nothing_but_damaged_ones_is_an_error(tmp_path: Path) -> None:
-    assert checkpoint.newest(tmp_path / "nowhere", "us", pytest.fail) is None
+    assert checkpoint.load_newest(tmp_path / "nowhere", "us", pytest.fail) is None
     for folder in saved(tmp_path, 1, 2):
         (folder / WEIGHTS).write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"1/state\.safetensors.*damaged") as refusal:
-        checkpoint.newest(tmp_path, "us", pytest.fail)
+        checkpoint.load_newest(tmp_path, "us", pytest.fail)
     assert "\n" not in str(refusal.value)
 
 
@@ -288,7 +288,7 @@ def test_failing_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_a_killed_process_left_of_a_step_does_not_hinder_the_next(tmp_path: Path) -> None:
     if not (child := os.fork()):
-        with files.appearing(tmp_path / f"{1:012}") as half:
+        with files.atomic_folder(tmp_path / f"{1:012}") as half:
             (half / "half").touch()
             os._exit(0)
     os.waitpid(child, 0)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from supple.engine.storage import files
-from supple.engine.storage.claim import FILE, LOST, Claimed, Lost, _this_process, claim
+from supple.engine.storage.claim import FILE, LOST, Claimed, Lost, _describe_this_process, claim
 
 HOLD = """
 import sys, time
@@ -41,7 +41,7 @@ except Claimed:
 
 def write(folder: Path, **changes: object) -> Path:
     """A claim of this very process, but for `changes`."""
-    (folder / FILE).write_text(json.dumps(_this_process("x") | changes))
+    (folder / FILE).write_text(json.dumps(_describe_this_process("x") | changes))
     return folder / FILE
 
 
@@ -227,7 +227,7 @@ def test_in_another_container_with_this_host_name_the_heartbeat_tells(
 
 
 def test_a_claim_of_an_earlier_version_names_no_namespace_and_is_read(tmp_path: Path) -> None:
-    owner = {name: value for name, value in _this_process("x").items() if name != "namespace"}
+    owner = {name: value for name, value in _describe_this_process("x").items() if name != "namespace"}
     (tmp_path / FILE).write_text(json.dumps(owner))
     with pytest.raises(Claimed, match=f"process {os.getpid()} "):
         claim(tmp_path)

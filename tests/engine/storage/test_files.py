@@ -16,7 +16,7 @@ from supple.engine.storage.signed_json import start_folder
 def counted(folder: Path, turns: int = 20) -> None:
     """Add to the number in a file, as only one at a time can."""
     for _ in range(turns):
-        with files.in_turn(folder):
+        with files.lock_folder(folder):
             number = int((folder / "number").read_text())
             threading.Event().wait(0.0002)
             (folder / "number").write_text(str(number + 1))
@@ -57,7 +57,7 @@ def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(files, "lock_descriptor", none)
-    with files.in_turn(tmp_path), files.in_turn(tmp_path):
+    with files.lock_folder(tmp_path), files.lock_folder(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_a_folder_appears_only_if_its_process_may_still_write(tmp_path: Path) ->
 
     (tmp_path / "model").mkdir()
     (tmp_path / "model/theirs").touch()
-    with pytest.raises(PermissionError, match="taken over"), files.appearing(tmp_path / "model", writing) as folder:
+    with pytest.raises(PermissionError, match="taken over"), files.atomic_folder(tmp_path / "model", writing) as folder:
         (folder / "mine").touch()
     assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["model", "model/theirs"]
 
@@ -80,7 +80,7 @@ def test_a_folder_appears_only_if_its_process_may_still_write(tmp_path: Path) ->
 def test_two_that_write_one_folder_at_once_do_not_share_a_temporary_one(tmp_path: Path) -> None:
     names = []
     for _ in range(2):
-        with files.appearing(tmp_path / "model") as folder:
+        with files.atomic_folder(tmp_path / "model") as folder:
             names.append(folder.name)
     assert len(set(names)) == 2
 

@@ -11,7 +11,7 @@ import pytest
 
 from supple import reports
 from supple.engine.storage.run_directory import RunDirectory
-from supple.engine.storage.versions import mixed, versions
+from supple.engine.storage.versions import describe_mixed, versions
 from supple.experiments import resume, train
 from supple.scripts.main import dispatch
 
@@ -131,4 +131,7 @@ def test_a_comparison_says_it_once_and_its_report_names_the_arms(
 
 
 def test_configs_of_other_origin_are_read() -> None:
-    assert mixed({"a": {}, "b": {"versions": "0.1", "later_versions": 3}, "c": {"versions": {"torch": "1"}}}) == []
+    assert (
+        describe_mixed({"a": {}, "b": {"versions": "0.1", "later_versions": 3}, "c": {"versions": {"torch": "1"}}})
+        == []
+    )

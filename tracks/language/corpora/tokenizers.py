@@ -118,7 +118,7 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
 def read_tokenizer(path: Path) -> Trained:
     """Return the tokenizer in a JSON file."""
     try:
-        return Trained(archives.contents(path).decode(), str(path))
+        return Trained(archives.read_user_file(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 

@@ -122,7 +122,7 @@ def write_tokens(
 
 def _read_about(path: Path) -> About:
     try:
-        found = schema.parse(archives.contents(path))
+        found = schema.parse(archives.read_user_file(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:

@@ -113,7 +113,7 @@ class Clip:
             "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
             "image_mean": list(self.mean), "image_std": list(self.std),
         }  # fmt: skip
-        with files.appearing(folder) as temporary, quiet():
+        with files.atomic_folder(folder) as temporary, quiet():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
             (temporary / PREPROCESSOR).write_bytes(f"{json.dumps(processor, indent=2)}\n".encode())
