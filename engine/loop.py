@@ -206,7 +206,7 @@ class Loop:
     def _save(self, folder: str = "") -> None:
         """Save the state as a checkpoint, or in `folder` if later checkpoints must not remove it."""
         self.number += 1
-        if not distributed.first():
+        if not distributed.is_first():
             return
         if not isinstance(work := self.work.state(), dict):
             raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
@@ -233,7 +233,7 @@ class Loop:
     def _restore(self) -> None:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
         tree = checkpoint.load_newest(self.run.checkpoints, self.run.identity, self.warn)
-        distributed.together()  # no process prunes before all have read
+        distributed.wait_for_all()  # no process prunes before all have read
         if tree is None:
             self._forget_later(0)
             if self.start:
@@ -245,7 +245,7 @@ class Loop:
             self.take_up(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
-        if distributed.first():
+        if distributed.is_first():
             with self.run.writing():
                 checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
         if self.step < self.end:
@@ -255,7 +255,7 @@ class Loop:
 
     def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         self.run.start_logs(lengths, seconds, self.work.logs)
-        if distributed.first():
+        if distributed.is_first():
             self.covered(lengths.get("tensorboard", 0))
 
     def take_up(self, state: State) -> None:
@@ -278,7 +278,7 @@ class Loop:
 
         The run reaches those steps again, and on a GPU not necessarily with the same bits.
         """
-        if distributed.first():
+        if distributed.is_first():
             with self.run.writing():
                 for kept in (self.run.path / kind for kind in (BEST, KEPT)):
                     later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)

@@ -86,7 +86,7 @@ def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -
         "data": work.sources,
         "settings": plain(settings),
         "tasks": [asdict(task) for task in work.tasks],
-        **plugins.entry(),
+        **plugins.config_entry(),
     }
 
 
@@ -206,24 +206,24 @@ def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None)
     kind, settings = settings_of(config, path / "config.json")
     try:
         with ExitStack() as stack:
-            if held is None and distributed.first():
+            if held is None and distributed.is_first():
                 held = stack.enter_context(claim(path, PATIENCE))
             if held:
                 stack.enter_context(held.explaining())
             stack.enter_context(flushing_denormals(settings.torch_threads, warn))
-            stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
+            stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
             run = stack.enter_context(open_run(path))
             run.claim = held
             stack.enter_context(blaming(folder=path, writing=run.writing))
             with run.writing():
                 (path / TRACEBACK).unlink(missing_ok=True)
-                if distributed.first() and newest_step(run.checkpoints) < run.end:
+                if distributed.is_first() and newest_step(run.checkpoints) < run.end:
                     versions.note_later(path, run.config)
             warn = _apart(warn)
             work = build(kind, settings, warn)
             stack.callback(work.close)
             _go_on(run, work, _apart(progress), warn)
-            if run.end == work.tasks[-1].end and distributed.first():
+            if run.end == work.tasks[-1].end and distributed.is_first():
                 _export(run, work)
     except _CallerFailed as error:
         raise error.reason from None
@@ -254,7 +254,7 @@ def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> Non
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         seeds = ", ".join(map(str, work.settings.members))
-        others = f"; plug-in {plugins.named()} takes part" if plugins.loaded() else ""
+        others = f"; plug-in {plugins.describe_all()} takes part" if plugins.loaded() else ""
         raise Diverged(
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
             f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "

@@ -39,7 +39,7 @@ PATIENCE = 60.0  # seconds that a run waits at its end until everything is sent
 
 
 @dataclass(frozen=True)
-class Place:
+class TrackedRun:
     """The description of a run for a tracker: id, name, group of runs, folder for local files, and config.json."""
 
     id: str
@@ -65,7 +65,7 @@ class Tracker(Protocol):
 class Wandb:
     """Weights & Biases, offline unless WANDB_MODE says otherwise. `wandb sync` uploads the contents of the folder."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
 
@@ -98,7 +98,7 @@ class MLflow:
     The number of rows that it has is stored in a tag.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         from mlflow import MlflowClient
 
@@ -143,7 +143,7 @@ class Trackio:
     The number of rows at such a place cannot be read.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TrackedRun) -> None:
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
@@ -164,13 +164,13 @@ class Trackio:
             self.run.finish()
 
 
-TRACKERS: dict[str, Callable[[Place], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
+TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
 
 
 class Sender:
     """A thread that sends the rows of a run to one tracker. `log` is TensorBoard's file."""
 
-    def __init__(self, name: str, place: Place, log: Path) -> None:
+    def __init__(self, name: str, place: TrackedRun, log: Path) -> None:
         self.name, self.place, self.log = name, place, log
         self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # bytes that checkpoints cover
         self.failed = False  # whether the run failed
@@ -231,7 +231,7 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
 
     def covered(size: int) -> None:
         while left:
-            senders.append(Sender(left.pop(0), _place_of(run), run.path / tensorboard.FILE))
+            senders.append(Sender(left.pop(0), _describe_run(run), run.path / tensorboard.FILE))
         say()
         for sender in senders:
             sender.sizes.put(size)
@@ -249,15 +249,15 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
     close(failed=False)  # an interrupted run is neither finished nor failed, and may be resumed
 
 
-def _place_of(run: RunDirectory) -> Place:
+def _describe_run(run: RunDirectory) -> TrackedRun:
     """Return the description of a run for trackers.
 
     A run of a comparison is named after its folders, from the arm to the seed. Its group is its comparison or, in a
     sweep, its study.
     """
     path = run.path.absolute()
-    comparison = _above(path, "comparison.json")
-    sweep = _above(comparison, "sweep.json") if comparison else None
+    comparison = _find_above(path, "comparison.json")
+    sweep = _find_above(comparison, "sweep.json") if comparison else None
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
     name = " ".join(reversed(path.relative_to(comparison).parts)) if comparison else path.name
     folder = (sweep or comparison or path) / FOLDER
@@ -268,16 +268,22 @@ def _place_of(run: RunDirectory) -> Place:
         if not (file := path / FILE).exists():
             signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
     own = signed_json.read_json(file, str(file))["id"]
-    config = {key: _shown(value) for key, value in run.config.items() if key != "tasks"}
-    return Place(own, shown(name), None if group is None else shown(group), folder, config, run.writing)
+    config = {key: _without_surrogates(value) for key, value in run.config.items() if key != "tasks"}
+    return TrackedRun(own, shown(name), None if group is None else shown(group), folder, config, run.writing)
 
 
-def _shown(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """Return a value of config.json whose texts have no lone surrogates, which no tracker can store."""
     if isinstance(value, dict):
-        return {shown(key): _shown(item) for key, item in value.items()}
-    return [*map(_shown, value)] if isinstance(value, list) else shown(value) if isinstance(value, str) else value
+        return {shown(key): _without_surrogates(item) for key, item in value.items()}
+    return (
+        [*map(_without_surrogates, value)]
+        if isinstance(value, list)
+        else shown(value)
+        if isinstance(value, str)
+        else value
+    )
 
 
-def _above(path: Path, file: str) -> Path | None:
+def _find_above(path: Path, file: str) -> Path | None:
     return next((folder for folder in path.parents if (folder / file).is_file()), None)

@@ -99,7 +99,7 @@ def hook_of(plugin: plugins.Plugin) -> str:
 
 def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "list[Row]":
     """Train the suite with these methods, and return their rows."""
-    from supple.engine.machine.resources import description
+    from supple.engine.machine.resources import describe_machine
     from supple.experiments.board import bench, row_of
 
     jobs = resume.workers(options.jobs)
@@ -112,7 +112,7 @@ def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "l
     for job in every:
         if job.failed:
             warn(f"failed: {job.label}: {(job.outcome or {}).get('reason')}")
-    return [row_of(method, every, description()) for method in methods]
+    return [row_of(method, every, describe_machine()) for method in methods]
 
 
 def show(rows: "Sequence[Row]") -> None:

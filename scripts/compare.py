@@ -103,7 +103,7 @@ def read(what: Asked) -> Any:
 
 def compared(what: Asked, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
-    from supple.engine.scaling import scaled_value
+    from supple.engine.scaling import scale_value
     from supple.experiments.comparisons.comparison import plan, points_of, vary_of
 
     kind, preset, settings = what.kind, what.preset, options.settings
@@ -115,7 +115,7 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
     settings, arms, scale = shrunk(settings, options.scale, arms)
     if scale != 1:
         vary = {
-            name: tuple(scaled_value(settings, name, value, scale) for value in values)
+            name: tuple(scale_value(settings, name, value, scale) for value in values)
             if name in settings.shrinks
             else values
             for name, values in vary.items()

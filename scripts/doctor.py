@@ -87,7 +87,7 @@ def examine(o: Options) -> None:
     """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
-    from supple.engine.user_code.one_line import in_one_line, warnings_at_the_end
+    from supple.engine.user_code.one_line import delaying_warnings, in_one_line
     from supple.experiments.loss_after import loss_after
     from supple.metrics import diagnose
     from supple.reports.doctor import Findings, Stage, write
@@ -96,7 +96,7 @@ def examine(o: Options) -> None:
     for text in o.attempts:
         _tried(text)
     findings = Findings(o.what)
-    with warnings_at_the_end(), in_one_line(f"{brief(o.what)} cannot be examined", RunError):
+    with delaying_warnings(), in_one_line(f"{brief(o.what)} cannot be examined", RunError):
         for step, learners in source(o)(o, findings.remarks):
             if o.learner and o.learner not in learners:
                 raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
@@ -184,14 +184,14 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
 
 
 def _policy_kwargs(o: Options) -> dict[str, Any]:
-    from supple.engine.user_code.networks import named
+    from supple.engine.user_code.networks import load_named
     from supple.engine.user_code.one_line import in_one_line
 
     widths = {"net_arch": list(o.net_arch)} if o.net_arch else {}
     if not o.policy_kwargs:
         return widths
     what = f"--policy-kwargs {o.policy_kwargs}"
-    given = named(o.policy_kwargs, what)
+    given = load_named(o.policy_kwargs, what)
     with in_one_line(what):
         found = given() if callable(given) else given
     if not isinstance(found, Mapping):

@@ -106,7 +106,7 @@ def finish_run(path: Path) -> None:
     from supple.engine.storage.checkpoint import newest_step
     from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
 
-    if not distributed.first():
+    if not distributed.is_first():
         train(path, lambda step: None, lambda line: None)
         return
     makes_files()

@@ -45,10 +45,10 @@ def main(args: Sequence[str]) -> None:
     from supple.engine.settings import device_here
 
     settings, _, _ = shrunk(options.settings, options.scale)
-    if distributed.first():
+    if distributed.is_first():
         create(options.out, kind.name, settings, typed("supple train", args), warn)
     # other processes wait here until the first has made the folder
-    with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
+    with distributed.join_processes(device_here(getattr(settings, "device", "cpu"))):
         resume.finish_run(options.out)
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.machine.resources import free_memory, size
+from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.seeding import generator
 from ...engine.storage.alike import alike
 from ...engine.storage.learner_state import learner_state, load_learner_state
@@ -298,8 +298,8 @@ class PPO:
         needed = 4 * values * s.rollout_steps * s.num_envs * runs  # for the rollout and its batch
         if needed > (free := free_memory()):
             raise ValueError(
-                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)} of memory, but "
-                f"only {size(free)} is free"
+                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
+                f"memory, but only {format_bytes(free)} is free"
             )
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:

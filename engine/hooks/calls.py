@@ -33,7 +33,7 @@ def penalty_of(hook: Hook, learner: Learner) -> Tensor:
     return term
 
 
-def applied(hook: Hook, learner: Learner, where: str) -> list[str]:
+def apply(hook: Hook, learner: Learner, where: str) -> list[str]:
     """Apply an intervention, and return the names of the parameters that it wrote. Raises RunError if it refuses."""
     before, structure = len(learner.changes), _structure(learner)
     try:  # a plug-in that refuses is named like all that it does
@@ -43,13 +43,13 @@ def applied(hook: Hook, learner: Learner, where: str) -> list[str]:
                 known = dict(learner.module.named_parameters())
                 right = isinstance(written, list) and all(isinstance(name, str) and name in known for name in written)
                 call.require(right, "a list of the names of the parameters that it wrote", written)
-                if len(learner.changes) == before and (changed := _differing(structure, _structure(learner))):
+                if len(learner.changes) == before and (changed := _first_difference(structure, _structure(learner))):
                     raise call.fault(
                         f"{call.call} changed {changed}, but not in place: write into the tensors that there are, or "
                         f"record the change in learner.changes (see `restructure`)"
                     )
                 for change in learner.changes[before:]:
-                    if not _names_one(change):
+                    if not _is_call(change):
                         raise call.fault(
                             f"{call.call} recorded {summary(change)} in learner.changes, which is no call of an "
                             f"intervention, such as {hook.intervention.name!r}"
@@ -59,7 +59,7 @@ def applied(hook: Hook, learner: Learner, where: str) -> list[str]:
     return written
 
 
-def _names_one(change: object) -> bool:
+def _is_call(change: object) -> bool:
     """Return whether a text is a call of an intervention, by which `restructure` can repeat a change."""
     try:
         return isinstance(change, str) and parse_call(change).name in interventions.entries
@@ -75,7 +75,7 @@ def _structure(learner: Learner) -> dict[str, tuple[object, ...]]:
     return parts | buffers | {name: (id(p), p.shape, p.dtype, p.requires_grad) for name, p in parameters}
 
 
-def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
     return next((name for name in {**before, **after} if before.get(name) != after.get(name)), "")
 
 

@@ -24,7 +24,7 @@ from ...registry import calling, owner_of
 from ...registry.errors import RunError
 from ..storage import schema
 from ..storage.alike import alike
-from .calls import applied, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
+from .calls import apply, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
 
 LogEvent = Callable[..., None]
 
@@ -268,7 +268,7 @@ class HookDriver:
         was, weights = View(learner), _weights(learner)
         before = self._looked_at(was)
         started = time.perf_counter()
-        written = applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
+        written = apply(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
         seconds = time.perf_counter() - started
         now, after, change = View(learner), _weights(learner), {}
         if spoiled := _not_finite(weights, after):

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, NotRequired, TypedDict
 
 from ...registry.errors import RunError
-from ..machine.torchrun import first
+from ..machine.torchrun import is_first
 from . import claim, files, logs, schema, tensorboard
 from .signed_json import read_json, start_folder
 from .versions import versions
@@ -223,7 +223,7 @@ class ReadOnlyRun(RunDirectory):
 def open_run(path: Path) -> RunDirectory:
     """Return the run directory for this process. Only the first process writes to it."""
     run = RunDirectory.open(path)
-    return run if first() else ReadOnlyRun(path, run.config)
+    return run if is_first() else ReadOnlyRun(path, run.config)
 
 
 def require_ended(run: Path, lengths: Mapping[str, int]) -> None:

@@ -72,7 +72,7 @@ def load(text: str, option: str = "--plugin") -> Plugin:
         UsageError: It cannot be found or imported, registers nothing or a name that is taken, or is given twice.
     """
     try:
-        plugin = _file(Path(text).expanduser()) if text.endswith(".py") else _package(text)
+        plugin = _load_file(Path(text).expanduser()) if text.endswith(".py") else _load_package(text)
     except UsageError as error:
         raise UsageError(f"{option} {brief(text)}: {error}") from error.__cause__
     _loaded[plugin.name] = plugin
@@ -96,15 +96,15 @@ def sources() -> dict[str, str]:
     return {plugin.source: plugin.sha256 for plugin in loaded()}
 
 
-def words(plugin: Plugin) -> str:
+def describe(plugin: Plugin) -> str:
     """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
     found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
     return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
 
 
-def named() -> str:
+def describe_all() -> str:
     """Return the plug-ins of this process with what they registered, such as "bad.py (shift bad)", or ""."""
-    return ", ".join(f"{plugin.name} ({words(plugin)})" for plugin in loaded())
+    return ", ".join(f"{plugin.name} ({describe(plugin)})" for plugin in loaded())
 
 
 def end_threads(code: int) -> None:
@@ -130,7 +130,7 @@ def options() -> str:
     return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
 
 
-def entry() -> dict[str, dict[str, str]]:
+def config_entry() -> dict[str, dict[str, str]]:
     """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}, or {} without plug-ins."""
     return {"plugins": {plugin.name: plugin.sha256 for plugin in loaded()}} if _loaded else {}
 
@@ -164,7 +164,7 @@ def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None
             )
 
 
-def _file(path: Path) -> Plugin:
+def _load_file(path: Path) -> Plugin:
     name = path.stem
     if not name.isidentifier():
         raise UsageError(f"{name!r} cannot be imported by Python: name the file with letters, digits and _")
@@ -189,10 +189,10 @@ def _file(path: Path) -> Plugin:
             sys.modules[name] = module = module_from_spec(spec)
             exec(compile(code, path, "exec"), module.__dict__)
 
-    return Plugin(path.name, str(path), files.sha256(code), _registered(run, name, str(path)))
+    return Plugin(path.name, str(path), files.sha256(code), _register(run, name, str(path)))
 
 
-def _package(name: str) -> Plugin:
+def _load_package(name: str) -> Plugin:
     top = name.partition(".")[0]
     if name in _loaded:
         raise UsageError("it is given twice")
@@ -203,10 +203,10 @@ def _package(name: str) -> Plugin:
         found = module.__spec__ if module else find_spec(top)
     if found is None:
         raise UsageError("there is no package with this name here (for a file, add the ending: my_method.py)")
-    return Plugin(name, name, _sum(found), _registered(lambda: importlib.import_module(name), name, ""))
+    return Plugin(name, name, _package_sum(found), _register(lambda: importlib.import_module(name), name, ""))
 
 
-def _sum(spec: ModuleSpec) -> str:
+def _package_sum(spec: ModuleSpec) -> str:
     """Return the sum over the Python files of a package and their names in it, or that of a single-file module."""
     if not spec.submodule_search_locations:
         return files.sha256(files.contents(Path(spec.origin or "").resolve()))
@@ -216,7 +216,7 @@ def _sum(spec: ModuleSpec) -> str:
     return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
 
 
-def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
+def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
     process = looked_up()
@@ -242,7 +242,7 @@ def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tu
     new = {word: tuple(entries.keys() - before[word].keys()) for word, entries in after.items()}
     for word, names in new.items():
         for each in names:
-            _check(word, each, after[word][each])
+            _check_entry(word, each, after[word][each])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}")
     for warning in said:
@@ -255,7 +255,7 @@ def _tables() -> dict[str, dict[str, object]]:
     return {word: dict(table(word)) for word in TABLES}
 
 
-def _check(word: str, name: str, entry: object) -> None:
+def _check_entry(word: str, name: str, entry: object) -> None:
     """Raise UsageError for an entry whose name cannot be typed, or which has the wrong type for its table."""
     typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name != "none"
     if word != "environment" and not typable:

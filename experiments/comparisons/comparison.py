@@ -304,7 +304,7 @@ def rewrite(path: Path, comparison: Comparison) -> None:
 
 
 def _plan(comparison: Comparison) -> dict[str, Any]:
-    found = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
+    found = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.config_entry()}
     del found["note"]
     return found
 

@@ -102,7 +102,7 @@ def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
     worker.process.join()
     code = worker.process.exitcode or 0
     if worker.job is not None and (code or jobs[worker.job].outcome is None):
-        in_plugin = f" in plug-in {plugins.named()}" if plugins.loaded() else ""
+        in_plugin = f" in plug-in {plugins.describe_all()}" if plugins.loaded() else ""
         if code < 0:
             how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
         else:

@@ -111,11 +111,12 @@ def shrunk(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any
     """
     if scale == 1:
         return settings, arms, scale
-    from supple.engine.scaling import scaled, scaled_hooks, told  # imports PyTorch, which help does not need
+    # imports PyTorch, which help does not need
+    from supple.engine.scaling import describe_changes, scale_hooks, scale_settings
 
-    made, factor = scaled(settings, scale)
-    fewer = scaled_hooks(arms, factor)
-    warn(f"--scale {scale:g}: {told({**vars(settings), 'arm': arms}, {**vars(made), 'arm': fewer})}")
+    made, factor = scale_settings(settings, scale)
+    fewer = scale_hooks(arms, factor)
+    warn(f"--scale {scale:g}: {describe_changes({**vars(settings), 'arm': arms}, {**vars(made), 'arm': fewer})}")
     return made, fewer, factor
 
 

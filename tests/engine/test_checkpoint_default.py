@@ -12,7 +12,7 @@ from supple.agents.ppo.settings import PPOSettings
 from supple.agents.sac.settings import SACSettings
 from supple.engine.kinds import all_kinds, find_kind, presets_of, settings_with
 from supple.engine.runs import create
-from supple.engine.scaling import scaled
+from supple.engine.scaling import scale_settings
 from supple.engine.settings import RunSettings
 from supple.engine.storage.checkpoint import folders_of
 from supple.experiments import api
@@ -92,7 +92,7 @@ def test_the_interval_is_in_config_json_and_an_extended_run_keeps_it(tmp_path: P
     written = json.loads((tmp_path / "a/config.json").read_text())["settings"]
     assert written["checkpoint_every"] == 200
     assert settings.longer(8_000).checkpoint_every == 200
-    small, _ = scaled(PPOSettings(**PPO | {"steps": 8_000}), 0.1)
+    small, _ = scale_settings(PPOSettings(**PPO | {"steps": 8_000}), 0.1)
     create(tmp_path / "b", "ppo", small, "test")
     assert json.loads((tmp_path / "b/config.json").read_text())["settings"]["checkpoint_every"] == 200
 

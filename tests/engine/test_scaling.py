@@ -5,7 +5,7 @@ import pytest
 from supple.agents.dqn.settings import DQNSettings
 from supple.agents.ppo.settings import PPOSettings
 from supple.engine.kinds import find_kind, presets_of
-from supple.engine.scaling import scaled, scaled_hooks, told
+from supple.engine.scaling import describe_changes, scale_hooks, scale_settings
 from supple.registry.errors import UsageError
 from supple.tracks.language.pretrain.settings import PretrainSettings
 
@@ -16,7 +16,7 @@ def test_every_preset_in_little_breaks_no_limit_that_it_kept(name: str, factor: 
     preset = presets_of()[name]
     settings = find_kind(preset.kind).settings_class()(**preset.settings)
     missing = set(settings.problems())  # what the preset leaves to be named
-    made, _ = scaled(settings, factor)
+    made, _ = scale_settings(settings, factor)
     assert set(made.problems()) <= missing
 
 
@@ -26,7 +26,7 @@ def test_every_number_of_steps_shrinks_and_no_size_does() -> None:
         checkpoint_every=250_000,
         shift="friction(over=200_000) + offset(scale=1e+1)",
     )  # fmt: skip
-    after, factor = scaled(before, 0.01)
+    after, factor = scale_settings(before, 0.01)
     changed = {name: value for name, value in vars(after).items() if value != getattr(before, name)}
     assert factor == 0.01
     assert changed == {
@@ -40,20 +40,20 @@ def test_every_number_of_steps_shrinks_and_no_size_does() -> None:
 def test_what_cannot_be_shorter_keeps_the_rest_in_proportion() -> None:
     """A task of PPO has one rollout at least, here a fiftieth of the run."""
     before = PPOSettings(env="CartPole-v1", steps=102_400, checkpoint_every=51_200, hook=("fire@51200",))
-    after, factor = scaled(before, 0.001)
+    after, factor = scale_settings(before, 0.001)
     assert factor == 0.02
     assert (after.steps, after.checkpoint_every, after.hook) == (2_048, 1_024, ("fire@1024",))
 
 
 def test_what_is_never_stays_never_and_a_start_is_a_step() -> None:
     before = PretrainSettings(pretrain_steps=1000, start="500", keep_at=(200, 400), eval_every=0)
-    after, _ = scaled(before, 0.1)
+    after, _ = scale_settings(before, 0.1)
     assert (after.pretrain_steps, after.start, after.keep_at, after.eval_every) == (100, "50", (20, 40), 0)
-    assert scaled(PretrainSettings(start="best"), 0.1)[0].start == "best"
+    assert scale_settings(PretrainSettings(start="best"), 0.1)[0].start == "best"
 
 
 def test_arms_of_several_hooks_shrink() -> None:
-    assert scaled_hooks(("none", "fire@5_000 + critic/redo@every:1000", "no hook @"), 0.1) == (
+    assert scale_hooks(("none", "fire@5_000 + critic/redo@every:1000", "no hook @"), 0.1) == (
         "none",
         "fire@500 + critic/redo@every:100",
         "no hook @",
@@ -61,12 +61,12 @@ def test_arms_of_several_hooks_shrink() -> None:
 
 
 def test_one_line_says_what_became_of_it() -> None:
-    assert told({"steps": 1000, "keep_at": (5000, 10), "seed": 0}, {"steps": 10, "keep_at": (50, 1), "seed": 0}) == (
-        "steps 1,000 → 10, keep_at 5,000 10 → 50 1"
-    )
+    assert describe_changes(
+        {"steps": 1000, "keep_at": (5000, 10), "seed": 0}, {"steps": 10, "keep_at": (50, 1), "seed": 0}
+    ) == ("steps 1,000 → 10, keep_at 5,000 10 → 50 1")
 
 
 @pytest.mark.parametrize("factor", [0, -1, 1.5, float("nan"), float("inf")])
 def test_a_factor_that_shrinks_nothing_is_refused(factor: float) -> None:
     with pytest.raises(UsageError, match=r"^--scale must be above 0 and at most 1"):
-        scaled(PPOSettings(), factor)
+        scale_settings(PPOSettings(), factor)

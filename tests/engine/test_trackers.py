@@ -36,7 +36,7 @@ class Recorder:
 
     made: list["Recorder"] = []  # noqa: RUF012
 
-    def __init__(self, place: trackers.Place) -> None:
+    def __init__(self, place: trackers.TrackedRun) -> None:
         self.place, self.sent, self.rows, self.ended = place, 0, list[Record](), ""
         self.made.append(self)
 

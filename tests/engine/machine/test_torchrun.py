@@ -8,7 +8,7 @@ import pytest
 
 from supple.engine.kinds import find_kind
 from supple.engine.machine import torchrun
-from supple.engine.machine.distributed import processes
+from supple.engine.machine.distributed import join_processes
 from supple.registry.errors import RunError, UsageError
 from supple.scripts import compare, train
 from supple.scripts.cli import console
@@ -130,7 +130,7 @@ def test_a_process_without_a_gpu_of_its_own_is_refused(
 ) -> None:
     put(monkeypatch, {**PAIR, **given})
     monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
-    with pytest.raises(UsageError) as refused, processes("cuda"):
+    with pytest.raises(UsageError) as refused, join_processes("cuda"):
         pass
     assert str(refused.value).startswith(words)
 
@@ -142,7 +142,7 @@ def test_processes_that_cannot_be_joined_are_one_line(monkeypatch: pytest.Monkey
     put(monkeypatch, PAIR)
     monkeypatch.setattr("torch.distributed.init_process_group", unreachable)
     wanted = r"^the processes that train together cannot be joined at MASTER_ADDR=localhost, MASTER_PORT=29500: Runtime"
-    with pytest.raises(RunError, match=wanted) as failed, processes("cpu"):
+    with pytest.raises(RunError, match=wanted) as failed, join_processes("cpu"):
         pass
     assert "\n" not in str(failed.value)
 

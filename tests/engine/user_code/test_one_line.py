@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from supple.engine.user_code.networks import learner_from
-from supple.engine.user_code.one_line import in_one_line, place_of, warnings_at_the_end
+from supple.engine.user_code.one_line import delaying_warnings, in_one_line, place_of
 from supple.registry import brief, first_line, message_of
 from supple.registry.errors import RunError, UsageError
 
@@ -47,9 +47,9 @@ def test_warnings_are_shown_after_success_only(recwarn: pytest.WarningsRecorder)
         warnings.warn("lost", stacklevel=1)
         raise KeyError
 
-    with pytest.raises(KeyError), warnings_at_the_end():
+    with pytest.raises(KeyError), delaying_warnings():
         fails()
-    with warnings_at_the_end():
+    with delaying_warnings():
         warnings.warn("shown", stacklevel=1)
     assert [str(each.message) for each in recwarn] == ["shown"]
 
