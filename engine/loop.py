@@ -82,14 +82,14 @@ class Loop:
         if self.step == task.start:
             self._begin(task)
         elif self.step == self.start:
-            self.hooks.passed(self.start - 1, self.start)
+            self.hooks.after_steps(self.start - 1, self.start)
         if any(learner.marked is None for learner in work.learners.values()):
             self._mark()
         work.begin_segment(number := self.number, self.step)
         while self.step < until:
             previous = self.step
             self.step += work.advance(task, previous, until, self.hooks, self.run)
-            self.hooks.passed(previous, self.step)
+            self.hooks.after_steps(previous, self.step)
             if crossed(previous, self.step, work.check_every) or self.step >= until:
                 work.check()
                 if self.step >= until:
@@ -129,14 +129,14 @@ class Loop:
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the arm's own hooks did not see the last task end
             self.work.look_at(self.work.tasks[task.index - 1], self.step)
-            self.hooks.finished(fresh=True)
+            self.hooks.finish_task(fresh=True)
         self.work.enter(task)
         self.work.look_at(task, self.step)
         if self.step == self.start:
-            self.hooks.passed(self.start - 1, self.start)
+            self.hooks.after_steps(self.start - 1, self.start)
         self.run.event(event="task", step=self.step, task=task.index, **task.fields)
         if task.index:
-            self.hooks.switched(self.step, task.index)
+            self.hooks.after_switch(self.step, task.index)
         if self.work.settings.trainability_every:
             self._measure_trainability(task)
         if self.work.evaluation_due(task, self.step, self.step):
@@ -152,7 +152,7 @@ class Loop:
                     **place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own
                 )
             self.run.flush()
-        self.hooks.finished()
+        self.hooks.finish_task()
 
     def _evaluate(self, task: Task) -> Numbers:
         with ExitStack() as modes:
@@ -180,7 +180,7 @@ class Loop:
             }
             self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
         self.run.flush()
-        self.hooks.measured(self.step, {**learning, **_means(found)})
+        self.hooks.after_measurement(self.step, {**learning, **_means(found)})
 
     def _measure_trainability(self, task: Task) -> None:
         found = self.work.trainability()
@@ -189,7 +189,7 @@ class Loop:
         for labels, own in zip(self._labels(), found, strict=True):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        self.hooks.measured(self.step, _means(found))
+        self.hooks.after_measurement(self.step, _means(found))
 
     def _labels(self) -> list[dict[str, int]]:
         """Return the labels of the lines of each series: the seed, if the run trains several."""

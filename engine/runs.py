@@ -15,7 +15,7 @@ from ..interventions import When
 from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import first_not_finite
-from .hooks.driver import Asked, HookDriver
+from .hooks.driver import ExtraMeasurements, HookDriver
 from .hooks.texts import read_hooks
 from .kinds import Kind, find_kind
 from .loop import Loop, Progress, Warn
@@ -120,9 +120,9 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     """Return the driver of a run's hooks, its kind's first. Raises UsageError if one cannot be used in this run."""
     log, s = run.event if run else lambda **_: None, work.settings
     texts = (*work.hooks, *hooks)
-    asked = Asked(s.curvature, s.trainability_every > 0, work.statistics)
+    extras = ExtraMeasurements(s.curvature, s.trainability_every > 0, work.statistics)
     planned = run.config.get("planned_steps") if run else None
-    driver = read_hooks(texts, work.tasks, work.learners, start, log, asked, planned)
+    driver = read_hooks(texts, work.tasks, work.learners, start, log, extras, planned)
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(

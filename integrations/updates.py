@@ -83,7 +83,7 @@ class Updates:
             self._driver.load_state_dict(state["hooks"])
             self._switches, self._switching = state["switches"], state["switching"]
         else:
-            self._driver.passed(start - 1, start)
+            self._driver.after_steps(start - 1, start)
             self.learner.mark()
 
     def before_update(self) -> None:
@@ -101,14 +101,14 @@ class Updates:
         previous, self._step = self._step, step
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
-            self._driver.switched(step, self._switches)
-        self._driver.passed(previous, step)
+            self._driver.after_switch(step, self._switches)
+        self._driver.after_steps(previous, step)
         every = self.measure_every
         if not every or step // every == previous // every:
             return {}
         numbers = {f"{self.learner.name}/{name}": v for name, v in measure(self.learner, per_layer=True).items()}
         self.learner.mark()
-        self._driver.measured(step, numbers)
+        self._driver.after_measurement(step, numbers)
         return {f"supple/{name}": value for name, value in numbers.items()}
 
     def end(self) -> None:

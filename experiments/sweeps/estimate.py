@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...engine.runs import build, create, train
 from ...engine.settings import RunSettings
+from ...engine.speed import measure_speed
 from ..queue.jobs import Job
 
 SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on each
@@ -30,10 +31,6 @@ class Estimate:
     def hours(self, jobs: int) -> float:
         """Return the hours that this takes with `jobs` runs at a time, if they do not slow each other."""
         return self.steps / self.speed / 3600 / jobs
-
-
-class _Enough(Exception):
-    """Raised when a run has been timed for long enough."""
 
 
 def estimates(jobs: Sequence[Job]) -> Iterator[Estimate]:
@@ -63,20 +60,9 @@ def _alone(job: Job) -> RunSettings:
 
 def _speed(job: Job, settings: RunSettings, seconds: float) -> float:
     """Return the steps per second of a run, excluding its first stretch, in which functions may be compiled."""
-    seen: list[tuple[float, int]] = []
-
-    def watch(step: int) -> None:
-        seen.append((time.monotonic(), step))
-        if len(seen) > 1 and seen[-1][0] - seen[1][0] > seconds:  # compilation may happen between the first two
-            raise _Enough
-
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         create(path, job.comparison.algorithm, settings, "supple sweep --dry-run", lambda line: None)
-        try:
-            train(path, watch, lambda line: None)
-        except _Enough:
-            (first, before), (last, after) = seen[1], seen[-1]
-            return (after - before) / (last - first)
-    return seen[-1][1] / (time.monotonic() - began)
+        meter = measure_speed(lambda watch: train(path, watch, lambda line: None), seconds)
+    return meter.speed if meter.seconds >= seconds else meter.step / (time.monotonic() - began)

@@ -106,7 +106,7 @@ class SuppleCallback(BaseCallback):
                     )
             self._saved["switching"] = True
         elif self._known is not None and not self._switching:
-            self._driver.finished()
+            self._driver.finish_task()
             self._switching = True
 
     def detach(self) -> None:
@@ -198,7 +198,7 @@ class SuppleCallback(BaseCallback):
             self._saved = None
         self._hang_on()
         if not goes_on:
-            self._driver.passed(start - 1, start)
+            self._driver.after_steps(start - 1, start)
         self._between_updates()
 
     def _settle_others(self, beside: list["SuppleCallback"]) -> None:
@@ -271,14 +271,14 @@ class SuppleCallback(BaseCallback):
         previous, self._step = self._step, self.model.num_timesteps
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
-            self._driver.switched(self._step, self._switches)
-        self._driver.passed(previous, self._step)
+            self._driver.after_switch(self._step, self._switches)
+        self._driver.after_steps(previous, self._step)
         every = self.measure_every
         if every and (last or self._step // every > previous // every):
             numbers = self._measure()
             if last:  # SB3 does not write its logger after the last update
                 self.logger.dump(self._step)
-            self._driver.measured(self._step, numbers)
+            self._driver.after_measurement(self._step, numbers)
         self._hand_over()
 
     # -- interventions and measurements --------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """How long training will take, from the speed of its first measured minute."""
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
+
+from supple.engine.speed import SpeedMeter
 
 if TYPE_CHECKING:
     from supple.experiments.queue.jobs import Job
@@ -13,50 +15,33 @@ if TYPE_CHECKING:
 MINUTE = 60.0  # seconds over which a speed is measured
 
 
-class Speeds:
-    """The speed of each run, in steps per second. The first stretch of a run is left out: it may compile something."""
-
-    def __init__(self) -> None:
-        self.seen: dict[Path, tuple[int, float, int, float]] = {}  # step and time: where the measurement began, and now
-        self.begun: set[Path] = set()
-
-    def update(self, folder: Path, step: int) -> float:
-        """Note the step of a run, and return the seconds for which it has been measured."""
-        now = time.monotonic()
-        if folder not in self.begun:
-            self.begun.add(folder)
-            return 0.0
-        first, start = self.seen[folder][:2] if folder in self.seen else (step, now)
-        self.seen[folder] = (first, start, step, now)
-        return now - start
-
-    def of(self, folders: Iterable[Path]) -> float:
-        """Return the mean speed of those of these runs that have been measured."""
-        found = [self.seen[folder] for folder in folders if folder in self.seen]
-        return fmean((step - first) / (now - start) for first, start, step, now in found if now > start)
-
-
 class Forecast:
     """A message about the remaining time of a run, or of each study, after its first minute of training."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.say, self.speeds = say, Speeds()
+        self.say = say
+        self.meters: dict[Path, SpeedMeter] = defaultdict(SpeedMeter)  # by the folder of the run
         self.said: set[Path] = set()
 
     def run(self, folder: Path, step: int, end: int) -> None:
         """Record the step of a single run."""
-        if self.speeds.update(folder, step) >= MINUTE and folder not in self.said and step < end:
+        meter = self.meters[folder]
+        meter.update(step)
+        if meter.seconds >= MINUTE and folder not in self.said and step < end:
             self.said.add(folder)
-            speed = self.speeds.of([folder])
-            self.say(f"measured for a minute: {_number(speed)} steps/s; about {_time((end - step) / speed)}")
+            left = _time((end - step) / meter.speed)
+            self.say(f"measured for a minute: {_number(meter.speed)} steps/s; about {left}")
 
     def job(self, job: "Job", step: int, jobs: "Sequence[Job]", processes: int) -> None:
         """Record the step of one of several runs. The other runs of its study are assumed to be equally fast."""
-        if self.speeds.update(job.folder, step) < MINUTE or job.path in self.said:
+        meter = self.meters[job.folder]
+        meter.update(step)
+        if meter.seconds < MINUTE or job.path in self.said:
             return
         self.said.add(job.path)
         study = [each for each in jobs if each.path == job.path]
-        speed, own = self.speeds.of(each.folder for each in study), [each for each in study if each.open]
+        speed = fmean(filter(None, (self.meters[each.folder].speed for each in study)))
+        own = [each for each in study if each.open]
         left = sum(max(0, steps_of(each, job) - self._done(each)) for each in own)
         if not left:
             return
@@ -67,7 +52,7 @@ class Forecast:
 
     def _done(self, job: "Job") -> int:
         start = job.comparison.fork_step if job.arm is not None else 0
-        return self.speeds.seen[job.folder][2] - start if job.folder in self.speeds.seen else 0
+        return max(0, self.meters[job.folder].step - start)
 
 
 def steps_of(job: "Job", begun: "Job") -> int:

@@ -10,7 +10,6 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.comparison import read_comparison
 from supple.experiments.queue.jobs import jobs_of
 from supple.scripts import compare
-from supple.scripts.cli import forecast
 from supple.scripts.cli.forecast import Forecast
 from supple.scripts.cli.options import asked
 from supple.scripts.cli.plan import comparing
@@ -25,7 +24,7 @@ PPO = "ppo --env cartpole --steps 512 --num-envs 4 --rollout-steps 32 --hidden 8
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that forecasts measure by, in seconds."""
     now = [0.0]
-    monkeypatch.setattr(forecast.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("supple.engine.speed.time.monotonic", lambda: now[0])
     return now
 
 

@@ -100,7 +100,7 @@ def test_all_four_moments_reach_the_learners_that_a_hook_is_for(prefix, names):
     assert penalties == {name: float(name in names) for name in learners}
     for learner in learners.values():
         driver.after_update(learner)
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert recorder.calls == [f"{moment} {n}" for moment in ("attach", "penalty", "update", "apply") for n in names]
 
 
@@ -108,7 +108,7 @@ def test_the_other_learner_is_left_alone_bit_for_bit():
     learners = pair()
     actor, critic = (state_of(learner) for learner in learners.values())
     driver, events = drive("critic/fire@0.5", learners=learners)
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert equal(actor, state_of(learners["actor"]))
     assert not equal(critic, state_of(learners["critic"]))
     assert [(event["hook"], event["intervention"]) for event in events] == [("critic/fire@0.5", "fire")]
@@ -137,7 +137,7 @@ def test_injection_is_for_the_learner_that_has_a_part_to_duplicate():
     learners = pair()
     actor = state_of(learners["actor"])
     driver, events = drive("injection@0.5", learners=learners)
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert where(events) == [(500, "critic")]
     assert equal(actor, state_of(learners["actor"]))
     assert [len(learner.changes) for learner in learners.values()] == [0, 1]
@@ -154,7 +154,7 @@ def test_other_refusals_of_one_learner_stay_refusals():
     with pytest.raises(ValueError, match="actor"):
         drive("reset(what=layer,layer='net.2')@0.5")  # a layer of the critic
     driver, events = drive("critic/reset(what=layer,layer='net.2')@0.5")
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert where(events) == [(500, "critic")]
 
 
@@ -164,7 +164,7 @@ def test_other_refusals_of_one_learner_stay_refusals():
 def measure(driver: HookDriver, *rows: tuple[float, float]) -> None:
     """Measurements of (actor, critic) at steps 10, 20, …"""
     for i, (actor, critic) in enumerate(rows, 1):
-        driver.measured(10 * i, {"actor/srank": actor, "critic/srank": critic, "loss/actor": 0.0})
+        driver.after_measurement(10 * i, {"actor/srank": actor, "critic/srank": critic, "loss/actor": 0.0})
 
 
 def test_a_condition_without_a_learner_asks_each_for_its_own_value():
@@ -190,7 +190,7 @@ def test_a_hook_of_one_learner_asks_for_the_value_of_that_one():
 
 def test_a_layer_that_only_one_learner_has_concerns_that_one():
     driver, events = drive("reset@when:dormant_fraction/net.1>0.5")
-    driver.measured(10, {"actor/dormant_fraction/1": 0.9, "critic/dormant_fraction/net.1": 0.9})
+    driver.after_measurement(10, {"actor/dormant_fraction/1": 0.9, "critic/dormant_fraction/net.1": 0.9})
     assert where(events) == [(10, "critic")]
 
 
@@ -215,9 +215,9 @@ def test_a_schedule_is_asked_once_for_each_moment_and_memory(text, monkeypatch):
 
     monkeypatch.setattr(type(hook.schedule), "due", due)
     driver = HookDriver([hook], pair(), lambda **_: None, 1000)
-    driver.passed(10, 20)
+    driver.after_steps(10, 20)
     measure(driver, (10, 10))
-    driver.switched(500, 1)
+    driver.after_switch(500, 1)
     assert len(asked) == len(set(asked)) == 6
 
 
@@ -231,7 +231,7 @@ def test_resetting_the_temperature_once_for_each_learner_is_resetting_it_once():
     start, later = temperature.initial, dict(temperature.module.named_parameters())
     assert not any(torch.equal(start[name], value) for name, value in later.items())
     hook = parse_hook("fire(contract=as_released)@0.5")
-    HookDriver([hook], learners, lambda **_: seen.append(state_of(temperature)), 1000).passed(499, 500)
+    HookDriver([hook], learners, lambda **_: seen.append(state_of(temperature)), 1000).after_steps(499, 500)
     once, twice = seen
     assert equal(once, twice)
     assert all(torch.equal(start[name], value) for name, value in temperature.module.named_parameters())

@@ -72,7 +72,7 @@ def updated(
     model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
     update = Update(model, hooks, compiled)
     told = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
-    hooks.finished()
+    hooks.finish_task()
     if anew:
         update = Update(model, hooks, compiled)
     told += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
