@@ -11,11 +11,13 @@ from typing import Any, TypedDict
 import torch
 
 from ..networks import evaluating
+from ..registry import schema
 from ..registry.errors import RunError
 from .hooks.driver import HookDriver
 from .machine import distributed
 from .seeding import derive
-from .storage import checkpoint, files, schema
+from .storage import checkpoint, files
+from .storage.restoring import restoring
 from .storage.run_directory import RunDirectory, require_ended
 from .work import Numbers, Task, Work, crossed
 
@@ -240,8 +242,8 @@ class Loop:
                 raise RunError(f"{self.run.checkpoints}: this arm cannot start without the checkpoint of its fork")
             self._start_logs({}, 0.0)
             return
-        with checkpoint.restoring(self.run.checkpoints):
-            state: State = schema.fitted(tree, State, "state")
+        with restoring(self.run.checkpoints):
+            state: State = schema.convert(tree, State, "state")
             self.take_up(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..interventions import When
-from ..registry import quoted, tell
+from ..registry import quoted, schema, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import first_not_finite
 from .hooks.driver import ExtraMeasurements, HookDriver
@@ -23,7 +23,7 @@ from .machine import distributed, torchrun
 from .machine.denormals import flushing_denormals
 from .machine.resources import Allocations
 from .settings import RunSettings
-from .storage import files, schema, signed_json, versions
+from .storage import files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.claim import PATIENCE, Claim, claim
 from .storage.run_directory import RunDirectory, open_run
@@ -110,7 +110,7 @@ def settings_of(config: Mapping[str, Any], file: Path, more_plugins: bool = Fals
     plugins.require(config.get("plugins", {}), file.parent, more_plugins)
     try:
         kind = find_kind(config["algorithm"])
-        settings: RunSettings = schema.fitted(config["settings"], kind.settings_class(), "settings")
+        settings: RunSettings = schema.convert(config["settings"], kind.settings_class(), "settings")
         return kind, settings
     except ValueError as error:
         raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..networks import Learner
-from ..registry import quoted
+from ..registry import quoted, schema
 from ..registry.errors import RunError
 from .loop import BEST, KEPT, Loop, State, Warn
 from .machine.denormals import flushing_denormals
 from .runs import build, drive, settings_of
-from .storage import checkpoint, files, schema
+from .storage import checkpoint, files
+from .storage.restoring import restoring
 from .storage.run_directory import RunDirectory
 from .work import Work
 
@@ -48,8 +49,8 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
             loop = Loop(run, work, drive(work, settings.hook, run.config["start_step"]), 0, run.end, warn)
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
-                with checkpoint.restoring(folder.parent):
-                    loop.take_up(schema.fitted(tree, State, "state"))
+                with restoring(folder.parent):
+                    loop.take_up(schema.convert(tree, State, "state"))
                 for learner in work.learners.values():
                     learner.module.eval()
                 yield step, work

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from ..engine.hooks.driver import HookDriver
-from ..engine.storage import schema
 from ..interventions import Learner
 from ..metrics import measure
+from ..registry import schema
 from .shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 
 Recent = Callable[[], Any]  # returns the last training batch, or None before the first
@@ -74,7 +74,7 @@ class Updates:
         start = step if saved is None else 0
         check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
-        state: State | None = None if saved is None else schema.fitted(saved, State, "state")
+        state: State | None = None if saved is None else schema.convert(saved, State, "state")
         if state is not None:
             take_up(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)

@@ -20,8 +20,8 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from ...engine.machine.resources import format_bytes, free_memory
-from ...engine.storage.alike import alike
 from ...engine.storage.checkpoint import Rows
+from ...engine.storage.restoring import require_like
 
 Integers = NDArray[np.int64]
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
@@ -299,7 +299,7 @@ class ReplayMemory:
                 at = np.arange(start, stop) % self.rows
                 columns = self._columns()
                 like = {name: torch.from_numpy(column[env, : stop - start]) for name, column in columns.items()}
-                chunk = alike(rows.read(start, stop), like, "a row of the replay memory")
+                chunk = require_like(rows.read(start, stop), like, "a row of the replay memory")
                 for name, column in columns.items():
                     column[env, at] = chunk[name].numpy()
             self.end[env] = rows.end

@@ -24,8 +24,8 @@ from torch.distributions import Distribution
 from ...engine.hooks.driver import HookDriver
 from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.seeding import generator
-from ...engine.storage.alike import alike
 from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.storage.restoring import require_like
 from ...envs import StepResult
 from ...interventions import Learner
 from ...networks import evaluating
@@ -358,7 +358,7 @@ class PPO:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
-        alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
+        require_like(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
         return env, Batch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, torch.Generator]:

@@ -20,10 +20,9 @@ from ...metrics import (
     sfe,
     trainability,
 )
-from ...registry import calling, owner_of
+from ...registry import calling, owner_of, schema
 from ...registry.errors import RunError
-from ..storage import schema
-from ..storage.alike import alike
+from ..storage.restoring import require_like
 from .calls import apply, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
 
 LogEvent = Callable[..., None]
@@ -318,7 +317,7 @@ class HookDriver:
         }
         for hook in self.hooks:
             if hook.text in state:
-                own = _move_to_devices(dict(schema.fitted(state[hook.text], HookState, hook.text)), devices)
+                own = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
                 with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
                     hook.load_state_dict(own)
 
@@ -348,6 +347,6 @@ def _check_tensors(state: Any, tensors: Mapping[str, Tensor], learner: str, insi
     """Raise ValueError if a tensor in a state, under the learner's name, is not like the learner's of that name."""
     for key, value in state.items() if isinstance(state, dict) else ():
         if inside and key in tensors and isinstance(value, Tensor):  # dicts hold other data of one parameter
-            alike(value, tensors[key].detach(), f"the state of a hook for {key} of '{learner}'")
+            require_like(value, tensors[key].detach(), f"the state of a hook for {key} of '{learner}'")
         else:
             _check_tensors(value, tensors, learner, inside or key == learner)

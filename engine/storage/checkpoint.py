@@ -13,8 +13,8 @@ share it, including those of the arms of a fork.
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -25,9 +25,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
-from ...registry import PluginFault
-from ...registry.errors import CheckpointError, RunError
-from . import append_only, files, schema
+from ...registry import schema
+from ...registry.errors import CheckpointError
+from . import append_only, files
 from .append_only import Part, Rows
 
 FORMAT = "supple checkpoint 3"
@@ -169,21 +169,6 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
     return tree
 
 
-@contextmanager
-def restoring(checkpoints: Path) -> Iterator[None]:
-    """Raise CheckpointError for any exception while a state from these checkpoints is restored in this block.
-
-    The sums and the run of the state are right at this point, so it was written by hand or by other code. Then its
-    values can have any type or shape, and each part of a run raises other exceptions for them.
-    """
-    try:
-        yield
-    except (RunError, OSError, PluginFault):
-        raise
-    except Exception as error:
-        raise CheckpointError(f"{checkpoints}: not a state of this run ({type(error).__name__}: {error})") from error
-
-
 def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
     """Make a checkpoint of another run from the one in `source`, share its files, and return the new folder.
 
@@ -236,7 +221,7 @@ def lengths_of_logs(folder: Path) -> dict[str, int]:
         head_line, _, body_line = files.read(folder / MANIFEST).partition(b"\n")
         if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
             return {}
-        found: dict[str, int] = schema.fitted(_parse_object(body_line)["tree"]["logs"], dict[str, int], "logs")
+        found: dict[str, int] = schema.convert(_parse_object(body_line)["tree"]["logs"], dict[str, int], "logs")
         return found
     except (CheckpointError, LookupError, TypeError, ValueError):
         return {}
@@ -274,7 +259,7 @@ def _read_manifest(folder: Path, identity: str) -> Manifest:
     if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
     try:
-        body: Manifest = schema.fitted(_parse_object(body_line), Manifest, "")
+        body: Manifest = schema.convert(_parse_object(body_line), Manifest, "")
         for path, entry in body["rows"].items():
             append_only.check(path, entry["first"], entry["end"], entry["parts"])
     except ValueError as error:
@@ -297,7 +282,7 @@ def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
 def _parse_object(line: bytes) -> dict[str, Any]:
     """Return a JSON object, or {} if the line is not one."""
     try:
-        value = schema.parse(line)
+        value = schema.parse_json(line)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

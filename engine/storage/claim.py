@@ -22,9 +22,10 @@ from typing import BinaryIO, NotRequired, TypedDict
 
 import psutil
 
+from ...registry import schema
 from ...registry.errors import DiskError, RunError
 from ...registry.interruption import at_interruption
-from . import files, schema
+from . import files
 
 FILE = "claim.json"
 BEAT = 30.0  # seconds between two heartbeats
@@ -232,7 +233,7 @@ def _read_owner(file: Path) -> Owner | None:
 
 def _parse_owner(text: bytes) -> Owner | None:
     try:
-        owner: Owner = schema.fitted(schema.parse(text), Owner, "")
+        owner: Owner = schema.convert(schema.parse_json(text), Owner, "")
         return owner
     except ValueError:
         return None

@@ -14,9 +14,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NotRequired, TypedDict
 
+from ...registry import schema
 from ...registry.errors import RunError
 from ..machine.torchrun import is_first
-from . import claim, files, logs, schema, tensorboard
+from . import claim, files, logs, tensorboard
 from .signed_json import read_json, start_folder
 from .versions import versions
 
@@ -81,7 +82,7 @@ class RunDirectory:
         """
         config = read_json(file := path / "config.json", f"{path} is not a run directory")
         try:
-            return RunDirectory(path, schema.fitted(config, Config, ""))
+            return RunDirectory(path, schema.convert(config, Config, ""))
         except ValueError as error:
             raise RunError(f"{file}: {error}") from error
 

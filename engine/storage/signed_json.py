@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...registry import quoted
+from ...registry import quoted, schema
 from ...registry.errors import RunError, UsageError
-from . import claim, files, schema
+from . import claim, files
 
 SUMS, DIGITS = "sums", 16  # the entry with the checksums of all others, and their length
 
@@ -98,7 +98,7 @@ def read_object(path: Path, otherwise: str) -> dict[str, Any]:
         RunError: The file is damaged.
     """
     try:
-        value = schema.parse(files.contents(path))
+        value = schema.parse_json(files.contents(path))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{otherwise}: it has no {path.name}") from None
     except OSError as error:

@@ -15,11 +15,11 @@ from ...engine.machine.resources import sharing
 from ...engine.machine.torchrun import require_alone
 from ...engine.runs import build, drive, plain, settings_of, staying
 from ...engine.settings import RunSettings, Seeds
-from ...engine.storage import names, schema
+from ...engine.storage import names
 from ...engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from ...engine.user_code import plugins
 from ...engine.work import Task
-from ...registry import tell
+from ...registry import schema, tell
 from ...registry.errors import RunError, UsageError
 from .default_fork import Place, default_fork
 
@@ -380,11 +380,11 @@ def read_comparison(path: Path) -> Comparison:
     data = read_json(file, f"{path} is not a comparison")
     types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
-        named = schema.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan = schema.entries(data, types, "", types.keys() - {"only", "stop_step", "note"})
+        named = schema.convert(data.pop("plugins", {}), dict[str, str], "plugins")
+        plan = schema.convert_entries(data, types, "", types.keys() - {"only", "stop_step", "note"})
         _, settings = settings_of({**plan, "plugins": named}, file)
         for i, variant in enumerate(plan["variants"]):
-            values = vars(schema.fitted(variant, type(settings), f"variants[{i}]"))
+            values = vars(schema.convert(variant, type(settings), f"variants[{i}]"))
             variant |= {name: values[name] for name in variant}
     except UsageError:
         raise

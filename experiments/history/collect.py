@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kinds import all_kinds, find_kind
-from ...engine.storage import checkpoint, schema, signed_json
+from ...engine.storage import checkpoint, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
 from ...engine.storage.versions import describe_mixed
+from ...registry import schema
 from ...registry.errors import RunError
 from ..comparisons.comparison import files_of_runs, label_of
 from .logs import FIELDS, LARGEST, Row, read_log
@@ -287,7 +288,7 @@ def _segment(config: Row, i: int, task: Row) -> Segment:
     """Return a task of config.json. Earlier versions wrote tasks of agents and classifiers without names."""
     name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
     known = {key: task[key] for key in ("index", "start", "end", "cycle", "env", "size") if key in task}
-    segment: Segment = schema.fitted({**known, "name": name}, Segment, f"tasks[{i}]")
+    segment: Segment = schema.convert({**known, "name": name}, Segment, f"tasks[{i}]")
     if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
         raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} is not valid")
     return segment
@@ -324,7 +325,7 @@ def read_object(file: Path) -> Row:
 
 def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
     """Raise ValueError for an entry of the wrong type. Entries that are not in `types` may have any type."""
-    schema.entries({name: value for name, value in found.items() if name in types}, types, where)
+    schema.convert_entries({name: value for name, value in found.items() if name in types}, types, where)
 
 
 def _is_number(value: object) -> bool:

@@ -26,11 +26,11 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.storage import schema
 from ...interventions import Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import listed
+from ...registry import schema
 from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
 
@@ -143,7 +143,7 @@ class SuppleCallback(BaseCallback):
         """
         if not isinstance(state, Mapping):
             raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
-        self._saved = schema.fitted(dict(state), State, "state")
+        self._saved = schema.convert(dict(state), State, "state")
 
     def _take_up(self, state: State) -> None:
         learners = self._all_learners()

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ...engine.storage import schema, signed_json
+from ...engine.storage import signed_json
 from ...experiments.sweeps.study import Published
+from ...registry import schema
 from ...registry.errors import RunError
 from .tables import MISSING, Table, number
 
@@ -88,6 +89,6 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _entry(value: Any, wanted: Any, where: str, file: Path) -> Any:
     try:
-        return schema.fitted(value, wanted, where)
+        return schema.convert(value, wanted, where)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error

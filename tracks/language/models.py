@@ -14,8 +14,8 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from ...engine.storage import archives, files, schema
-from ...registry import first_line
+from ...engine.storage import archives, files
+from ...registry import first_line, schema
 from ...registry.cache import cache_folder
 from ...registry.errors import RunError, UsageError
 
@@ -167,7 +167,7 @@ def _check_weights(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # of a .gguf file
         return
-    found = schema.parse(archives.read_user_file(config))
+    found = schema.parse_json(archives.read_user_file(config))
     said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
     weights = list(folder.glob("*.safetensors"))
     count = 0
@@ -217,7 +217,7 @@ def model_type(name: str) -> str:
         return str(from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
         with archives.open_user_file(Path(name).expanduser() / "config.json") as stream:
-            config = schema.parse(stream.read())
+            config = schema.parse_json(stream.read())
     except (OSError, ValueError):
         return ""
     return str(config.get("model_type", "")) if isinstance(config, dict) else ""

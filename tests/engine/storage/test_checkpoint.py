@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.engine.storage import checkpoint, files
+from supple.engine.storage.restoring import restoring
 from supple.registry.errors import CheckpointError
 
 WEIGHTS, MANIFEST = "state.safetensors", "state.json"
@@ -233,7 +234,7 @@ def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
 def test_whatever_goes_wrong_while_a_state_is_taken_up_names_the_checkpoints(tmp_path: Path) -> None:
     with (
         pytest.raises(CheckpointError, match=rf"{tmp_path}: not a state of this run \(KeyError: 'w'\)"),
-        checkpoint.restoring(tmp_path),
+        restoring(tmp_path),
     ):
         torch.nn.Linear(1, 1).load_state_dict({}["w"])
 

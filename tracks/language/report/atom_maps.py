@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ....engine.storage import schema
+from ....registry import schema
 from ....reports.figures.style import INK, Plot, new_figure, tidy
 from ....reports.studies.study import Study
 
@@ -96,7 +96,8 @@ def _read_maps(file: Path) -> tuple[Labels, dict[str, Weights]]:
     """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
-            labels: Labels = schema.fitted(schema.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")
+            maps_entry = schema.parse_json((tensors.metadata() or {}).get("maps", ""))
+            labels: Labels = schema.convert(maps_entry, Labels, "maps")
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
             maps = {layer: tensors.get_tensor(layer) for layer in some}

@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from supple.engine.storage.schema import fitted, parse
+from supple.registry.schema import convert, parse_json
 
 
 @dataclass
@@ -37,8 +37,8 @@ class Entry(TypedDict):
     ],
 )
 def test_a_value_that_fits_becomes_one_of_the_type(value: Any, wanted: Any, found: Any) -> None:
-    assert fitted(value, wanted, "it") == found
-    assert type(fitted(value, wanted, "it")) is type(found)
+    assert convert(value, wanted, "it") == found
+    assert type(convert(value, wanted, "it")) is type(found)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_a_value_that_fits_becomes_one_of_the_type(value: Any, wanted: Any, foun
 )
 def test_a_value_that_does_not_fit_is_named(value: Any, wanted: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        fitted(value, wanted, "it")
+        convert(value, wanted, "it")
 
 
 @pytest.mark.parametrize("depth", [66, 500, 100_000])
 def test_json_that_is_nested_too_deeply_is_refused_before_it_exhausts_the_stack(depth: int) -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
-        parse("[" * depth + "]" * depth)
-    assert parse("[" * 64 + "]" * 64)
+        parse_json("[" * depth + "]" * depth)
+    assert parse_json("[" * 64 + "]" * 64)
