@@ -50,7 +50,14 @@ def _sum(value: Any) -> float:
 
 
 def scale_value(settings: RunSettings, name: str, value: Any, factor: float) -> Any:
-    """Return the scaled value of a setting. Settings listed before it in `shrinks` must have been scaled already."""
+    """Return the scaled value of a setting.
+
+    Args:
+        settings: The settings, of which those listed before this one in `shrinks` have been scaled already.
+        name: The name of the setting.
+        value: Its value, or one of several.
+        factor: In (0, 1].
+    """
     if isinstance(value, tuple):
         return tuple(scale_value(settings, name, part, factor) for part in value)
     if isinstance(value, str):

@@ -107,9 +107,9 @@ class MLflow:
         with files.lock_folder(place.folder):  # if several runs start at the same time, only one makes the database
             self.client = MlflowClient(tracking_uri=own)
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-            found = self.client.get_experiment_by_name(name)
+            known = self.client.get_experiment_by_name(name)
             files_at = str(place.folder / "mlflow") if own else None
-            experiment = found.experiment_id if found else self.client.create_experiment(name, files_at)
+            experiment = known.experiment_id if known else self.client.create_experiment(name, files_at)
         runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{place.id}'")
         tags = {"supple.id": place.id, "supple.group": place.group or ""}
         self.id = (runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=place.name)).info.run_id
@@ -221,7 +221,7 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
         is resumed, and then after every checkpoint.
     """
     senders: list[Sender] = []
-    left = list(names)  # started at the first call of `covered`: there is none for a run that has already ended
+    waiting = list(names)  # started at the first call of `covered`: there is none for a run that has already ended
 
     def say() -> None:
         for sender in senders:
@@ -230,8 +230,8 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
         senders[:] = [sender for sender in senders if not sender.problem]
 
     def covered(size: int) -> None:
-        while left:
-            senders.append(Sender(left.pop(0), _describe_run(run), run.path / tensorboard.FILE))
+        while waiting:
+            senders.append(Sender(waiting.pop(0), _describe_run(run), run.path / tensorboard.FILE))
         say()
         for sender in senders:
             sender.sizes.put(size)
@@ -267,9 +267,9 @@ def _describe_run(run: RunDirectory) -> TrackedRun:
         folder.mkdir(exist_ok=True)
         if not (file := path / FILE).exists():
             signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
-    own = signed_json.read_json(file, str(file))["id"]
+    identity = signed_json.read_json(file, str(file))["id"]
     config = {key: _without_surrogates(value) for key, value in run.config.items() if key != "tasks"}
-    return TrackedRun(own, shown(name), None if group is None else shown(group), folder, config, run.writing)
+    return TrackedRun(identity, shown(name), None if group is None else shown(group), folder, config, run.writing)
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -88,26 +88,27 @@ def text_of(hook: Hook) -> str:
 def contract_of(hook: Hook, learner: Learner) -> dict[str, str]:
     """Return what a hook resets in a learner, in words."""
     with calling_of(hook, "contract", learner) as call:
-        words = hook.intervention.contract(learner)
-        right = isinstance(words, dict) and all(isinstance(word, str) for pair in words.items() for word in pair)
-        call.require(right, "a dictionary from texts to texts", words)
-    return words
+        contract = hook.intervention.contract(learner)
+        right = isinstance(contract, dict) and all(isinstance(text, str) for pair in contract.items() for text in pair)
+        call.require(right, "a dictionary from texts to texts", contract)
+    return contract
 
 
 def numbers_of(hook: Hook, learner: Learner) -> dict[str, Tensor]:
     """Return a hook's own statistics on a learner: name → a tensor of shape () or, for a stack, (members,)."""
     with calling_of(hook, "numbers", learner) as call:
-        found = hook.intervention.numbers(learner)
+        numbers = hook.intervention.numbers(learner)
         if call.owner:
             members = len(learner.generators)
-            right = isinstance(found, dict) and all(
+            right = isinstance(numbers, dict) and all(
                 isinstance(name, str) and isinstance(value, Tensor) and not value.is_complex()
                 and (value.ndim == 0 or (value.ndim == 1 and len(value) in (members or len(value),)))
-                for name, value in found.items()
+                for name, value in numbers.items()
             )  # fmt: skip
-            call.require(right, "a dictionary from texts to tensors of a real number, or of one for each member", found)
-            found = {name: value.detach() for name, value in found.items()}
-    return found
+            wanted = "a dictionary from texts to tensors of a real number, or of one for each member"
+            call.require(right, wanted, numbers)
+            numbers = {name: value.detach() for name, value in numbers.items()}
+    return numbers
 
 
 def state_of(hook: Hook) -> dict[str, Any]:

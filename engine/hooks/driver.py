@@ -102,8 +102,8 @@ class HookDriver:
     @property
     def suspects(self) -> str:
         """The hooks of plug-ins in words: "; hook jitter of plug-in jitter.py takes part", or ""."""
-        found = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
-        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in found if owner)
+        owners = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
+        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in owners if owner)
 
     @property
     def penalizes(self) -> bool:
@@ -237,14 +237,14 @@ class HookDriver:
         """
         bare, full = [], []
         for learner in self.learners.values():
-            own = [
+            names = [
                 *(METRICS if self.extras.costly else CHEAP_METRICS),
                 *(f"dormant_fraction/{u}" for u in learner.units),
             ]
-            own += TRAINABILITY if self.extras.trainability else ()
-            full += [f"{learner.name}/{metric}" for metric in own]
+            names += TRAINABILITY if self.extras.trainability else ()
+            full += [f"{learner.name}/{metric}" for metric in names]
             if self._concerns(hook, learner):
-                bare += own
+                bare += names
         return [*bare, *full, *self.extras.learning]
 
     def _learners_of(self, hook: Hook) -> list[Learner]:
@@ -296,9 +296,10 @@ class HookDriver:
 
     def _measure(self, view: View) -> dict[str, float]:
         """Return the metrics of a learner for an event. For a stack, trainability is the mean over its members."""
-        found = trainability(view) if self.extras.trainability else None
-        fitted = {} if found is None else {name: float(value.mean()) for name, value in found.numbers().items()}
-        return measure(view, costly=self.extras.costly) | fitted
+        measured = trainability(view) if self.extras.trainability else None
+        fits = {} if measured is None else measured.numbers()
+        trainable = {name: float(value.mean()) for name, value in fits.items()}
+        return measure(view, costly=self.extras.costly) | trainable
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: state_of(hook) for hook in self.hooks}
@@ -317,9 +318,9 @@ class HookDriver:
         }
         for hook in self.hooks:
             if hook.text in state:
-                own = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
+                own_state = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
                 with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
-                    hook.load_state_dict(own)
+                    hook.load_state_dict(own_state)
 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:

@@ -65,8 +65,8 @@ def describe_machine() -> str:
 def gpus() -> list[str]:
     """Return the GPUs that this process may use, as named in CUDA_VISIBLE_DEVICES."""
     count = torch.cuda.device_count()
-    given = os.environ.get(VISIBLE)
-    return [str(i) for i in range(count)] if given is None else given.split(",")[:count]
+    listed = os.environ.get(VISIBLE)
+    return [str(i) for i in range(count)] if listed is None else listed.split(",")[:count]
 
 
 def free_memory() -> int:
@@ -104,16 +104,16 @@ class Allocations(TorchDispatchMode):
         self, function: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Raise UsageError if the call would make a tensor that does not fit; otherwise make the call."""
-        given = kwargs or {}
-        shape, dtype = _allocation(function, args, given)
+        keywords = kwargs or {}
+        shape, dtype = _allocation(function, args, keywords)
         count = math.prod(shape) * (dtype or torch.get_default_dtype()).itemsize
-        on = torch.device(given.get("device") or "cpu").type
+        on = torch.device(keywords.get("device") or "cpu").type
         if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
             raise UsageError(
                 f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {format_bytes(count)}, but "
                 f"only {format_bytes(free)} of memory is free: use smaller sizes"
             )
-        return function(*args, **given)
+        return function(*args, **keywords)
 
 
 def _allocation(

@@ -93,8 +93,8 @@ def _number(name: str) -> int | None:
 
 
 def _value_error(name: str, right: str = "") -> UsageError:
-    given = f"{name}={os.environ[name]}" if os.environ.get(name) else f"{name} is not set"
+    setting = f"{name}={os.environ[name]}" if os.environ.get(name) else f"{name} is not set"
     return UsageError(
-        f"{given}: it must be {right or RIGHT[name]}, as torchrun sets it; to train in one process, unset {WORLD_SIZE} "
-        f"and {RANK}"
+        f"{setting}: it must be {right or RIGHT[name]}, as torchrun sets it; to train in one process, unset "
+        f"{WORLD_SIZE} and {RANK}"
     )

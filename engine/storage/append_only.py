@@ -49,7 +49,14 @@ class Part:
 
 
 def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
-    """Write the rows from `start` to the end into new part files `<name>-<start>.safetensors`."""
+    """Write rows into new part files `<name>-<start>.safetensors`, and return these.
+
+    Args:
+        folder: The folder of the checkpoint.
+        name: The beginning of the files' names.
+        rows: The rows.
+        start: The first row to write; all after it are written too.
+    """
     parts: list[Part] = []
     written: Future[None] | None = None
     with ThreadPoolExecutor(1) as disk:  # writes a part while the next one is read and hashed
@@ -68,7 +75,14 @@ def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
 
 
 def link_parts(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
-    """Link the parts of an older checkpoint, in `source`, whose rows are in use. If there is a gap, link none."""
+    """Link the parts of an older checkpoint whose rows are in use, and return these; none if they do not fit.
+
+    Args:
+        source: The folder of the older checkpoint.
+        old: Its parts.
+        folder: The folder of the new checkpoint.
+        rows: The rows that are in use.
+    """
     parts = [part for part in old if part.stop > rows.first]
     if not parts or parts[0].start > rows.first or parts[-1].stop > rows.end:
         return []
@@ -80,7 +94,14 @@ def link_parts(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[
 
 
 def check(path: str, first: int, end: int, parts: list[Part]) -> None:
-    """Raise ValueError if the parts at `path` in a tree have other names than parts do, or do not hold all rows."""
+    """Raise ValueError if parts have other names than parts do, or do not hold all rows.
+
+    Args:
+        path: The place of the rows in the tree, for error messages.
+        first: The first row.
+        end: The number of the row after the last one.
+        parts: The parts.
+    """
     if bad := [part.file for part in parts if not PART_NAME.fullmatch(part.file)]:
         raise ValueError(f"{path}: {bad[0]!r} is not the name of a part")
     places = [part.start for part in parts] + [part.stop for part in parts[-1:]]
@@ -107,7 +128,14 @@ def verify(folder: Path, parts: list[Part]) -> None:
 
 
 def open_rows(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """Return the rows `first` … `end`, which the part files of a checkpoint contain. They are read only when used."""
+    """Return the rows first ≤ row < end, which the part files of a checkpoint contain. They are read only when used.
+
+    Args:
+        folder: The folder of the checkpoint.
+        first: The first row.
+        end: The number of the row after the last one.
+        parts: The parts, without gaps.
+    """
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:
@@ -145,7 +173,7 @@ def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
 
 def _is_present(folder: Path, part: Part) -> bool:
     try:
-        found = (folder / part.file).lstat()
+        info = (folder / part.file).lstat()
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_size == part.size
+    return stat.S_ISREG(info.st_mode) and info.st_size == part.size

@@ -59,12 +59,12 @@ def read_member(file: Path | bytes, name: str, most: int | None = None) -> bytes
         OSError: The zip cannot be read.
     """
     with _open_zip(file) as (archive, size):
-        found = [info for info in archive.infolist() if info.filename == name]
-        if len(found) != 1:
-            raise BadArchive(f"it has {'two' if found else 'no'} {name}")
-        _check(found, min(unpacked_limit(size), most or unpacked_limit(size)))
-        with archive.open(found[0]) as packed:
-            return packed.read(found[0].file_size)  # read() would unpack all that there is, and cut it then
+        members = [info for info in archive.infolist() if info.filename == name]
+        if len(members) != 1:
+            raise BadArchive(f"it has {'two' if members else 'no'} {name}")
+        _check(members, min(unpacked_limit(size), most or unpacked_limit(size)))
+        with archive.open(members[0]) as packed:
+            return packed.read(members[0].file_size)  # read() would unpack all that there is, and cut it then
 
 
 def check_zip(file: Path | bytes) -> None:
@@ -136,20 +136,20 @@ def parse_array(content: bytes) -> np.ndarray:
 def gunzip(content: bytes, most: int | None = None) -> bytes:
     """Return what gzip packed. `most`: as for `read_member`. Raises BadArchive if it is damaged or too large."""
     limit = min(unpacked_limit(len(content)), most or unpacked_limit(len(content)))
-    parts, left, total = [], content, 0
+    parts, remaining, total = [], content, 0
     try:
-        while left:  # a gzip file may consist of several
+        while remaining:  # a gzip file may consist of several
             unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
             while not unpacker.eof:
-                part = unpacker.decompress(left, CHUNK)
-                left = unpacker.unconsumed_tail
+                part = unpacker.decompress(remaining, CHUNK)
+                remaining = unpacker.unconsumed_tail
                 total += len(part)
                 if total > limit:
                     raise BadArchive(f"it unpacks to more than {limit:,} bytes")
-                if not (part or left or unpacker.eof):
+                if not (part or remaining or unpacker.eof):
                     raise BadArchive("truncated or damaged gzip (it ends early)")
                 parts.append(part)
-            left = unpacker.unused_data.lstrip(b"\0")  # which may follow as padding
+            remaining = unpacker.unused_data.lstrip(b"\0")  # which may follow as padding
     except zlib.error as error:
         raise BadArchive(f"truncated or damaged gzip ({error})") from error
     if not parts:

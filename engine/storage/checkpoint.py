@@ -64,15 +64,12 @@ def folders_of(checkpoints: Path) -> list[Path]:
     """Return the folders of all checkpoints, the oldest first. Other entries are ignored: `2019` is a user's."""
     try:
         with os.scandir(checkpoints) as entries:
-            found = [entry.name for entry in entries if STEP.fullmatch(entry.name) and _is_folder_or_link(entry)]
+            steps = [entry for entry in entries if STEP.fullmatch(entry.name)]
+            # a link is listed, so that it is refused and not ignored
+            names = [entry.name for entry in steps if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [checkpoints / name for name in sorted(found, key=int)]
-
-
-def _is_folder_or_link(entry: "os.DirEntry[str]") -> bool:
-    """Return whether an entry is a folder, or a link, which is refused and not ignored."""
-    return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+    return [checkpoints / name for name in sorted(names, key=int)]
 
 
 def leftovers(checkpoints: Path) -> list[Path]:
@@ -221,8 +218,8 @@ def lengths_of_logs(folder: Path) -> dict[str, int]:
         head_line, _, body_line = files.read(folder / MANIFEST).partition(b"\n")
         if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
             return {}
-        found: dict[str, int] = schema.convert(_parse_object(body_line)["tree"]["logs"], dict[str, int], "logs")
-        return found
+        lengths: dict[str, int] = schema.convert(_parse_object(body_line)["tree"]["logs"], dict[str, int], "logs")
+        return lengths
     except (CheckpointError, LookupError, TypeError, ValueError):
         return {}
 
@@ -249,14 +246,15 @@ def _read_manifest(folder: Path, identity: str) -> Manifest:
     except files.NotPlain as error:
         raise CheckpointError(str(error)) from error
     head_line, _, body_line = files.read(file).partition(b"\n")
-    if (found := _parse_object(head_line).get("format")) != FORMAT:
-        if str(found).startswith("supple checkpoint"):
+    head = _parse_object(head_line)
+    if (written := head.get("format")) != FORMAT:
+        if str(written).startswith("supple checkpoint"):
             raise CheckpointError(
-                f"{file}: written by another version of supple as '{found}', but this one reads '{FORMAT}': resume the "
-                f"run with the version that wrote it"
+                f"{file}: written by another version of supple as '{written}', but this one reads '{FORMAT}': resume "
+                f"the run with the version that wrote it"
             )
         raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
-    if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
+    if files.sha256(body_line.rstrip(b"\n")) != head.get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
     try:
         body: Manifest = schema.convert(_parse_object(body_line), Manifest, "")

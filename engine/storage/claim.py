@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NotRequired, TypedDict
+from typing import BinaryIO, TypedDict
 
 import psutil
 
@@ -45,7 +45,7 @@ class Owner(TypedDict):
     boot: str
     pid: int
     started: float  # start of the process, in seconds since the start of the machine
-    namespace: NotRequired[str]  # of `pid`; claims of earlier versions have none
+    namespace: str  # in which `pid` is counted
 
 
 class Claimed(RunError):
@@ -134,8 +134,8 @@ class Claim:
         """Remove the claim, if it still belongs to this process."""
         self._end.set()
         # not `writing`: the code that was interrupted, or another thread, may be in it and never leave it
-        with suppress(OSError, RunError), self._open_own(0.0 if self._depth else TURN, insist=False) as found:
-            files.unlink(self.file, found)
+        with suppress(OSError, RunError), self._open_own(0.0 if self._depth else TURN, insist=False) as stream:
+            files.unlink(self.file, stream)
 
     def _open_own(self, patience: float, insist: bool = True) -> BinaryIO:
         """Return the open and locked file of the claim.
@@ -149,17 +149,17 @@ class Claim:
             Lost: The folder is no longer there.
         """
         try:
-            found = _open_lockable(self.file)
+            stream = _open_lockable(self.file)
         except (FileNotFoundError, NotADirectoryError):
             raise self._vanished_error() from None
         try:
-            locked = files.lock(found.fileno(), patience) or not insist
-            if locked and found.read() == self._text and files.is_at(self.file, found):
-                return found
+            locked = files.lock(stream.fileno(), patience) or not insist
+            if locked and stream.read() == self._text and files.is_at(self.file, stream):
+                return stream
         except BaseException:
-            found.close()
+            stream.close()
             raise
-        found.close()
+        stream.close()
         if not self.file.exists():
             raise self._vanished_error()
         owner = _read_owner(self.file)
@@ -250,13 +250,13 @@ def _has_ended(claim: BinaryIO) -> bool:
     silent, owner = abs(time.time() - os.fstat(claim.fileno()).st_mtime), _parse_owner(claim.read())
     if owner is None:
         return silent > NAMELESS
-    if owner["host"] != platform.node() or owner.get("namespace", _namespace()) != _namespace():
+    if owner["host"] != platform.node() or owner["namespace"] != _namespace():
         return silent > LOST
     if owner["boot"] != _boot():
         return True
     try:
-        found = psutil.Process(owner["pid"])
-        return bool(abs(_start_of(found) - owner["started"]) > 1.5 or found.status() == psutil.STATUS_ZOMBIE)
+        process = psutil.Process(owner["pid"])
+        return bool(abs(_start_of(process) - owner["started"]) > 1.5 or process.status() == psutil.STATUS_ZOMBIE)
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         return True
 
@@ -294,11 +294,11 @@ def _remove_if_ended(file: Path) -> bool:
     finds another claim there leaves it alone. An owner that was stopped while it holds the lock keeps its claim.
     """
     try:
-        with _open_lockable(file) as found:
-            if not _has_ended(found) or not files.lock(found.fileno(), TURN):
+        with _open_lockable(file) as stream:
+            if not _has_ended(stream) or not files.lock(stream.fileno(), TURN):
                 return False
-            if files.is_at(file, found) and _has_ended(found):  # it was not woken in the meantime
-                files.unlink(file, found)
+            if files.is_at(file, stream) and _has_ended(stream):  # it was not woken in the meantime
+                files.unlink(file, stream)
     except FileNotFoundError:  # its owner or another process has removed it
         pass
     return not file.exists()

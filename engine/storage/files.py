@@ -78,8 +78,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        found = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
-        raise NotPlain(errno.ENOTDIR, "not a folder", str(found)) from error
+        obstacle = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
+        raise NotPlain(errno.ENOTDIR, "not a folder", str(obstacle)) from error
 
 
 def _plain_handle(name: str, flags: int) -> int:
@@ -112,19 +112,19 @@ def require_unlinked(root: Path) -> None:
     `root` itself may be one. Only links inside the folders of other libraries are accepted, such as those of trackers.
     Folders that vanish meanwhile are no problem: other processes remove old checkpoints.
     """
-    left, found = [str(root)], ""
-    while left and not found:
-        folder = left.pop()
+    folders, link = [str(root)], ""
+    while folders and not link:
+        folder = folders.pop()
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink() or getattr(entry, "is_junction", lambda: False)():
-                    found = entry.path
+                    link = entry.path
                     break
-                own = folder == str(root) or os.path.basename(folder) not in FOREIGN
-                if own and entry.is_dir(follow_symlinks=False):
-                    left.append(entry.path)
-    if found:
-        raise _link_error(found)
+                is_own = folder == str(root) or os.path.basename(folder) not in FOREIGN
+                if is_own and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    if link:
+        raise _link_error(link)
 
 
 def require_own(path: Path, root: Path) -> None:
@@ -229,10 +229,10 @@ def verify(file: Path, expected: str) -> None:
     """Raise CheckpointError if a file cannot be read or its SHA-256 sum is not the expected one."""
     try:
         with open_plain(file, "rb") as stream:
-            found = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
+            actual = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
     except OSError as error:
         raise _refusal(file, error) from error
-    if found != expected:
+    if actual != expected:
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
 
 

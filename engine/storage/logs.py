@@ -31,9 +31,9 @@ class Log:
         data, self.waiting = self.waiting, bytearray()  # if they cannot be written, they are not tried again
         if data:
             self.check()
-            left = memoryview(data)
-            while left:
-                left = left[os.write(self._stream.fileno(), left) :]
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(self._stream.fileno(), remaining) :]
             self.length += len(data)
 
     def check(self) -> None:
@@ -68,10 +68,10 @@ def begin(file: Path, length: int) -> Log:
     new = files.create(temporary := file.with_name(f"{file.name}.tmp"))
     try:
         with new, files.open_plain(file, "rb") as old:
-            left = length
-            while left:
-                new.write(part := old.read(min(left, 1 << 20)))
-                left -= len(part)
+            remaining = length
+            while remaining:
+                new.write(part := old.read(min(remaining, 1 << 20)))
+                remaining -= len(part)
         if length:
             files.sync(temporary)
     except BaseException:  # such as a full disk

@@ -57,16 +57,16 @@ class blaming:
     ) -> None:
         if error is None or isinstance(error, PluginFailed) or is_interruption(error):
             return
-        words = self._describe(error)
-        if not words:
+        line = self._describe(error)
+        if not line:
             return
         if self.folder and self.folder.is_dir():
             with contextlib.suppress(OSError, RunError), self.writing():
                 files.replace(
                     self.folder / TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace")
                 )
-                words += f"; its traceback is in {self.folder / TRACEBACK}"
-        raise PluginFailed(words) from error
+                line += f"; its traceback is in {self.folder / TRACEBACK}"
+        raise PluginFailed(line) from error
 
     def _describe(self, error: BaseException) -> str:
         """Return what to say of an exception, or "" if it is not the fault of a plug-in."""

@@ -34,7 +34,13 @@ DRAWN = (
 def load_named(text: str, what: str) -> Any:
     """Return what FILE.py:NAME names, after running the file. Modules beside it can be imported.
 
-    what: Beginning of error messages. Raises UsageError, in one line, whatever the file raises."""
+    Args:
+        text: FILE.py:NAME.
+        what: Beginning of error messages.
+
+    Raises:
+        UsageError: The file cannot be run, whatever it raises, or does not define the name; in one line.
+    """
     path, _, name = text.rpartition(":")
     file = Path(path)
     if file.suffix != ".py" or not name.isidentifier():
@@ -88,11 +94,11 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         if not callable(function):
             raise UsageError(f"{text} must be a function, but is a value {type_of(function)}")
         with in_one_line(text):  # here ends what it may do to the process
-            found = function()
-        if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
-            raise UsageError(f"{text} must return {FORMS}, but returned {_describe_returned(found)}")
-        module, given, *third = found
-        inputs = given if isinstance(given, tuple) else (given,)
+            returned = function()
+        if not isinstance(returned, tuple) or len(returned) not in (2, 3) or not isinstance(returned[0], nn.Module):
+            raise UsageError(f"{text} must return {FORMS}, but returned {_describe_returned(returned)}")
+        module, inputs_given, *third = returned
+        inputs = inputs_given if isinstance(inputs_given, tuple) else (inputs_given,)
         check_values(module, type(module).__name__)
         if forward == "forward" and not runs(module):
             choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
@@ -104,10 +110,10 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
     return learner, remarks
 
 
-def _describe_returned(found: Any) -> str:
-    if isinstance(found, tuple) and 2 <= len(found) <= 3:
-        return f"a value {type_of(found[0])} first"
-    return f"{len(found)} values" if isinstance(found, tuple) else f"a value {type_of(found)}"
+def _describe_returned(returned: Any) -> str:
+    if isinstance(returned, tuple) and 2 <= len(returned) <= 3:
+        return f"a value {type_of(returned[0])} first"
+    return f"{len(returned)} values" if isinstance(returned, tuple) else f"a value {type_of(returned)}"
 
 
 def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
@@ -116,14 +122,14 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
     if not trained:
         raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
     with in_one_line(f"{what} cannot be examined"):
-        for given in tree_leaves(inputs):
-            if isinstance(given, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(given))):
+        for leaf in tree_leaves(inputs):
+            if isinstance(leaf, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(leaf))):
                 raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
     with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
         outputs = run(*inputs)
-        if not (found := tensors_among(outputs)):
+        if not (tensors := tensors_among(outputs)):
             raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
-        if not any(each.requires_grad for each in found):
+        if not any(output.requires_grad for output in tensors):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
         torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
 
@@ -191,20 +197,31 @@ def _redraw_by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], l
 
 def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
     """Return the running statistics with which normalisation layers begin, by name. The module does not change."""
-    found: dict[str, Tensor] = {}
+    statistics: dict[str, Tensor] = {}
     for path, part in module.named_modules():
         if callable(getattr(part, "reset_running_stats", None)):
             new = copy.deepcopy(part)
             new.reset_running_stats()
-            found |= {f"{path}.{name}" if path else name: value for name, value in new.named_buffers(recurse=False)}
-    return found
+            for name, value in new.named_buffers(recurse=False):
+                statistics[f"{path}.{name}" if path else name] = value
+    return statistics
 
 
 def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], who: str) -> list[str]:
     """Return a remark on values at initialisation that are equal in two draws, though not constant.
 
     Those that the trained network has now are exchanged in `values` for draws of their layers, because they may be
-    trained. Raises UsageError if no layer draws one. who: what drew them, in error messages."""
+    trained.
+
+    Args:
+        learner: The trained network.
+        values: The values of one draw by name; some are exchanged.
+        equal: The names of the values that are equal in both draws.
+        who: What drew them, in error messages.
+
+    Raises:
+        UsageError: No layer draws one that must be exchanged.
+    """
     module, trained = learner.module, learner.trained()
     drawn = reset_statistics(module) | (redraw(module, torch.Generator().manual_seed(0)) if equal else {})
     now = trained | {name: buffer for name, buffer in saved_buffers(module).items() if name in drawn}

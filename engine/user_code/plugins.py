@@ -98,8 +98,8 @@ def sources() -> dict[str, str]:
 
 def describe(plugin: Plugin) -> str:
     """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
-    found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
-    return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
+    entries = [f"{word} {name}" for word, names in plugin.registered.items() for name in names]
+    return ", ".join([*entries[:MOST], *(["…"] if len(entries) > MOST else [])]) or "nothing"
 
 
 def describe_all() -> str:
@@ -137,8 +137,8 @@ def config_entry() -> dict[str, dict[str, str]]:
 
 def table(word: str) -> Mapping[str, object]:
     """Return the registered entries by name, for a key of `TABLES`."""
-    found = resolve_name(TABLES[word][0])
-    entries: Mapping[str, object] = getattr(found, "entries", found)
+    registry = resolve_name(TABLES[word][0])
+    entries: Mapping[str, object] = getattr(registry, "entries", registry)
     return entries
 
 
@@ -198,12 +198,12 @@ def _load_package(name: str) -> Plugin:
         raise UsageError("it is given twice")
     if top in (OWN, *sys.stdlib_module_names):
         raise UsageError(f"{top} is no plug-in")
-    module, found = sys.modules.get(top), None
+    module, spec = sys.modules.get(top), None
     if all(map(str.isidentifier, name.split("."))):
-        found = module.__spec__ if module else find_spec(top)
-    if found is None:
+        spec = module.__spec__ if module else find_spec(top)
+    if spec is None:
         raise UsageError("there is no package with this name here (for a file, add the ending: my_method.py)")
-    return Plugin(name, name, _package_sum(found), _register(lambda: importlib.import_module(name), name, ""))
+    return Plugin(name, name, _package_sum(spec), _register(lambda: importlib.import_module(name), name, ""))
 
 
 def _package_sum(spec: ModuleSpec) -> str:
@@ -211,8 +211,8 @@ def _package_sum(spec: ModuleSpec) -> str:
     if not spec.submodule_search_locations:
         return files.sha256(files.contents(Path(spec.origin or "").resolve()))
     roots = [Path(root) for root in spec.submodule_search_locations]
-    found = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
-    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found)
+    sources = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
+    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in sources)
     return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
 
 

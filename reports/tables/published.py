@@ -81,8 +81,7 @@ def _row(template: str, tried: list[Tried], chosen: str | None) -> list[str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        value = signed_json.read_object(file, str(file.parent))
-        return signed_json.check_sums(file, value) if signed_json.SUMS in value else value
+        return signed_json.read_json(file, str(file.parent), signed=False)
     except RunError as error:
         raise ValueError(str(error)) from error
 

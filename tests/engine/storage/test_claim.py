@@ -226,16 +226,6 @@ def test_in_another_container_with_this_host_name_the_heartbeat_tells(
                 claim(tmp_path)
 
 
-def test_a_claim_of_an_earlier_version_names_no_namespace_and_is_read(tmp_path: Path) -> None:
-    owner = {name: value for name, value in _describe_this_process("x").items() if name != "namespace"}
-    (tmp_path / FILE).write_text(json.dumps(owner))
-    with pytest.raises(Claimed, match=f"process {os.getpid()} "):
-        claim(tmp_path)
-    (tmp_path / FILE).write_text(json.dumps(owner | {"started": -5.0}))
-    with claim(tmp_path):
-        pass
-
-
 def test_of_eight_that_take_over_at_once_one_does(tmp_path: Path) -> None:
     write(tmp_path, started=-5.0)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
