@@ -1,4 +1,4 @@
-"""Parameters that fit a factory's signature pass; those that do not are answered with the parameter's name."""
+"""Parameters that fit a factory's signature pass, and others are refused by name."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Values of JSON become what the code declares, or are named with what they should be."""
+"""Values of JSON are converted to declared types, or named with the type that they should have."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ class Entry(TypedDict):
         ({"a": {"b": []}}, dict[str, Any], {"a": {"b": []}}),
     ],
 )
-def test_a_value_that_fits_becomes_one_of_the_type(value: Any, wanted: Any, found: Any) -> None:
+def test_a_value_is_converted_to_its_type(value: Any, wanted: Any, found: Any) -> None:
     assert convert(value, wanted, "it") == found
     assert type(convert(value, wanted, "it")) is type(found)
 
@@ -62,7 +62,7 @@ def test_a_value_that_fits_becomes_one_of_the_type(value: Any, wanted: Any, foun
         ({"²": {"no name": 1}}, dict[str, dict[str, str]], r'it\."\\u00b2"\."no name" should be a text|it\.²\.'),
     ],
 )
-def test_a_value_that_does_not_fit_is_named(value: Any, wanted: Any, words: str) -> None:
+def test_a_value_of_the_wrong_type_is_named(value: Any, wanted: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         convert(value, wanted, "it")
 

@@ -65,7 +65,7 @@ def drive(
 
 
 def live(driver: HookDriver, bounds: list[int], switches: dict[int, int], values: dict[int, float]) -> None:
-    """A run of the interaction loop: `bounds` are the steps at which the hooks are asked."""
+    """Run a loop without training: `bounds` are the steps after which hooks may fire."""
     driver.after_steps(bounds[0] - 1, bounds[0])
     for previous, step in itertools.pairwise(bounds):
         if previous in switches:
@@ -80,7 +80,7 @@ def fired(events: list[dict[str, Any]], name: str) -> list[int]:
 
 
 class Recorder(Intervention):
-    """Writes down every moment it is given."""
+    """Records every moment at which it is called."""
 
     name = "recorder"
 
@@ -113,7 +113,7 @@ class Poison(Recorder):
         return [name]
 
 
-def test_an_intervention_that_writes_nan_is_named_and_not_the_learning_rate():
+def test_an_intervention_that_writes_nan_is_named_in_the_error():
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     hook = replace(parse_hook("reset@5"), intervention=Poison(), text="poison@5")
     driver = HookDriver([hook], {"model": learner_for(module)}, lambda **_: None, 10)
@@ -125,7 +125,7 @@ def test_an_intervention_that_writes_nan_is_named_and_not_the_learning_rate():
 
 
 def crossed(bounds: list[int], steps: list[int]) -> list[int]:
-    """The first check at or after each of `steps`, once each, found the plain way."""
+    """Return the first check at or after each of `steps`, without repetition, by plain search."""
     found = []
     for previous, now in itertools.pairwise(bounds):
         if any(previous < step <= now for step in steps):
@@ -165,7 +165,7 @@ def test_hooks_fire_at_the_first_check_after_their_step(inner, at, percent, peri
     assert fired(events, "snp") == [step for step in bounds[1:] if held[step] > 0.3]  # never two in a row hold
 
 
-def test_in_a_fork_start_means_the_fork():
+def test_hooks_without_a_schedule_fire_at_the_fork():
     driver, events = drive("fire@start", "snp@0.5", "reset@every:200", start=500)
     live(driver, [500, 600, 800, 1000], {}, {})
     assert [(event["step"], event["intervention"]) for event in events] == [
@@ -202,7 +202,7 @@ def test_a_condition_may_name_its_metric_with_or_without_the_learner(name):
 # -- what ----------------------------------------------------------------------------------------------------
 
 
-def test_an_event_says_what_was_done_and_what_changed():
+def test_an_event_records_the_intervention_and_its_changes():
     target = learner()
     (x,) = target.probe()
     weights, features = snapshot(target.module), record(target.module, target.units, (x,)).features
@@ -228,7 +228,7 @@ def test_an_event_says_what_was_done_and_what_changed():
     assert event["change"]["feature_covariance_distance"] > 0.01
 
 
-def test_what_recurs_is_not_due_where_the_run_ends_and_what_was_asked_for_there_is():
+def test_recurring_hooks_do_not_fire_at_the_last_step_but_hooks_for_that_step_do():
     texts = ["reset(what=head)@every:250", "snp(lam=0)@when:dormant_fraction>0.3", "reset@1.0"]
     hooks = [hook for text in texts if (hook := parse_hook(text))]
     events: list[dict[str, Any]] = []
@@ -259,7 +259,7 @@ def test_an_intervention_that_a_layer_refuses_stops_the_run_in_one_line_that_nam
     assert all(torch.equal(a, b) for a, b in zip(before, state_of(target), strict=True))
 
 
-def test_a_learner_that_has_seen_no_data_is_intervened_on_all_the_same():
+def test_a_learner_without_data_can_be_intervened_on():
     target = learner(data=False)
     driver, events = drive("reset@start", learners={"model": target})
     driver.after_steps(-1, 0)
@@ -273,7 +273,7 @@ def test_a_learner_that_has_seen_no_data_is_intervened_on_all_the_same():
     assert all(torch.equal(p, target.initial[name]) for name, p in target.module.named_parameters())
 
 
-def test_measuring_around_an_intervention_leaves_generators_gradients_and_modes_alone():
+def test_measuring_around_an_intervention_does_not_change_generators_gradients_and_modes():
     target = learner()
     target.loss().backward()
     gradients = [p.grad.clone() for p in target.module.parameters()]
@@ -324,7 +324,7 @@ def test_hooks_that_are_not_due_change_no_bit_of_training():
     assert all(torch.equal(a, b) for a, b in zip(plain, idle, strict=True))
 
 
-def test_penalties_are_summed_and_a_run_without_any_says_so():
+def test_penalties_are_summed_and_a_run_without_any_has_none():
     target = learner()
     driver, _ = drive("l2_init(strength=0.5)", "fire@0.5", "l2_init(strength=0.25)", learners={"model": target})
     distance = sum((p - target.initial[name]).square().sum() for name, p in target.module.named_parameters())
@@ -401,7 +401,7 @@ def test_a_forks_own_hooks_begin_fresh():
     assert fired(events, "snp") == [20]
 
 
-def test_what_a_checkpoint_remembers_of_a_learner_goes_to_its_device() -> None:
+def test_the_restored_state_of_a_hook_moves_to_the_device_of_the_learner() -> None:
     class Remembers(Intervention):
         state: dict[str, Any]
 

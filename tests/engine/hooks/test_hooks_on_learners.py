@@ -1,4 +1,4 @@
-"""Hooks on an agent with two learners: which of them a hook is for, and whose measurement a condition means."""
+"""Hooks on an agent with two learners: on which ones a hook acts, and whose measurement a condition uses."""
 
 import copy
 import math
@@ -62,7 +62,7 @@ def equal(before: list[Tensor], after: list[Tensor]) -> bool:
 
 
 class Recorder(Intervention):
-    """Writes down every moment it is given."""
+    """Records every moment at which it is called."""
 
     name = "recorder"
 
@@ -104,7 +104,7 @@ def test_all_four_moments_reach_the_learners_that_a_hook_is_for(prefix, names):
     assert recorder.calls == [f"{moment} {n}" for moment in ("attach", "penalty", "update", "apply") for n in names]
 
 
-def test_the_other_learner_is_left_alone_bit_for_bit():
+def test_the_other_learner_does_not_change_by_a_bit():
     learners = pair()
     actor, critic = (state_of(learner) for learner in learners.values())
     driver, events = drive("critic/fire@0.5", learners=learners)
@@ -123,7 +123,7 @@ def test_a_penalty_for_one_learner_adds_nothing_to_the_loss_of_the_other():
         torch.testing.assert_close(driver.penalty(learner), strength * distance)
 
 
-def test_an_unknown_learner_is_answered_with_a_near_name_and_the_list():
+def test_an_unknown_learner_is_refused_with_a_near_name_and_the_list():
     with pytest.raises(ValueError, match="unknown learner") as refusal:
         drive("critc/fire@0.5")
     expected = "critc/fire@0.5: unknown learner 'critc': did you mean 'critic'? (known: actor, critic)"
@@ -133,7 +133,7 @@ def test_an_unknown_learner_is_answered_with_a_near_name_and_the_list():
 # -- an intervention that has no place in a learner ------------------------------------------------------------
 
 
-def test_injection_is_for_the_learner_that_has_a_part_to_duplicate():
+def test_injection_acts_on_the_learner_with_an_injectable_part():
     learners = pair()
     actor = state_of(learners["actor"])
     driver, events = drive("injection@0.5", learners=learners)
@@ -143,7 +143,7 @@ def test_injection_is_for_the_learner_that_has_a_part_to_duplicate():
     assert [len(learner.changes) for learner in learners.values()] == [0, 1]
 
 
-def test_injection_is_refused_where_no_learner_or_not_the_named_one_has_such_a_part():
+def test_injection_is_refused_if_the_learner_has_no_injectable_part():
     with pytest.raises(ValueError, match=r"^actor/injection@0.5: 'actor' has no part to duplicate"):
         drive("actor/injection@0.5")
     with pytest.raises(ValueError, match=r"^injection@0.5: 'actor' has no part to duplicate"):
@@ -167,13 +167,13 @@ def measure(driver: HookDriver, *rows: tuple[float, float]) -> None:
         driver.after_measurement(10 * i, {"actor/srank": actor, "critic/srank": critic, "loss/actor": 0.0})
 
 
-def test_a_condition_without_a_learner_asks_each_for_its_own_value():
+def test_a_condition_without_a_learner_uses_each_learners_own_value():
     driver, events = drive("reset@when:srank<20")
     measure(driver, (30, 30), (10, 30), (10, 10), (30, 10), (10, math.nan), (10, 30), (30, 10))
     assert where(events) == [(20, "actor"), (30, "critic"), (50, "actor"), (70, "critic")]
 
 
-def test_a_condition_that_names_a_learner_is_for_all_of_the_hooks_learners():
+def test_a_condition_on_one_learner_applies_to_all_learners_of_the_hook():
     driver, events = drive("reset@when:critic/srank<20", "actor/snp@when:critic/srank<20")
     measure(driver, (10, 30), (30, 10), (10, 10), (30, 30), (30, 10))
     assert [(event["step"], event["learner"]) for event in events if event["hook"].startswith("reset")] == [
@@ -182,19 +182,19 @@ def test_a_condition_that_names_a_learner_is_for_all_of_the_hooks_learners():
     assert where([event for event in events if event["hook"].startswith("actor/snp")]) == [(20, "actor"), (50, "actor")]
 
 
-def test_a_hook_of_one_learner_asks_for_the_value_of_that_one():
+def test_a_hook_of_one_learner_uses_the_value_of_that_learner():
     driver, events = drive("critic/reset@when:srank<20")
     measure(driver, (10, 30), (10, 10))
     assert where(events) == [(20, "critic")]
 
 
-def test_a_layer_that_only_one_learner_has_concerns_that_one():
+def test_a_condition_on_a_layer_applies_to_the_learner_that_has_it():
     driver, events = drive("reset@when:dormant_fraction/net.1>0.5")
     driver.after_measurement(10, {"actor/dormant_fraction/1": 0.9, "critic/dormant_fraction/net.1": 0.9})
     assert where(events) == [(10, "critic")]
 
 
-def test_what_each_learner_crossed_is_part_of_the_checkpoint(tmp_path):
+def test_the_memory_of_a_condition_by_learner_is_part_of_the_checkpoint(tmp_path):
     driver, _ = drive("reset@when:srank<20")
     measure(driver, (10, 30))
     folder = checkpoint.save(tmp_path, 10, {"hooks": driver.state_dict()}, "run")
@@ -224,7 +224,7 @@ def test_a_schedule_is_asked_once_for_each_moment_and_memory(text, monkeypatch):
 # -- the temperature that both share ---------------------------------------------------------------------------
 
 
-def test_resetting_the_temperature_once_for_each_learner_is_resetting_it_once():
+def test_the_shared_temperature_is_reset_once_for_all_learners():
     learners = pair()
     temperature = learners["actor"].temperature
     seen = []
