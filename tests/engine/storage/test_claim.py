@@ -106,7 +106,7 @@ def test_a_claim_is_kept_if_the_clock_is_set(tmp_path: Path, monkeypatch: pytest
     began = psutil.boot_time()
     monkeypatch.setattr(
         "psutil._pslinux.boot_time", lambda: began + 3600
-    )  # on Linux: the time of day less the time since
+    )
     monkeypatch.setattr("psutil.boot_time", lambda: began + 3600)
     with pytest.raises(Claimed, match=f"process {os.getpid()} "):
         claim(tmp_path)
