@@ -26,6 +26,7 @@ from ..storage.restoring import require_like
 from .calls import apply, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
 
 LogEvent = Callable[..., None]
+MOMENTS = ("penalty", "before_loss", "before_update", "after_update")  # methods of interventions, at every update
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,7 @@ class HookDriver:
         self.total, self.start, self.ends = total, start, ends
         self.planned = total if planned is None else planned
         self.extras = extras
-        self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
-        self._draws = [hook for hook in hooks if hook.intervention.has("before_loss")]
-        self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
-        self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
+        self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
             for learner in [each for each in named if self._concerns(hook, each)] or named:
@@ -108,27 +106,27 @@ class HookDriver:
     @property
     def penalizes(self) -> bool:
         """Whether any hook adds a loss term."""
-        return bool(self._penalties)
+        return bool(self._at["penalty"])
 
     @property
     def traceable(self) -> bool:
         """Whether torch.compile can trace all loss terms."""
-        return all(hook.intervention.traceable for hook in self._penalties)
+        return all(hook.intervention.traceable for hook in self._at["penalty"])
 
     @property
     def precedes_updates(self) -> bool:
         """Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to be set."""
-        return bool(self._before)
+        return bool(self._at["before_update"])
 
     @property
     def follows_updates(self) -> bool:
         """Whether any hook acts before or after every optimizer step."""
-        return bool(self._before or self._after)
+        return bool(self._at["before_update"] or self._at["after_update"])
 
     @property
     def interleaves(self) -> bool:
         """Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled call."""
-        return bool(self._draws or self.follows_updates)
+        return bool(self._at["before_loss"] or self.follows_updates)
 
     def penalty(self, learner: Learner) -> Tensor:
         """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""
@@ -137,29 +135,20 @@ class HookDriver:
 
     def before_loss(self, learner: Learner) -> None:
         """Call the hooks that act before a loss of this learner."""
-        for hook in self._draws:
-            if self._concerns(hook, learner):
-                with calling_of(hook, "before_loss", learner):
-                    hook.intervention.before_loss(learner)
+        self._call(self._at["before_loss"], "before_loss", learner)
 
     def drawn_penalty(self, learner: Learner) -> Tensor:
         """Return `penalty`, without the draws of `before_loss`, which comes first. So it can be compiled."""
-        terms = [penalty_of(hook, learner) for hook in self._penalties if self._concerns(hook, learner)]
+        terms = [penalty_of(hook, learner) for hook in self._at["penalty"] if self._concerns(hook, learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
         """Call the hooks that act before an optimizer step of this learner. Gradients must be in `.grad`."""
-        for hook in self._before:
-            if self._concerns(hook, learner):
-                with calling_of(hook, "before_update", learner):
-                    hook.intervention.before_update(learner)
+        self._call(self._at["before_update"], "before_update", learner)
 
     def after_update(self, learner: Learner) -> None:
         """Call the hooks that act after an optimizer step of this learner."""
-        for hook in self._after:
-            if self._concerns(hook, learner):
-                with calling_of(hook, "after_update", learner):
-                    hook.intervention.after_update(learner)
+        self._call(self._at["after_update"], "after_update", learner)
 
     def numbers(self) -> dict[str, Tensor]:
         """Return the hooks' own statistics: `learner/name` → a tensor of shape () or, for a stack, (members,)."""
@@ -177,10 +166,9 @@ class HookDriver:
         With `fresh`, only hooks that are not in the loaded checkpoint are called, such as an arm's own at the fork.
         """
         for hook in self.fresh if fresh else self.hooks:
-            for learner in self.learners.values():
-                if hook.intervention.has("finish_task") and self._concerns(hook, learner):
-                    with calling_of(hook, "finish_task", learner):
-                        hook.intervention.finish_task(learner)
+            if hook.intervention.has("finish_task"):
+                for learner in self.learners.values():
+                    self._call([hook], "finish_task", learner)
 
     def after_steps(self, previous: int, step: int) -> None:
         """Apply the hooks that fire after the steps in (previous, step]."""
@@ -196,6 +184,13 @@ class HookDriver:
         A name without a learner refers to every learner.
         """
         self._fire_due(Moment(step, step, self.planned, self.start, metrics=metrics))
+
+    def _call(self, hooks: Sequence[Hook], moment: str, learner: Learner) -> None:
+        """Call a method of the interventions of those of these hooks that act on this learner."""
+        for hook in hooks:
+            if self._concerns(hook, learner):
+                with calling_of(hook, moment, learner):
+                    getattr(hook.intervention, moment)(learner)
 
     def _attach(self, hook: Hook, learner: Learner) -> None:
         """Attach a hook, and try what is only asked for later: a refusal belongs at the start of a run."""

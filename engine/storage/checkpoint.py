@@ -215,10 +215,7 @@ def load_newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -
 def lengths_of_logs(folder: Path) -> dict[str, int]:
     """Return the lengths of the logs that a checkpoint recorded, or {} if it is damaged. Its tensors are not read."""
     try:
-        head_line, _, body_line = files.read(folder / MANIFEST).partition(b"\n")
-        if files.sha256(body_line.rstrip(b"\n")) != _parse_object(head_line).get("body_sha256"):
-            return {}
-        lengths: dict[str, int] = schema.convert(_parse_object(body_line)["tree"]["logs"], dict[str, int], "logs")
+        lengths: dict[str, int] = schema.convert(_read_body(folder)["tree"]["logs"], dict[str, int], "logs")
         return lengths
     except (CheckpointError, LookupError, TypeError, ValueError):
         return {}
@@ -243,8 +240,23 @@ def _read_manifest(folder: Path, identity: str) -> Manifest:
     file = folder / MANIFEST
     try:
         files.require_own(folder, folder.parents[1])
+        body: Manifest = schema.convert(_read_body(folder), Manifest, "")
+        for path, entry in body["rows"].items():
+            append_only.check(path, entry["first"], entry["end"], entry["parts"])
     except files.NotPlain as error:
         raise CheckpointError(str(error)) from error
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not the contents that supple writes ({error})") from error
+    if body["identity"] != identity:
+        raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
+    if folder.name != folder_of(folder.parent, body["step"]).name:
+        raise CheckpointError(f"{file}: from step {body['step']}, which is not the step in its folder's name")
+    return body
+
+
+def _read_body(folder: Path) -> dict[str, Any]:
+    """Return the second line of state.json. Raises CheckpointError if its format or its sum is not right."""
+    file = folder / MANIFEST
     head_line, _, body_line = files.read(file).partition(b"\n")
     head = _parse_object(head_line)
     if (written := head.get("format")) != FORMAT:
@@ -256,17 +268,7 @@ def _read_manifest(folder: Path, identity: str) -> Manifest:
         raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
     if files.sha256(body_line.rstrip(b"\n")) != head.get("body_sha256"):
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
-    try:
-        body: Manifest = schema.convert(_parse_object(body_line), Manifest, "")
-        for path, entry in body["rows"].items():
-            append_only.check(path, entry["first"], entry["end"], entry["parts"])
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not the contents that supple writes ({error})") from error
-    if body["identity"] != identity:
-        raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
-    if folder.name != folder_of(folder.parent, body["step"]).name:
-        raise CheckpointError(f"{file}: from step {body['step']}, which is not the step in its folder's name")
-    return body
+    return _parse_object(body_line)
 
 
 def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:

@@ -104,9 +104,7 @@ def test_a_claim_from_before_a_reboot_is_replaced(
 def test_a_claim_is_kept_if_the_clock_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path)
     began = psutil.boot_time()
-    monkeypatch.setattr(
-        "psutil._pslinux.boot_time", lambda: began + 3600
-    )
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: began + 3600)
     monkeypatch.setattr("psutil.boot_time", lambda: began + 3600)
     with pytest.raises(Claimed, match=f"process {os.getpid()} "):
         claim(tmp_path)
