@@ -65,19 +65,19 @@ class Tracker(Protocol):
 class Wandb:
     """Weights & Biases, offline unless WANDB_MODE says otherwise. `wandb sync` uploads the contents of the folder."""
 
-    def __init__(self, place: TrackedRun) -> None:
+    def __init__(self, tracked: TrackedRun) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
-            with place.writing():
-                for old in place.folder.glob(f"wandb/offline-run-*-{place.id}"):
-                    files.remove(old, place.folder)
+            with tracked.writing():
+                for old in tracked.folder.glob(f"wandb/offline-run-*-{tracked.id}"):
+                    files.remove(old, tracked.folder)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
         self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT), id=place.id, name=place.name, group=place.group,
-            config=dict(place.config), dir=str(place.folder), mode=mode, resume="allow", reinit="create_new",
+            project=os.environ.get("WANDB_PROJECT", PROJECT), id=tracked.id, name=tracked.name, group=tracked.group,
+            config=dict(tracked.config), dir=str(tracked.folder), mode=mode, resume="allow", reinit="create_new",
             settings=quiet,
         )  # fmt: skip
         self.run.define_metric("step", hidden=True)
@@ -98,24 +98,26 @@ class MLflow:
     The number of rows that it has is stored in a tag.
     """
 
-    def __init__(self, place: TrackedRun) -> None:
+    def __init__(self, tracked: TrackedRun) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         from mlflow import MlflowClient
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-        own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{place.folder / 'mlflow.db'}"
-        with files.lock_folder(place.folder):  # if several runs start at the same time, only one makes the database
+        own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{tracked.folder / 'mlflow.db'}"
+        with files.lock_folder(tracked.folder):  # if several runs start at the same time, only one makes the database
             self.client = MlflowClient(tracking_uri=own)
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
             known = self.client.get_experiment_by_name(name)
-            files_at = str(place.folder / "mlflow") if own else None
+            files_at = str(tracked.folder / "mlflow") if own else None
             experiment = known.experiment_id if known else self.client.create_experiment(name, files_at)
-        runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{place.id}'")
-        tags = {"supple.id": place.id, "supple.group": place.group or ""}
-        self.id = (runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=place.name)).info.run_id
+        runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{tracked.id}'")
+        tags = {"supple.id": tracked.id, "supple.group": tracked.group or ""}
+        self.id = (
+            runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=tracked.name)
+        ).info.run_id
         self.client.update_run(self.id, "RUNNING")
         self.sent: int | None = int(runs[0].data.tags.get("supple.rows", 0)) if runs else 0
-        for name, value in {**place.config, **place.config["settings"]}.items() if not runs else ():
+        for name, value in {**tracked.config, **tracked.config["settings"]}.items() if not runs else ():
             self.client.log_param(self.id, name, str(value)[:6000])
 
     def send(self, rows: Sequence[tensorboard.Record]) -> None:
@@ -138,18 +140,18 @@ class MLflow:
 
 
 class Trackio:
-    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place.
+    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another tracked.
 
     The number of rows at such a place cannot be read.
     """
 
-    def __init__(self, place: TrackedRun) -> None:
+    def __init__(self, tracked: TrackedRun) -> None:
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
         with redirect_stdout(StringIO()):  # it would print the same for every run
             self.run = trackio.init(
-                PROJECT, f"{place.name} {place.id}", place.group, config=dict(place.config), resume="allow",
+                PROJECT, f"{tracked.name} {tracked.id}", tracked.group, config=dict(tracked.config), resume="allow",
                 embed=False, auto_log_cpu=False, auto_log_gpu=False,
             )  # fmt: skip
         elsewhere = any(os.environ.get(name) for name in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"))
@@ -170,8 +172,8 @@ TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"wandb": Wandb, "mlflow"
 class Sender:
     """A thread that sends the rows of a run to one tracker. `log` is TensorBoard's file."""
 
-    def __init__(self, name: str, place: TrackedRun, log: Path) -> None:
-        self.name, self.place, self.log = name, place, log
+    def __init__(self, name: str, tracked: TrackedRun, log: Path) -> None:
+        self.name, self.tracked, self.log = name, tracked, log
         self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # bytes that checkpoints cover
         self.failed = False  # whether the run failed
         self.problem = ""
@@ -189,7 +191,7 @@ class Sender:
     def _work(self) -> None:
         try:
             self._require_own()
-            tracker = TRACKERS[self.name](self.place)
+            tracker = TRACKERS[self.name](self.tracked)
             with files.open_plain(self.log, "rb") as stream:
                 number, skipped = 0, tracker.sent
                 while (size := self.sizes.get()) is not None:
@@ -208,7 +210,7 @@ class Sender:
             self.problem = f"{in_words(error)}; the run continues without it"
 
     def _require_own(self) -> None:
-        with self.place.writing():
+        with self.tracked.writing():
             pass
 
 
@@ -261,8 +263,8 @@ def _describe_run(run: RunDirectory) -> TrackedRun:
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
     name = " ".join(reversed(path.relative_to(comparison).parts)) if comparison else path.name
     folder = (sweep or comparison or path) / FOLDER
-    for place in (folder, folder / "wandb", folder / "mlflow", folder / "mlflow.db"):
-        files.require_own(place, folder.parent)
+    for own_path in (folder, folder / "wandb", folder / "mlflow", folder / "mlflow.db"):
+        files.require_own(own_path, folder.parent)
     with run.writing():
         folder.mkdir(exist_ok=True)
         if not (file := path / FILE).exists():

@@ -167,7 +167,7 @@ def _is_plain(wanted: Any) -> bool:
 
 
 def _required(wanted: Any) -> set[str]:
-    return {each.name for each in fields(wanted) if each.default is MISSING and each.default_factory is MISSING}
+    return {f.name for f in fields(wanted) if f.default is MISSING and f.default_factory is MISSING}
 
 
 def _inside(where: str, key: str) -> str:

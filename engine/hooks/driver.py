@@ -92,7 +92,7 @@ class HookDriver:
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
-            for learner in [each for each in named if self._concerns(hook, each)] or named:
+            for learner in [learner for learner in named if self._concerns(hook, learner)] or named:
                 self._attach(hook, learner)
             if isinstance(hook.schedule, When):
                 self._check_condition(hook, hook.schedule)

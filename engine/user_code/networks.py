@@ -144,7 +144,7 @@ def _flaw(tensor: Tensor) -> str:
 
 
 def _loss(outputs: Any) -> Tensor:
-    return torch.stack([each.square().mean() for each in tensors_among(outputs)]).sum()
+    return torch.stack([output.square().mean() for output in tensors_among(outputs)]).sum()
 
 
 def _initialise(learner: Learner, third: Any, text: str) -> list[str]:

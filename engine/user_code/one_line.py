@@ -60,10 +60,10 @@ def place_of(error: BaseException) -> str:
 @contextmanager
 def delaying_warnings() -> Iterator[None]:
     """Show warnings only after this block, and not if it raises: then its line is what the user should read."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as delayed:
         yield
-    for each in said:
-        warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    for warning in delayed:
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def type_of(value: Any) -> str:

@@ -118,7 +118,8 @@ def end_threads(code: int) -> None:
         os.write(2, f"supple: threads that plug-ins left running were ended: {names!r}\n".encode())
         os._exit(code)
 
-    others = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    main = threading.main_thread()
+    others = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
     if _loaded and others:
         timer = threading.Timer(PATIENCE, leave)
         timer.daemon = True
@@ -237,12 +238,12 @@ def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tupl
     except Exception as error:  # it put something else into the place of a table
         raise UsageError(f"its import left supple unusable: {why(error)}") from error
     for word, entries in after.items():
-        if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:
+        if taken := [name for name, entry in before[word].items() if entries.get(name) is not entry]:
             raise UsageError(f"it replaces the {word} {taken[0]!r}: choose another name")
     new = {word: tuple(entries.keys() - before[word].keys()) for word, entries in after.items()}
     for word, names in new.items():
-        for each in names:
-            _check_entry(word, each, after[word][each])
+        for entry in names:
+            _check_entry(word, entry, after[word][entry])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}")
     for warning in said:
