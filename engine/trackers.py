@@ -112,9 +112,8 @@ class MLflow:
             experiment = known.experiment_id if known else self.client.create_experiment(name, files_at)
         runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{tracked.id}'")
         tags = {"supple.id": tracked.id, "supple.group": tracked.group or ""}
-        self.id = (
-            runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=tracked.name)
-        ).info.run_id
+        run = runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=tracked.name)
+        self.id = run.info.run_id
         self.client.update_run(self.id, "RUNNING")
         self.sent: int | None = int(runs[0].data.tags.get("supple.rows", 0)) if runs else 0
         for name, value in {**tracked.config, **tracked.config["settings"]}.items() if not runs else ():
@@ -140,7 +139,7 @@ class MLflow:
 
 
 class Trackio:
-    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another tracked.
+    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place.
 
     The number of rows at such a place cannot be read.
     """

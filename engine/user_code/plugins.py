@@ -222,7 +222,7 @@ def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tupl
     before, known = _tables(), name in sys.modules
     process = looked_up()
     try:
-        with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
+        with warnings.catch_warnings(record=True) as delayed:  # they are shown below if nothing is wrong
             run()
     except BaseException as error:
         if not known:
@@ -246,7 +246,7 @@ def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tupl
             _check_entry(word, entry, after[word][entry])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}")
-    for warning in said:
+    for warning in delayed:
         warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
     return {word: tuple(sorted(names)) for word, names in new.items()}
 
