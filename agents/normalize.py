@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.storage.alike import alike
+from ..engine.storage.restoring import require_like
 from ..envs import StepResult
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ class RunningMeanStd:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned. Raises ValueError if its vectors have another size."""
-        alike(state, self.state_dict(), "running statistics")
+        require_like(state, self.state_dict(), "running statistics")
         self.mean, self.variance, self.count = state["mean"].copy(), state["variance"].copy(), state["count"]
 
 
@@ -94,7 +94,7 @@ class Centre:
 
         Checkpoints of earlier versions have none. Raises ValueError if the offset has another size."""
         state = {"offset": np.zeros_like(self.offset), "known": True} if state is None else state
-        alike(state, self.state_dict(), "the offset of observations")
+        require_like(state, self.state_dict(), "the offset of observations")
         self.offset, self.known = state["offset"].copy(), state["known"]
         self._moves = bool(self.offset.any())
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..engine.hooks.driver import HookDriver
-from ..engine.storage.alike import alike
+from ..engine.storage.restoring import require_like
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 from ..networks.state_dicts import list_names
 from ..registry import tell
@@ -91,7 +91,7 @@ def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> di
     if strangers := sorted(values.keys() - like.keys()):
         raise ValueError(f"{what} has {list_names(strangers)}: it is the state of another network")
     own = {name: like[name].detach().cpu() for name in values}
-    return {n: alike(v.cpu(), own[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
+    return {n: require_like(v.cpu(), own[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
 
 
 def add_penalty(driver: HookDriver, learner: Learner) -> None:

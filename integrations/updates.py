@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from ..engine.hooks.driver import HookDriver
-from ..engine.storage import schema
 from ..interventions import Learner
 from ..metrics import measure
+from ..registry import schema
 from .shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 
 Recent = Callable[[], Any]  # returns the last training batch, or None before the first
@@ -74,7 +74,7 @@ class Updates:
         start = step if saved is None else 0
         check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
-        state: State | None = None if saved is None else schema.fitted(saved, State, "state")
+        state: State | None = None if saved is None else schema.convert(saved, State, "state")
         if state is not None:
             take_up(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
@@ -83,7 +83,7 @@ class Updates:
             self._driver.load_state_dict(state["hooks"])
             self._switches, self._switching = state["switches"], state["switching"]
         else:
-            self._driver.passed(start - 1, start)
+            self._driver.after_steps(start - 1, start)
             self.learner.mark()
 
     def before_update(self) -> None:
@@ -101,14 +101,14 @@ class Updates:
         previous, self._step = self._step, step
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
-            self._driver.switched(step, self._switches)
-        self._driver.passed(previous, step)
+            self._driver.after_switch(step, self._switches)
+        self._driver.after_steps(previous, step)
         every = self.measure_every
         if not every or step // every == previous // every:
             return {}
         numbers = {f"{self.learner.name}/{name}": v for name, v in measure(self.learner, per_layer=True).items()}
         self.learner.mark()
-        self._driver.measured(step, numbers)
+        self._driver.after_measurement(step, numbers)
         return {f"supple/{name}": value for name, value in numbers.items()}
 
     def end(self) -> None:

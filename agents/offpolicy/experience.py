@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...engine.seeding import generator
-from ...engine.storage.alike import alike
+from ...engine.storage.restoring import require_like
 from ...envs import StepResult
 from ...registry.errors import Diverged
 from .feed import Feed
@@ -160,7 +160,8 @@ class Experience(Generic[Seen]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        alike(state, {**self.state_dict(), "memory": state["memory"]}, "experience")  # the memory checks its own state
+        # the memory checks its own state
+        require_like(state, {**self.state_dict(), "memory": state["memory"]}, "experience")
         self.memory.load_state_dict(state["memory"])
         self.draws.set_state(state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]

@@ -19,9 +19,9 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from ...engine.machine.resources import free_memory, size
-from ...engine.storage.alike import alike
+from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.storage.checkpoint import Rows
+from ...engine.storage.restoring import require_like
 
 Integers = NDArray[np.int64]
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
@@ -210,7 +210,7 @@ class ReplayMemory:
         return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """Return `size` transitions, drawn uniformly with replacement from all `len(self)`.
+        """Return `format_bytes` transitions, drawn uniformly with replacement from all `len(self)`.
 
         They depend only on the generator and on the contents of the memory.
         out: receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
@@ -299,7 +299,7 @@ class ReplayMemory:
                 at = np.arange(start, stop) % self.rows
                 columns = self._columns()
                 like = {name: torch.from_numpy(column[env, : stop - start]) for name, column in columns.items()}
-                chunk = alike(rows.read(start, stop), like, "a row of the replay memory")
+                chunk = require_like(rows.read(start, stop), like, "a row of the replay memory")
                 for name, column in columns.items():
                     column[env, at] = chunk[name].numpy()
             self.end[env] = rows.end
@@ -345,6 +345,6 @@ def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: i
         what, fewer = (f"{runs} simultaneous runs, each with a ", "lower --jobs, ") if runs > 1 else ("a ", "")
         raise ValueError(
             f"{what}replay memory of {capacity:,} transitions{', need' if runs > 1 else ' needs'} "
-            f"{size(runs * needed)}, but only {size(free)} of {where}: "
+            f"{format_bytes(runs * needed)}, but only {format_bytes(free)} of {where}: "
             f"{fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
         )

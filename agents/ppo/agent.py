@@ -22,10 +22,10 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.machine.resources import free_memory, size
+from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.seeding import generator
-from ...engine.storage.alike import alike
 from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.storage.restoring import require_like
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
 from ...networks import evaluating
@@ -296,8 +296,8 @@ class PPO:
         needed = 4 * values * s.rollout_steps * s.num_envs * runs  # for the rollout and its batch
         if needed > (free := free_memory()):
             raise ValueError(
-                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)} of memory, but "
-                f"only {size(free)} is free"
+                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
+                f"memory, but only {format_bytes(free)} is free"
             )
 
     def _trained(self, hooks: HookDriver) -> list[Tensor]:
@@ -356,7 +356,7 @@ class PPO:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
-        alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
+        require_like(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
         return env, Batch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, torch.Generator]:

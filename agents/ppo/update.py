@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from ...engine.compile import compiled as compile_step
+from ...engine.compile import compile_step as compile_step
 from .network import MultiHead
 
 Loss = Callable[..., tuple[Tensor, Tensor]]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...engine.compile import compiled as compile_step
+from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
 from ...networks.optimizers import step

@@ -26,11 +26,11 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.storage import schema
 from ...interventions import EntropyTemperature, Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import list_names
+from ...registry import schema
 from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
 
@@ -106,7 +106,7 @@ class SuppleCallback(BaseCallback):
                     )
             self._saved["switching"] = True
         elif self._known is not None and not self._switching:
-            self._driver.finished()
+            self._driver.finish_task()
             self._switching = True
 
     def detach(self) -> None:
@@ -143,7 +143,7 @@ class SuppleCallback(BaseCallback):
         """
         if not isinstance(state, Mapping):
             raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
-        self._saved = schema.fitted(dict(state), State, "state")
+        self._saved = schema.convert(dict(state), State, "state")
 
     def _take_up(self, state: State) -> None:
         learners = self._all_learners()
@@ -202,7 +202,7 @@ class SuppleCallback(BaseCallback):
             self._saved = None
         self._hang_on()
         if not goes_on:
-            self._driver.passed(start - 1, start)
+            self._driver.after_steps(start - 1, start)
         self._between_updates()
 
     def _settle_others(self, beside: list["SuppleCallback"]) -> None:
@@ -275,14 +275,14 @@ class SuppleCallback(BaseCallback):
         previous, self._step = self._step, self.model.num_timesteps
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
-            self._driver.switched(self._step, self._switches)
-        self._driver.passed(previous, self._step)
+            self._driver.after_switch(self._step, self._switches)
+        self._driver.after_steps(previous, self._step)
         every = self.measure_every
         if every and (last or self._step // every > previous // every):
             numbers = self._measure()
             if last:  # SB3 does not write its logger after the last update
                 self.logger.dump(self._step)
-            self._driver.measured(self._step, numbers)
+            self._driver.after_measurement(self._step, numbers)
         self._hand_over()
 
     # -- interventions and measurements --------------------------------------------------------------------

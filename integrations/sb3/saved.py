@@ -83,7 +83,7 @@ def learners_of_saved(
 def _weights(file: Path) -> dict[str, torch.Tensor]:
     """Return the parameters and buffers in a file. The zip in it is one of PyTorch, whose sizes are checked, too."""
     try:
-        content = archives.member(file, WEIGHTS)
+        content = archives.read_member(file, WEIGHTS)
         if content.startswith(ZIP):
             archives.check_zip(content)
         stored = io.BytesIO(content)

@@ -121,11 +121,12 @@ def scale_settings(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> t
     """
     if scale == 1:
         return settings, arms, scale
-    from supple.engine.scaling import scaled, scaled_hooks, told  # imports PyTorch, which help does not need
+    # imports PyTorch, which help does not need
+    from supple.engine.scaling import describe_changes, scale_hooks, scale_settings
 
-    smaller, factor = scaled(settings, scale)
-    earlier = scaled_hooks(arms, factor)
-    warn(f"--scale {scale:g}: {told({**vars(settings), 'arm': arms}, {**vars(smaller), 'arm': earlier})}")
+    smaller, factor = scale_settings(settings, scale)
+    earlier = scale_hooks(arms, factor)
+    warn(f"--scale {scale:g}: {describe_changes({**vars(settings), 'arm': arms}, {**vars(smaller), 'arm': earlier})}")
     return smaller, earlier, factor
 
 

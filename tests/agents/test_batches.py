@@ -60,12 +60,12 @@ def live(agent: Any, hooks: HookDriver, steps: int = 10) -> None:
     stream = world(agent)
     agent.begin_task("a")
     agent.begin_episodes(next(stream).obs)
-    hooks.passed(-1, 0)
+    hooks.after_steps(-1, 0)
     for step in range(steps):
         agent.act()
         agent.remember(next(stream))
         agent.update(hooks, last=False)
-        hooks.passed(step, step + 1)
+        hooks.after_steps(step, step + 1)
 
 
 AGENTS = pytest.mark.parametrize("build", [ppo, dqn, sac])
@@ -128,7 +128,7 @@ def test_all_of_them_act_on_every_agent_at_once(build):
             start = learner.initial[f"{layer.name}.weight"]
             norms = [torch.linalg.vector_norm(value) for value in (layer.weight.detach(), start)]
             torch.testing.assert_close(*norms)
-    hooks.finished()
+    hooks.finish_task()
     live(agent, hooks, steps=8)
     (ewc,) = [hook.intervention for hook in hooks.hooks if hook.intervention.name == "ewc"]
     for learner in agent.learners.values():

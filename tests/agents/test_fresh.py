@@ -126,7 +126,7 @@ def test_no_checkpoint_takes_one_agents_memory_for_anothers(tmp_path: Path) -> N
     words = [*DQN, "--cycles", "2", "--checkpoint-every", "1000", "--shift", "offset(scale=10000)", "--fresh", "True"]
     words += ["--max-episode-steps", "500"]
     train.main([*words, "--out", str(run)])
-    saved = checkpoint.newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
+    saved = checkpoint.load_newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
     assert saved is not None
     memories = list(rows_in(saved))
     assert len(memories) == 2  # of two environments

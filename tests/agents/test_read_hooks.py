@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from supple.engine.hooks.driver import Asked
+from supple.engine.hooks.driver import ExtraMeasurements
 from supple.engine.hooks.texts import read_hooks
 from supple.engine.work import Task
 from supple.interventions import Learner, learner_for
@@ -37,8 +37,8 @@ def test_a_condition_may_ask_for_what_is_measured(text):
 
 def test_a_condition_may_ask_for_what_the_run_was_asked_to_measure():
     texts = ["fire@when:policy/entropy<0.1", "critic/fire@when:trainability<0.5", "fire@when:actor/lambda_max>9"]
-    asked = Asked(costly=True, trainability=True, learning=("policy/entropy",))
-    assert len(read_hooks(texts, TASKS, learners(), asked=asked).hooks) == 3
+    extras = ExtraMeasurements(costly=True, trainability=True, learning=("policy/entropy",))
+    assert len(read_hooks(texts, TASKS, learners(), extras=extras).hooks) == 3
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_condition_may_ask_for_what_the_run_was_asked_to_measure():
 )
 def test_what_could_never_happen_is_refused_in_one_line(text, message):
     with pytest.raises(UsageError) as refusal:
-        read_hooks([text], TASKS, learners(), asked=Asked(learning=("policy/entropy",)))
+        read_hooks([text], TASKS, learners(), extras=ExtraMeasurements(learning=("policy/entropy",)))
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 

@@ -112,7 +112,7 @@ def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
         ({"what": "head", "layer": "6"}, "what=layer and layer=NAME"),
         ({"what": "last", "count": 0}, "count must be at least 1"),
         ({"what": "head", "count": 2}, "count=2 needs what=last, got what=head"),
-        ({"toward": "zero"}, "toward must be"),
+        ({"toward": "zero"}, "toward should be one of"),
         ({"what": "optimizer", "toward": "fresh"}, "writes no parameter"),
         ({"what": "optimizer", "contract": "as_released"}, "writes no parameter"),
     ],

@@ -276,8 +276,8 @@ def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
             no = np.zeros(2, bool)
             agent.remember(StepResult(new, rng.normal(size=2), no, no, new, []))
         assert agent.update(driver, last=False)
-        driver.passed(moment - 1, moment)
-        driver.finished()
+        driver.after_steps(moment - 1, moment)
+        driver.finish_task()
     assert [event["step"] for event in events] == [10]
     after = dict(agent.network.named_parameters())
     assert max(float((after[name] - p).detach().abs().max()) for name, p in start.named_parameters()) > 0.05

@@ -149,7 +149,7 @@ def test_texts_come_back_from_what_they_were_read_to(text: str) -> None:
             "offset(scal=2)",
             "offset has no parameter 'scal': did you mean 'scale'? (parameters: scale, over, from_task)",
         ),
-        ("offset(scale=yes)", "offset: scale must be float, not 'yes'"),
+        ("offset(scale=yes)", 'offset: scale should be a finite number, but is "yes"'),
         ("offset(scale=0)", "offset: scale must be positive and finite, got 0"),
         ("noise(scale=-1)", "noise: scale must be positive and finite, got -1"),
         ("friction(low=2,high=1)", "friction: low and high must be finite with 0 < low <= high, got low=2, high=1"),
