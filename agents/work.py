@@ -18,7 +18,7 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
+from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import EnvironmentFailed, RunError
@@ -61,7 +61,7 @@ class AgentWork(Work):
         self.explosions = 0  # in training, since this process began
         self.untrained: list[float] | None = None  # returns of a fresh agent before its first update
         self._envs: Envs | None = None  # those of the current task
-        self._workers: Workers | None = None  # the processes in which they run, for all tasks
+        self._workers: EnvWorkers | None = None  # the processes in which they run, for all tasks
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose the best state by: use --eval-episodes 5"
         elif len({task.env for task in self.tasks}) > 1:
@@ -134,7 +134,7 @@ class AgentWork(Work):
         if not s.env_workers:
             return make(s.num_envs)
         if self._workers is None:
-            self._workers = Workers(s.env_workers, partial(_begin, flushes(), plugins.sources()))
+            self._workers = EnvWorkers(s.env_workers, partial(_begin, flushes(), plugins.sources()))
         return self._workers.envs(env, make, s.num_envs)
 
     @property

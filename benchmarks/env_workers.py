@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from timing import Rounds
 
-from supple.envs import Envs, Vector, Workers, flat, make_env, make_pixels, resolve_env
+from supple.envs import Envs, EnvWorkers, Vector, flat, make_env, make_pixels, resolve_env
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def copies_of(env: str, copies: int) -> Envs:
     return Vector(lambda: flat(make_env(env)), copies)
 
 
-def contestant(env: str, copies: int, workers: Workers | None) -> Callable[[float], tuple[float, float]]:
+def contestant(env: str, copies: int, workers: EnvWorkers | None) -> Callable[[float], tuple[float, float]]:
     """Return a function that steps all copies for some seconds, and returns the microseconds of one step: those that
     went by, and those of this process."""
     make = partial(copies_of, env)
@@ -68,7 +68,7 @@ def main(args: Args) -> None:
             with ExitStack() as stack:
                 turns = {}
                 for count in (count for count in args.workers if count <= copies):
-                    workers = Workers(count, int) if count else None
+                    workers = EnvWorkers(count, int) if count else None
                     if workers:
                         stack.callback(workers.close)
                     turns[count] = contestant(env, copies, workers)

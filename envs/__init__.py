@@ -14,7 +14,7 @@ from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
 from .vector import Envs, Episode, StepResult, Vector
-from .workers import Apart, Workers
+from .workers import EnvWorkers, WorkerVector
 
 register_h1()
 register_lake()
@@ -23,10 +23,10 @@ register_nine_rooms()
 __all__ = [
     "REWARD_FLOOR",
     "SEQUENCES",
-    "Apart",
     "AtariVector",
     "Batched",
     "ClipActions",
+    "EnvWorkers",
     "EnvironmentFault",
     "Envs",
     "Episode",
@@ -39,7 +39,7 @@ __all__ = [
     "Shifts",
     "StepResult",
     "Vector",
-    "Workers",
+    "WorkerVector",
     "environment_names",
     "flat",
     "games",

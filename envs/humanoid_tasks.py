@@ -194,7 +194,7 @@ class SitAnywhere(Sit):
         self.set_state(qpos, self.data.qvel)
 
 
-class Balance(H1Env):
+class BalanceOnBoard(H1Env):
     """balance_simple, balance_hard: stand at rest on a board on a sphere, which rolls in balance_hard.
 
     Ends when the pelvis is too low, when the sphere touches anything but floor and board, or when anything but the

@@ -24,7 +24,7 @@ from .fault import BLAMED, EnvironmentFault, raised
 from .guard import REWARD_FLOOR, ClipActions, Guard, as_reported
 from .helper import Helper
 from .make import make_env, resolve_env
-from .physics_tasks import TASKS, Array, Task
+from .physics_tasks import TASKS, Array, PhysicsTask
 from .shifts.base import name_of
 from .shifts.none import Unshifted
 from .shifts.physics import PhysicsFactor
@@ -111,7 +111,7 @@ class Batched(Vector):
         limit = envs[0].spec.max_episode_steps  # type: ignore[union-attr]
         self._limit = np.inf if limit is None else limit
         self._substeps = first.frame_skip
-        self._task: Task = TASKS[envs[0].spec.id](first)  # type: ignore[union-attr]
+        self._task: PhysicsTask = TASKS[envs[0].spec.id](first)  # type: ignore[union-attr]
         simulations = [(env.unwrapped.model, env.unwrapped.data) for env in envs]  # type: ignore[attr-defined]
         self._simulations = [(model, data, data.ctrl) for model, data in simulations]
         self._views = [view for _, data in simulations for view in (data.qpos, data.qvel, *self._task.also(data))]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Task(ABC):
+class PhysicsTask(ABC):
     """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, `also`.
 
     feels: whether the task needs contact forces, which MuJoCo only computes on request.
@@ -44,7 +44,7 @@ class Task(ABC):
         return speed
 
 
-class HalfCheetah(Task):
+class HalfCheetah(PhysicsTask):
     def observe(self, now: Array) -> Array:
         return now[:, 1:].copy()
 
@@ -52,7 +52,7 @@ class HalfCheetah(Task):
         return self.forward(before, now) - 0.1 * _effort(actions), _none(now)
 
 
-class Swimmer(Task):
+class Swimmer(PhysicsTask):
     def observe(self, now: Array) -> Array:
         return now[:, 2:].copy()
 
@@ -60,7 +60,7 @@ class Swimmer(Task):
         return self.forward(before, now) - 1e-4 * _effort(actions), _none(now)
 
 
-class Walker2d(Task):
+class Walker2d(PhysicsTask):
     def observe(self, now: Array) -> Array:
         observations = now[:, 1:].copy()
         velocities = observations[:, self.nq - 1 :]
@@ -85,13 +85,13 @@ class Hopper(Walker2d):
         return healthy
 
 
-class InvertedPendulum(Task):
+class InvertedPendulum(PhysicsTask):
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         fallen = ~np.isfinite(now).all(axis=1) | (np.abs(now[:, 1]) > 0.2)
         return (~fallen).astype(np.float64), fallen
 
 
-class InvertedDoublePendulum(Task):
+class InvertedDoublePendulum(PhysicsTask):
     def also(self, data: Any) -> list[Array]:
         return [data.qfrc_constraint[:1], data.site_xpos[0]]
 
@@ -107,7 +107,7 @@ class InvertedDoublePendulum(Task):
         return 10.0 * ~fallen - distance - velocity, fallen
 
 
-class Reacher(Task):
+class Reacher(PhysicsTask):
     def also(self, data: Any) -> list[Array]:
         return [data.body("fingertip").xpos, data.body("target").xpos]
 
@@ -120,7 +120,7 @@ class Reacher(Task):
         return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _none(now)
 
 
-class Pusher(Task):
+class Pusher(PhysicsTask):
     def also(self, data: Any) -> list[Array]:
         return [data.body(name).xpos for name in ("tips_arm", "object", "goal")]
 
@@ -133,7 +133,7 @@ class Pusher(Task):
         return -far - _effort(actions) * 0.1 - near, _none(now)
 
 
-class Ant(Task):
+class Ant(PhysicsTask):
     feels = True
 
     def also(self, data: Any) -> list[Array]:
@@ -173,7 +173,7 @@ def _none(now: Array) -> NDArray[np.bool_]:
     return np.zeros(len(now), bool)
 
 
-TASKS: dict[str, Callable[[Any], Task]] = {
+TASKS: dict[str, Callable[[Any], PhysicsTask]] = {
     "HalfCheetah-v5": HalfCheetah,
     "Hopper-v5": Hopper,
     "Walker2d-v5": Walker2d,

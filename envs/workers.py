@@ -28,7 +28,7 @@ Make = Callable[[int], Envs]  # number of copies → copies; it is sent to the w
 PATIENCE = 1.0  # seconds to wait for a worker to end
 
 
-class Workers:
+class EnvWorkers:
     """A pool of `count` processes that run copies of environments. They end at `close` or with this process.
 
     begin: called first in each process, for instance to set its floating-point mode. It is sent there.
@@ -48,11 +48,11 @@ class Workers:
                 self._pipes.append(ours)
                 self._processes.append(process)
 
-    def envs(self, env: str, make: Make, copies: int) -> "Apart":
+    def envs(self, env: str, make: Make, copies: int) -> "WorkerVector":
         """Return copies of an environment, distributed evenly over the workers. Earlier copies must be closed.
 
         Raises what `make` raises, and ValueError if there are fewer copies than workers."""
-        return Apart(self, env, make, copies)
+        return WorkerVector(self, env, make, copies)
 
     def ask(self, env: str, orders: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send each worker its command, (method of `_Share`, *arguments), and return their results.
@@ -103,10 +103,10 @@ class Workers:
         self._pipes = []
 
 
-class Apart:
+class WorkerVector:
     """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit."""
 
-    def __init__(self, workers: Workers, env: str, make: Make, copies: int) -> None:
+    def __init__(self, workers: EnvWorkers, env: str, make: Make, copies: int) -> None:
         if copies < len(workers):
             raise ValueError(f"{copies} copies of {env} are too few for {len(workers)} workers")
         self.num_envs = copies

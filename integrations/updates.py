@@ -18,7 +18,7 @@ Recent = Callable[[], Any]  # returns the last training batch, or None before th
 Build = Callable[[nn.Module, torch.optim.Optimizer, Recent], Learner]
 
 
-class State(LearnerState):
+class UpdatesState(LearnerState):
     """The state of hooks and metrics, which is saved next to the loop's own checkpoint."""
 
     hooks: dict[str, Any]
@@ -74,7 +74,7 @@ class Updates:
         start = step if saved is None else 0
         check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
-        state: State | None = None if saved is None else schema.fitted(saved, State, "state")
+        state: UpdatesState | None = None if saved is None else schema.fitted(saved, UpdatesState, "state")
         if state is not None:
             take_up(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
@@ -115,9 +115,9 @@ class Updates:
         """Warn about hooks that have not fired. Call it when training ends."""
         warn_unfired(self.hooks, self._total, self._switches)
 
-    def state(self) -> State:
+    def state(self) -> UpdatesState:
         """Return the complete state of hooks and metrics."""
-        return State(
+        return UpdatesState(
             **learner_state(self.learner), hooks=copy.deepcopy(self._driver.state_dict()),
             switches=self._switches, switching=self._switching,
         )  # fmt: skip

@@ -26,8 +26,8 @@ from ...networks.optimizers import step
 from ..normalize import Centre
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
-from ..offpolicy.replay import Layout, Sample
-from .network import MLP, NatureCNN
+from ..offpolicy.replay import ReplayLayout, Sample
+from .network import NatureCNN, ValueMLP
 from .settings import DQNSettings
 
 STATISTICS = ("loss/td", "q/mean")
@@ -42,9 +42,9 @@ class Pixels(NamedTuple):
     actions: int
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return Layout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
+        return ReplayLayout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, stack, H, W) each."""
@@ -63,19 +63,19 @@ class Vectors(NamedTuple):
     actions: int
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return Layout((self.size,), np.float32, actions=self.actions)
+        return ReplayLayout((self.size,), np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, size) each."""
         s, after = frames.unbind(1)
         return s, after
 
-    def network(self, settings: DQNSettings, draws: torch.Generator) -> MLP:
+    def network(self, settings: DQNSettings, draws: torch.Generator) -> ValueMLP:
         """Return a new network, initialised by a generator."""
         s = settings
-        return MLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
+        return ValueMLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
 
 
 class DQN:
@@ -104,7 +104,7 @@ class DQN:
         self.learner = self._learner()
         self.learners = {"q": self.learner}
 
-    def _new_network(self) -> NatureCNN | MLP:
+    def _new_network(self) -> NatureCNN | ValueMLP:
         return self.space.network(self.settings, self._draws)
 
     @property

@@ -45,7 +45,7 @@ def hidden_layer(
     return [linear, *hidden_norm(outputs, normalization), units(width)]
 
 
-class MLP(nn.Module):
+class ValueMLP(nn.Module):
     """An MLP that returns the action values of vectors.
 
         vectors (n, size) → encoder: a hidden layer

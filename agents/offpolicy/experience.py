@@ -13,8 +13,8 @@ from ...engine.seeding import generator
 from ...engine.storage.alike import alike
 from ...envs import StepResult
 from ...registry.errors import Diverged
-from .feed import Feed
-from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_memory
+from .replay import ReplayLayout, ReplayMemory, Sample, bytes_needed, check_memory
+from .replay_feed import ReplayFeed
 
 BATCHES_AT_ONCE = 16  # most batches drawn together, so that a high replay ratio does not need more memory
 PROBE_ROWS = 256  # transitions in the probe of metrics and interventions
@@ -46,7 +46,7 @@ class Experience(Generic[Seen]):
     def __init__(
         self,
         settings: ReplaySettings,
-        layout: Layout,
+        layout: ReplayLayout,
         device: torch.device,
         statistics: Sequence[str],
         look: Callable[[Sample, torch.Generator], Seen],
@@ -57,7 +57,7 @@ class Experience(Generic[Seen]):
         self.folder = Path(s.replay_folder) if s.replay_folder else None
         self.check_memory(runs=1)
         self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder)
-        self.feed = Feed(self.memory, device)
+        self.feed = ReplayFeed(self.memory, device)
         self.draws = generator(s.seed, "replay")
         self.decisions = 0  # so far, of all environments
         self.taken = 0  # gradient steps so far

@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ReplayLayout:
     """The contents of one step in a replay memory.
 
     frame: the shape of a frame, an image (H, W) or a vector (d,). dtype: of a stored frame.
@@ -108,7 +108,7 @@ class ReplayMemory:
     capacity: in transitions. Raises ValueError if capacity or num_envs is below 1.
     """
 
-    def __init__(self, capacity: int, num_envs: int, layout: Layout, folder: Path | None = None) -> None:
+    def __init__(self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None) -> None:
         if min(capacity, num_envs) < 1:
             raise ValueError(
                 f"capacity and num_envs of a replay memory must be at least 1, got {capacity} and {num_envs}"
@@ -310,7 +310,7 @@ class ReplayMemory:
         return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
 
 
-def _rows(capacity: int, num_envs: int, layout: Layout) -> int:
+def _rows(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
     """Return the rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
     return math.ceil(capacity / num_envs) + layout.depth
 
@@ -323,7 +323,7 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
 
 
-def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
+def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
     """Return the size of all arrays of a full `ReplayMemory`, in bytes."""
     return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 

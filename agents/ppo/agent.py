@@ -31,8 +31,8 @@ from ...interventions import Learner
 from ...networks import evaluating
 from ...registry.errors import Diverged
 from ..normalize import Centre, RewardScale, RunningMeanStd
-from .network import MultiHead, Space
-from .rollout import Batch, Rollout
+from .network import MultiHead, PolicySpace
+from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import STATISTICS, GradientStep, Loss, LossSettings, normalized, ppo_loss, ppo_losses
 
@@ -47,7 +47,7 @@ SHARED = "all"  # the key of adapter, head and statistics that all environments 
 class PPO:
     """The PPO agent. The loop calls act → remember → update, and `begin_task` for another environment."""
 
-    def __init__(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> None:
+    def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> None:
         """spaces: environment id → its space, in the order of the stream.
 
         Raises ValueError if the environments must share one head, but their spaces differ."""
@@ -66,8 +66,8 @@ class PPO:
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
-        self.last: tuple[str, Batch] | None = None  # environment and batch of the last update
-        self.learning: tuple[str, Batch] | None = None  # environment and batch of the update that is running
+        self.last: tuple[str, RolloutBatch] | None = None  # environment and batch of the last update
+        self.learning: tuple[str, RolloutBatch] | None = None  # environment and batch of the update that is running
         self._minibatch: tuple[Tensor, str] | None = None  # inputs of the last gradient step of that update
         self.learners = {"agent": self._learner()}
 
@@ -126,13 +126,13 @@ class PPO:
         return self.spaces[key].policy.distribution(outputs[0], parameters.get(f"log_std.{key}"))
 
     @property
-    def probe(self) -> tuple[str, Batch] | None:
+    def probe(self) -> tuple[str, RolloutBatch] | None:
         """The environment and up to `PROBE_ROWS` rows of the last batch, for metrics."""
         if self.last is None:
             return None
         key, batch = self.last
         every = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
-        return key, Batch(*(tensor[every] for tensor in batch.tensors()))
+        return key, RolloutBatch(*(tensor[every] for tensor in batch.tensors()))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
@@ -151,7 +151,7 @@ class PPO:
         rows = torch.randperm(n, generator=self.learners["agent"].generator)[: self.settings.minibatch_size]
         return batch.observations[rows.to(self.device)], key
 
-    def _losses(self, key: str, batch: Batch, count: int | None) -> Iterator[Tensor]:
+    def _losses(self, key: str, batch: RolloutBatch, count: int | None) -> Iterator[Tensor]:
         n = len(batch.returns)
         size = min(self.settings.minibatch_size, n)
         for number in range(n // size if count is None else count):
@@ -354,18 +354,18 @@ class PPO:
             raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
         self.key = state["key"]
 
-    def _batch_of(self, env: str, batch: list[Tensor]) -> tuple[str, Batch]:
+    def _batch_of(self, env: str, batch: list[Tensor]) -> tuple[str, RolloutBatch]:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
         alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
-        return env, Batch(*batch).to(self.device)
+        return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
 
 
-def shared(spaces: Mapping[str, Space]) -> dict[str, Space]:
+def shared(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
     first, *others = spaces.items()
     for env, space in others:

@@ -15,7 +15,7 @@ from .policies import Policy
 Initialization = Literal["orthogonal", "pytorch"]
 
 
-class Space(NamedTuple):
+class PolicySpace(NamedTuple):
     """The length of an environment's observations, and the policy for its action space."""
 
     observation: int
@@ -44,7 +44,7 @@ class MultiHead(nn.Module):
 
     def __init__(
         self,
-        spaces: Mapping[str, Space],
+        spaces: Mapping[str, PolicySpace],
         hidden: Sequence[int],
         adapter: int,
         activation: str,

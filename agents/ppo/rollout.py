@@ -14,7 +14,7 @@ Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Batch:
+class RolloutBatch:
     """The transitions of one rollout, flattened to n = steps × environments rows."""
 
     observations: Tensor  # (n, d)
@@ -27,9 +27,9 @@ class Batch:
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.observations, self.actions, self.log_probs, self.values, self.advantages, self.returns)
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> "RolloutBatch":
         """Return the batch on a device."""
-        return Batch(*(tensor.to(device) for tensor in self.tensors()))
+        return RolloutBatch(*(tensor.to(device) for tensor in self.tensors()))
 
 
 class Rollout:
@@ -77,7 +77,7 @@ class Rollout:
 
     def batch(
         self, values: Tensor, log_probs: Tensor, gamma: float, lam: float, target_lam: float | None = None
-    ) -> Batch:
+    ) -> RolloutBatch:
         """Return the batch with advantages by GAE(γ, λ) (Schulman et al. 2016).
 
         A truncated episode bootstraps from the value of its true last observation, a terminated one from 0. In
@@ -108,7 +108,7 @@ class Rollout:
             copy = array[: self.filled].reshape(n, *array.shape[2:])
             return torch.from_numpy(copy.astype(np.float32 if copy.dtype == np.float64 else copy.dtype))
 
-        return Batch(
+        return RolloutBatch(
             flat(self.observations), flat(self.actions), log_probs, values[:n],
             flat(advantages), flat(targets + current),
         )  # fmt: skip

@@ -5,12 +5,12 @@ from typing import Any
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
-from ...envs import Apart, Envs, Vector, flat, has_friction, make_env, side_by_side
+from ...envs import Envs, Vector, WorkerVector, flat, has_friction, make_env, side_by_side
 from ..spaces import vector_space
 from ..stream import EnvTask
 from ..work import AgentWork
 from .agent import PPO
-from .network import Space
+from .network import PolicySpace
 from .policies import policy_for
 from .settings import PPOSettings
 from .update import STATISTICS
@@ -21,11 +21,11 @@ class PPOWork(AgentWork):
     agent: PPO
     statistics = STATISTICS
 
-    def space(self, env: str) -> Space:
+    def space(self, env: str) -> PolicySpace:
         size, action = vector_space(env, "ppo", self.settings.kwargs)
-        return Space(size, policy_for(action))
+        return PolicySpace(size, policy_for(action))
 
-    def new_agent(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> PPO:
+    def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:
         return PPO(settings, spaces)
 
     @staticmethod
@@ -43,7 +43,7 @@ class PPOWork(AgentWork):
     def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""
         if self.settings.restart_episodes:
-            assert isinstance(self._envs, Vector | Apart)
+            assert isinstance(self._envs, Vector | WorkerVector)
             observations, episodes = self._envs.restart()
             for episode in episodes:
                 self._log(run, task, step, episode)

@@ -11,7 +11,7 @@ from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import alone
 from ...reports.tables.differences import variants_of, verdict
-from .scores import ArmScores, Scores, score, shares_by_seed, to_json
+from .scores import AgentScores, ArmScores, score, shares_by_seed, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
-__all__ = ["AGENTS", "ArmScores", "Scores", "score"]
+__all__ = ["AGENTS", "AgentScores", "ArmScores", "score"]
 
 
 def compose(paths: Sequence[Path]) -> Content:
@@ -37,7 +37,7 @@ def compose(paths: Sequence[Path]) -> Content:
     return replace(_content(data, scores), with_videos=with_videos)
 
 
-def _content(data: ComparisonData, scores: Scores, videos: "Sequence[Video]" = ()) -> Content:
+def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]" = ()) -> Content:
     from .page import render
 
     return Content(
@@ -52,7 +52,7 @@ def _content(data: ComparisonData, scores: Scores, videos: "Sequence[Video]" = (
     )
 
 
-def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
+def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     """Return all figures for which there are data, in the order of the page."""
     from ...reports.figures.diagnostics import before_and_after, metrics_over_time
     from .aggregates import human, plasticity
@@ -81,7 +81,7 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
 
 
 def _of_variant(
-    make: "Callable[[ComparisonData, Scores], Plot | None]", words: str, data: ComparisonData, scores: Scores
+    make: "Callable[[ComparisonData, AgentScores], Plot | None]", words: str, data: ComparisonData, scores: AgentScores
 ) -> "Plot | None":
     plot = make(data, scores)
     if plot is None or not words:

@@ -7,11 +7,11 @@ from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
 from ...reports.tables.numbers import mean
 from ...reports.tables.tables import MISSING
-from .scores import Scores
+from .scores import AgentScores
 from .tables import bare
 
 
-def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
+def gap_heatmap(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training minus held-out return, with one panel per arm, cycles as rows and environments as columns."""
     gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
     everything = np.abs(np.stack(list(gaps.values())))

@@ -10,13 +10,15 @@ from ...reports.pages.opening import opening
 from ...reports.pages.page import limits, page, range_text, settings_of
 from ...reports.pages.run_list import command_text
 from ...reports.tables.differences import verdict
-from .scores import Scores
+from .scores import AgentScores
 from .tables import bare, tables
 
 TIMES = {1: "once", 2: "twice"}
 
 
-def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots: Sequence[Plot], place: Path) -> str:
+def render(
+    data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: Sequence[Plot], place: Path
+) -> str:
     """Return the page as HTML."""
     config = data.first.config
     return page(
@@ -36,7 +38,7 @@ def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots:
     )
 
 
-def _title(data: ComparisonData, scores: Scores) -> str:
+def _title(data: ComparisonData, scores: AgentScores) -> str:
     algorithm = str(data.first.config.get("algorithm", "run")).upper()
     cycle = " → ".join(bare(env) for env in scores.environments)
     times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""

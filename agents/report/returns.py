@@ -28,7 +28,7 @@ from ...reports.figures.style import (
     tidy,
 )
 from ...reports.tables.numbers import mean
-from .scores import Scores
+from .scores import AgentScores
 from .tables import bare
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ MOST_NAMED = 16  # cycles; the names of more would not fit
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
 
-def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+def learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training returns, with one row and one scale per environment and a common axis of steps."""
     if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
@@ -55,7 +55,7 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("learning_curves", "Learning curves", caption, figure)
 
 
-def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+def evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
     runs = [run for arm in data.arms.values() for run in arm]
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
@@ -72,7 +72,7 @@ def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("evaluation", "Evaluation", caption, figure)
 
 
-def _along_the_stream(data: ComparisonData, scores: Scores, curve: Curve, marks: list[str], dots: bool) -> Figure:
+def _along_the_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks: list[str], dots: bool) -> Figure:
     """Return a figure with one row per environment and below them the marks of events, if there are any."""
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
@@ -185,7 +185,7 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
     axes.tick_params(axis="y", length=0)
 
 
-def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
+def by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns of each environment by cycle, as small multiples."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
@@ -227,7 +227,7 @@ def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
         axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
 
 
-def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
+def final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns as bars with a dot per seed, each environment with its own scale."""
     if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
         return None

@@ -69,7 +69,7 @@ class ArmScores:
 
 
 @dataclass(eq=False)
-class Scores:
+class AgentScores:
     """The scores of all arms of a report. environments: one label for each position in the sequence.
 
     human_from: the returns that were human-normalised, "evaluation" or "training", or None.
@@ -91,7 +91,7 @@ class Scores:
         return f"the last {100 * FINAL:.0f} % of {of}"
 
 
-def score(data: ComparisonData) -> Scores:
+def score(data: ComparisonData) -> AgentScores:
     """Return the scores of all arms.
 
     An explosion anywhere in a (run, task) makes that cell a failure. The paper filters "any run resulting in a
@@ -113,7 +113,7 @@ def score(data: ComparisonData) -> Scores:
     found, notes = shares(data, len(labels))
     for label, share in found.items():
         arms[label].share = share
-    scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data), *notes])
+    scores = AgentScores(labels, cycles, arms, [*data.notes, *_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
     finished = {label: _finished(runs) for label, runs in data.arms.items()}
@@ -130,7 +130,7 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
     )
 
 
-def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
+def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return the measures by which arms are compared, for each environment."""
     found = []
     for variant, labels in variants_of(data).items():
@@ -147,7 +147,7 @@ def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
     return found
 
 
-def shares_by_seed(data: ComparisonData, scores: Scores) -> list[Measure]:
+def shares_by_seed(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return each arm's overall share of a fresh agent, as one measure per variant."""
     found = []
     for variant, labels in variants_of(data).items():
@@ -221,7 +221,7 @@ def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
     return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 
 
-def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+def _add_plasticity(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
     seen = np.stack([np.isfinite(row) for arm in scores.arms.values() for row in arm.last]).any(axis=0)
     if sum(mask.sum() for mask in finished.values()) < 2:
         scores.notes.append("no plasticity score: it is relative to the other runs and needs two finished ones")
@@ -250,7 +250,7 @@ def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> No
         arm.plasticity = result[label]
 
 
-def _add_human(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
     games = [task.env for task in data.first.tasks[: len(scores.environments)]]
     if any(human_normalized(game, 0.0) is None for game in games) or not any(m.any() for m in finished.values()):
         return
@@ -279,7 +279,7 @@ def _explosions(run: RunData) -> int:
     return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))
 
 
-def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
+def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     """Return the contents of scores.json for agents. NaN becomes null.
 
     Keys:

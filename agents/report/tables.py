@@ -6,7 +6,7 @@ from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.differences import tables as difference_tables
 from ...reports.tables.tables import MISSING, BySeed, Table, estimate, number, over_seeds
 from .learned import share_table
-from .scores import ArmScores, Scores, interval
+from .scores import AgentScores, ArmScores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
 SFE, DFI = "SFE", "DfI (unscaled)"
@@ -19,7 +19,7 @@ def bare(env: str) -> str:
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
 
 
-def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
+def summary_rows(scores: AgentScores) -> tuple[list[str], list[list[str]]]:
     """Return the header and one row per arm, as text. Columns without values are left out."""
     arms = list(scores.arms.values())
     columns: list[tuple[str, list[str]]] = [
@@ -37,7 +37,7 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
     return [name for name, _ in shown], [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
 
 
-def summary_words(scores: Scores) -> str:
+def summary_words(scores: AgentScores) -> str:
     """Return the explanation of the columns that the summary has."""
     header, rows = summary_rows(scores)
     arms = scores.arms.values()
@@ -66,7 +66,7 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
     return f"95 % stratified bootstrap over seeds, whose coverage with {runs} seeds is about {coverage:.0f} %"
 
 
-def tables(scores: Scores) -> list[Table]:
+def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
     found = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
     about = (
@@ -80,7 +80,7 @@ def tables(scores: Scores) -> list[Table]:
     ]
 
 
-def human_source(scores: Scores) -> str:
+def human_source(scores: AgentScores) -> str:
     """Return a description of the returns that were human-normalised."""
     if scores.human_from == "evaluation":
         return f"the last evaluation in {scores.end}"

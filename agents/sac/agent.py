@@ -24,11 +24,11 @@ from ...networks import copy_module_, evaluating
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
-from ..offpolicy.replay import Layout, Sample
+from ..offpolicy.replay import ReplayLayout, Sample
 from .networks import (
-    MLP,
     Actor,
     Critics,
+    MLPBody,
     QNetworks,
     SimBa,
     features_of,
@@ -50,9 +50,9 @@ class Control(NamedTuple):
     high: tuple[float, ...]
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return Layout((self.observation,), np.float32, action=(len(self.low),))
+        return ReplayLayout((self.observation,), np.float32, action=(len(self.low),))
 
 
 class SAC:
@@ -88,11 +88,11 @@ class SAC:
 
     # -- networks and learners -------------------------------------------------------------------------------
 
-    def _body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLP, int]:
+    def _body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLPBody, int]:
         s = self.settings
         if s.network == "simba":
             return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
-        body = MLP(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
+        body = MLPBody(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
         return body, body.width
 
     def _new_actor(self) -> Actor:

@@ -108,7 +108,7 @@ class SimBa(nn.Module):
         }
 
 
-class MLP(nn.Module):
+class MLPBody(nn.Module):
     """An MLP with an activation after each layer: (n, d_in) → (n, width), or (members, n, width) for a stack.
 
     `width` is hidden[-1], or the number of features that the activation returns for it."""
@@ -161,7 +161,7 @@ class Actor(nn.Module):
 
     heads = ("mean", "log_std")
 
-    def __init__(self, body: SimBa | MLP, width: int, actions: int, draw: Draw, clipped: bool = False) -> None:
+    def __init__(self, body: SimBa | MLPBody, width: int, actions: int, draw: Draw, clipped: bool = False) -> None:
         super().__init__()
         self.body, self.clipped = body, clipped
         self.mean = linear(width, actions, 0, draw)
@@ -198,7 +198,7 @@ class QNetworks(nn.Module):
 
     heads = ("head",)
 
-    def __init__(self, body: SimBa | MLP, width: int, members: int, draw: Draw) -> None:
+    def __init__(self, body: SimBa | MLPBody, width: int, members: int, draw: Draw) -> None:
         super().__init__()
         self.body = body
         self.head = linear(width, 1, members, draw)

@@ -37,7 +37,7 @@ from .learners import learners_of
 _acting: "WeakSet[SuppleCallback]" = WeakSet()  # those with hooks on optimizers; more than one model may learn
 
 
-class State(TypedDict):
+class CallbackState(TypedDict):
     """The state of a callback. start, step, seen: as the attributes of the same names."""
 
     start: int
@@ -91,7 +91,7 @@ class SuppleCallback(BaseCallback):
         self._seen = 0  # the last environment step; after an interruption more than `_step`
         self._switches, self._switching = 0, False
         self._handles: list[RemovableHandle] = []
-        self._saved: State | None = None
+        self._saved: CallbackState | None = None
 
     def new_task(self) -> None:
         """Announce a task switch, for instance after `model.set_env` and before the next `learn()`.
@@ -120,7 +120,7 @@ class SuppleCallback(BaseCallback):
 
     # -- saving and loading ---------------------------------------------------------------------------------
 
-    def state_dict(self) -> State:
+    def state_dict(self) -> CallbackState:
         """Return the state of hooks and metrics, to be stored beside `model.save`.
 
         It contains tensors, numbers, texts, and lists and dictionaries of these. `torch.save` stores it, and
@@ -128,7 +128,7 @@ class SuppleCallback(BaseCallback):
         """
         if self._known is None:
             raise RuntimeError("SuppleCallback has no state before the first learn()")
-        return State(
+        return CallbackState(
             start=self._start, step=self._step, seen=self._known.num_timesteps, switches=self._switches,
             switching=self._switching, hooks=copy.deepcopy(self._driver.state_dict()),
             learners={learner.name: learner_state(learner) for learner in self._all_learners()},
@@ -143,9 +143,9 @@ class SuppleCallback(BaseCallback):
         """
         if not isinstance(state, Mapping):
             raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
-        self._saved = schema.fitted(dict(state), State, "state")
+        self._saved = schema.fitted(dict(state), CallbackState, "state")
 
-    def _take_up(self, state: State) -> None:
+    def _take_up(self, state: CallbackState) -> None:
         learners = self._all_learners()
         if differing := {each.name for each in learners} ^ state["learners"].keys():
             raise ValueError(f"the state of SuppleCallback is one of another algorithm: {listed(sorted(differing))}")

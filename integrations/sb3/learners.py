@@ -236,7 +236,7 @@ def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
         return model.policy_class(space, model.action_space, model.lr_schedule, **on_policy, **model.policy_kwargs)
 
 
-class Temperature(nn.Module):
+class SB3Temperature(nn.Module):
     """The temperature of SAC as a module with the parameter log α, (1,).
 
     SB3 has it as a bare tensor. The same tensor is the parameter here, because the optimizer's state belongs to it."""
@@ -256,7 +256,7 @@ def _temperature(model: SAC) -> Learner | None:
     nothing: Mapping[str, Tensor] = {}
     return Learner(
         "temperature",
-        Temperature(model.log_ent_coef),
+        SB3Temperature(model.log_ent_coef),
         model.ent_coef_optimizer,
         layers=(),
         units=(),

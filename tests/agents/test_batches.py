@@ -11,7 +11,7 @@ from torch import Tensor
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.sac import SAC, Control, SACSettings
 from supple.engine.hooks.driver import HookDriver
@@ -28,7 +28,7 @@ HOOKS = [
 
 def ppo() -> PPO:
     small = {"rollout_steps": 8, "minibatch_size": 6, "epochs": 1, "hidden": (8,), "adapter": 6, "compile": "off"}
-    return PPO(PPOSettings(**SHARED, **small), {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})  # type: ignore[arg-type]
+    return PPO(PPOSettings(**SHARED, **small), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})  # type: ignore[arg-type]
 
 
 def dqn() -> DQN:

@@ -9,7 +9,7 @@ import torch
 
 from supple.agents.evaluate import evaluate
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.envs import Vector, make_env
 
@@ -25,7 +25,7 @@ def agent() -> PPO:
     settings = PPOSettings(
         env=ENV, steps=64, num_envs=2, hidden=(8,), adapter=0, compile="off", activation="rand_smooth_leaky"
     )
-    agent = PPO(settings, {ENV: Space(4, Gaussian(1))})
+    agent = PPO(settings, {ENV: PolicySpace(4, Gaussian(1))})
     agent.begin_task(ENV)
     agent.begin_episodes(np.random.default_rng(0).normal(0, 0.1, size=(2, 4)))
     return agent

@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import EnvironmentFault, Envs, Vector, Workers, make_env, make_pixels
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, Vector, make_env, make_pixels
 
 COUNT = "Count-v0"  # registered in the parent alone
 
@@ -55,9 +55,9 @@ def bodies(copies: int) -> Envs:
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
+def workers() -> Iterator[EnvWorkers]:
     gym.register(COUNT, entry_point=Count)
-    workers = Workers(2, int)
+    workers = EnvWorkers(2, int)
     yield workers
     workers.close()
     del gym.registry[COUNT]
@@ -90,30 +90,30 @@ def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, p
 
 
 @pytest.mark.parametrize("copies", [2, 5])
-def test_copies_give_what_they_give_in_one_process(workers: Workers, copies: int) -> None:
+def test_copies_give_what_they_give_in_one_process(workers: EnvWorkers, copies: int) -> None:
     assert assert_same(workers.envs(COUNT, counts, copies), counts(copies), restart_at=20) > 20
 
 
-def test_physics_is_the_same_to_the_last_bit(workers: Workers) -> None:
+def test_physics_is_the_same_to_the_last_bit(workers: EnvWorkers) -> None:
     assert assert_same(workers.envs("Hopper-v5", bodies, 3), bodies(3), 120) > 0
 
 
-def test_whole_numbers_are_shown_as_such(workers: Workers) -> None:
+def test_whole_numbers_are_shown_as_such(workers: EnvWorkers) -> None:
     assert_same(workers.envs("NineRooms-v0", rooms, 2), rooms(2))
 
 
-def test_shifts_come_as_gradually_as_here(workers: Workers) -> None:
+def test_shifts_come_as_gradually_as_here(workers: EnvWorkers) -> None:
     make = partial(counts, shifts="offset(scale=2,over=100)", seed=3, task=1)
     assert_same(workers.envs(COUNT, make, 3), make(3), passed=3)
 
 
-def test_atari_is_the_same_to_the_last_pixel(workers: Workers) -> None:
+def test_atari_is_the_same_to_the_last_pixel(workers: EnvWorkers) -> None:
     pytest.importorskip("ale_py")
     make = partial(make_pixels, "asterix", max_frames=100)
     assert assert_same(workers.envs("ALE/Asterix-v5", make, 3), make(3)) == 6
 
 
-def test_results_are_never_overwritten(workers: Workers) -> None:
+def test_results_are_never_overwritten(workers: EnvWorkers) -> None:
     envs = workers.envs(COUNT, counts, 2)
     first = envs.reset([0, 1])
     results = [envs.step(np.zeros((2, 1), np.float32)) for _ in range(8)]
@@ -126,7 +126,7 @@ def test_results_are_never_overwritten(workers: Workers) -> None:
     envs.close()
 
 
-def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers: Workers) -> None:
+def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers: EnvWorkers) -> None:
     envs, here = workers.envs(COUNT, counts, 2), counts(2)
     told = []
     for each in (envs, here):
@@ -139,7 +139,7 @@ def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers
     assert_same(workers.envs(COUNT, counts, 2), counts(2), 5)
 
 
-def test_misuse_is_refused_in_one_line(workers: Workers) -> None:
+def test_misuse_is_refused_in_one_line(workers: EnvWorkers) -> None:
     with pytest.raises(ValueError, match=f"1 copies of {COUNT} are too few for 2 workers"):
         workers.envs(COUNT, counts, 1)
     with pytest.raises(EnvironmentFault, match=f"^{COUNT}: it cannot be sent to a worker process"):
@@ -154,7 +154,7 @@ def test_misuse_is_refused_in_one_line(workers: Workers) -> None:
 
 
 def test_a_worker_that_is_killed_is_told_in_one_line_and_no_memory_is_left_behind() -> None:
-    workers = Workers(2, int)
+    workers = EnvWorkers(2, int)
     envs = workers.envs("Hopper-v5", bodies, 2)
     assert not Path("/dev/shm", envs._memory.name).exists()  # the processes alone hold it, and it goes with them
     envs.reset([0, 1])
@@ -173,7 +173,7 @@ import gymnasium as gym, numpy as np
 import test_workers as t
 if __name__ == "__main__":
     gym.register(t.COUNT, entry_point=t.Count)
-    workers = t.Workers(2, int)
+    workers = t.EnvWorkers(2, int)
     envs = workers.envs(t.COUNT, t.counts, 2)
     envs.reset([0, 1])
     print(*(process.pid for process in workers._processes), flush=True)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import Learner, learner_for, make, snapshot
 
@@ -19,7 +19,7 @@ def learner() -> Learner:
 
 def agent() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, share_value=True, num_envs=2, compile="off")
-    return moved(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
+    return moved(PPO(settings, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))}).learners["agent"])
 
 
 def moved(target: Learner) -> Learner:

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 
 from supple.agents.dqn import DQN, DQNSettings, Vectors
-from supple.agents.dqn.network import MLP
+from supple.agents.dqn.network import ValueMLP
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import create
@@ -78,7 +78,7 @@ def test_layers_and_units_are_in_forward_order_with_their_roles() -> None:
 
 @pytest.mark.parametrize("initialization", ["xavier", "pytorch"])
 def test_initial_values_are_those_of_the_name(initialization: str) -> None:
-    network = MLP(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
+    network = ValueMLP(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
     for layer in network.layers():
         d_out, d_in = layer.weight.shape
         bound = (6 / (d_in + d_out)) ** 0.5 if initialization == "xavier" else d_in**-0.5

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQN, DQNSettings, Pixels, Vectors
-from supple.agents.offpolicy.feed import Feed
 from supple.agents.offpolicy.graph import WARM_UP, Captured
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.agents.sac import SAC, Control, SACSettings
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
@@ -25,8 +25,8 @@ from supple.metrics import measure
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
-IMAGES = Layout((36, 36), np.uint8, stack=4)
-VECTORS = Layout((7,), np.float32, action=(3,))
+IMAGES = ReplayLayout((36, 36), np.uint8, stack=4)
+VECTORS = ReplayLayout((7,), np.float32, action=(3,))
 TOLERANCE = 1e-4  # of parameters that differ by the order of sums; they move by some 1e-3 in every step
 
 
@@ -50,7 +50,7 @@ def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
 # -- feed --------------------------------------------------------------------------------------------------
 
 
-def filled(layout: Layout = IMAGES) -> ReplayMemory:
+def filled(layout: ReplayLayout = IMAGES) -> ReplayMemory:
     rng, going_on = np.random.default_rng(0), np.zeros(2, bool)
     memory = ReplayMemory(100, 2, layout)
     observations = (256 * rng.random((31, 2, *layout.observation))).astype(layout.dtype)
@@ -63,9 +63,12 @@ def filled(layout: Layout = IMAGES) -> ReplayMemory:
 
 @pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
-def test_a_batch_is_what_the_memory_sampled(device: str, layout: Layout) -> None:
+def test_a_batch_is_what_the_memory_sampled(device: str, layout: ReplayLayout) -> None:
     memory = filled(layout)
-    feed, (ours, theirs) = Feed(memory, torch.device(device)), (torch.Generator().manual_seed(1) for _ in range(2))
+    feed, (ours, theirs) = (
+        ReplayFeed(memory, torch.device(device)),
+        (torch.Generator().manual_seed(1) for _ in range(2)),
+    )
     for size in (8, 8, 3, 16, 16, 16, 8):
         found, wanted = feed(size, ours), memory.sample(size, theirs)
         assert {tensor.device.type for tensor in found} == {device}
@@ -75,7 +78,7 @@ def test_a_batch_is_what_the_memory_sampled(device: str, layout: Layout) -> None
 
 
 def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
-    feed, draws = Feed(filled(), torch.device("cpu")), torch.Generator().manual_seed(1)
+    feed, draws = ReplayFeed(filled(), torch.device("cpu")), torch.Generator().manual_seed(1)
     places = [feed(size, draws).frames.data_ptr() for size in (8, 8, 3)]
     assert len(set(places)) == 1
     larger = feed(16, draws).frames
@@ -85,8 +88,8 @@ def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
-def test_batches_on_the_way_to_the_gpu_are_not_overwritten(layout: Layout) -> None:
-    feed, draws, again = Feed(filled(layout), torch.device("cuda")), torch.Generator(), torch.Generator()
+def test_batches_on_the_way_to_the_gpu_are_not_overwritten(layout: ReplayLayout) -> None:
+    feed, draws, again = ReplayFeed(filled(layout), torch.device("cuda")), torch.Generator(), torch.Generator()
     again.set_state(draws.get_state())
     batches = [feed(64, draws) for _ in range(20)]
     for batch in batches:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from supple.agents.offpolicy import replay
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_memory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, bytes_needed, check_memory
 
-ATARI = Layout((84, 84), np.uint8, stack=4)
-HUMANOID = Layout((51,), np.float32, action=(19,))
+ATARI = ReplayLayout((84, 84), np.uint8, stack=4)
+HUMANOID = ReplayLayout((51,), np.float32, action=(19,))
 
 
 def test_a_million_transitions_fit_into_7_3_gigabytes() -> None:
@@ -22,8 +22,8 @@ def test_a_million_transitions_of_a_humanoid_fit_into_300_megabytes() -> None:
     assert bytes_needed(1_000_000, 8, HUMANOID) <= 0.3e9
 
 
-@pytest.mark.parametrize("layout", [ATARI, HUMANOID, Layout((3, 2), np.uint8, stack=1)])
-def test_bytes_needed_counts_every_array(layout: Layout) -> None:
+@pytest.mark.parametrize("layout", [ATARI, HUMANOID, ReplayLayout((3, 2), np.uint8, stack=1)])
+def test_bytes_needed_counts_every_array(layout: ReplayLayout) -> None:
     memory = ReplayMemory(100, 3, layout)
     arrays = [value for value in vars(memory).values() if isinstance(value, np.ndarray)]
     assert bytes_needed(100, 3, layout) == sum(array.nbytes for array in arrays)
@@ -32,11 +32,11 @@ def test_bytes_needed_counts_every_array(layout: Layout) -> None:
 GROWTH = """
 import numpy as np, os
 from pathlib import Path
-from supple.agents.offpolicy.replay import Layout, ReplayMemory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 def rss():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 before = rss()
-memory = ReplayMemory(1_000_000, 8, Layout((84, 84), np.uint8, stack=4))
+memory = ReplayMemory(1_000_000, 8, ReplayLayout((84, 84), np.uint8, stack=4))
 obs, no = np.ones((8, 4, 84, 84), np.uint8), np.zeros(8, bool)
 memory.begin(obs)
 for _ in range(125):

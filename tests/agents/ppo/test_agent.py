@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Hook, Intervention, Learner
 
-SPACES = {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))}
+SPACES = {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
-def agent_with(spaces: Mapping[str, Space] = SPACES, **changes: Any) -> PPO:
+def agent_with(spaces: Mapping[str, PolicySpace] = SPACES, **changes: Any) -> PPO:
     values = {
         "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 2, "minibatch_size": 8,
         "hidden": (8,), "adapter": 6, "compile": "off", **changes,
@@ -132,7 +132,7 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
 def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network_gives_again(
     policy: Policy, peer: Any
 ) -> None:
-    agent = agent_with({"a": Space(4, policy)}, normalize_observations=False)
+    agent = agent_with({"a": PolicySpace(4, policy)}, normalize_observations=False)
     with torch.no_grad():
         agent.network.policy["a"].weight.mul_(100)  # away from the start, where all actions are as likely
     before = copy.deepcopy(agent.network)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.metrics import measure
 from supple.registry.errors import UsageError
@@ -22,7 +22,7 @@ def agent(**changes: Any) -> PPO:
         "adapter": 6,
         "compile": "off",
     }
-    return PPO(PPOSettings(**small, **changes), {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
+    return PPO(PPOSettings(**small, **changes), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})
 
 
 def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:

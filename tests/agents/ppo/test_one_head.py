@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Categorical, Gaussian
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 
-EQUAL = {"a": Space(4, Categorical(3)), "b": Space(4, Categorical(3))}
+EQUAL = {"a": PolicySpace(4, Categorical(3)), "b": PolicySpace(4, Categorical(3))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
-def agent_with(spaces: dict[str, Space], **changes: Any) -> PPO:
+def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
     values: dict[str, Any] = {
         "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatch_size": 16,
         "hidden": (8,), "adapter": 6, "compile": "off", "one_head": True, **changes,
@@ -63,20 +63,20 @@ def test_it_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
     ("other", "words"),
     [
         (
-            Space(5, Categorical(3)),
+            PolicySpace(5, Categorical(3)),
             "a has 4 observations and 3 Categorical outputs, b has 5 observations and 3 Categorical outputs",
         ),
         (
-            Space(4, Categorical(2)),
+            PolicySpace(4, Categorical(2)),
             "a has 4 observations and 3 Categorical outputs, b has 4 observations and 2 Categorical outputs",
         ),
         (
-            Space(4, Gaussian(3)),
+            PolicySpace(4, Gaussian(3)),
             "a has 4 observations and 3 Categorical outputs, b has 4 observations and 3 Gaussian outputs",
         ),
     ],
 )
-def test_environments_with_other_spaces_are_refused_by_name(other: Space, words: str) -> None:
+def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, words: str) -> None:
     with pytest.raises(ValueError, match="--one-head True needs environments with equal spaces") as error:
         agent_with({"a": EQUAL["a"], "b": other})
     assert words in str(error.value)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
-from supple.agents.ppo.rollout import Batch, Rollout
+from supple.agents.ppo.rollout import Rollout, RolloutBatch
 
 GAMMA, LAM = 0.97, 0.9
 
@@ -35,7 +35,7 @@ def value(observations: torch.Tensor) -> torch.Tensor:
     return observations.sum(1) + observations[:, 0].sin()
 
 
-def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> Batch:
+def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> RolloutBatch:
     n = rollout.filled * rollout.num_envs
     return rollout.batch(value(rollout.seen(following)), torch.zeros(n), GAMMA, LAM, target_lam)
 

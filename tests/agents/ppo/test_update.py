@@ -11,7 +11,7 @@ from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.agent import unrolled
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss
 from supple.engine.hooks.driver import HookDriver
@@ -45,7 +45,12 @@ class Spaces(gym.Env):
 
 def network() -> MultiHead:
     net = MultiHead(
-        {"env": Space(OBSERVATION, Gaussian(ACTION))}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0)
+        {"env": PolicySpace(OBSERVATION, Gaussian(ACTION))},
+        (64, 64),
+        0,
+        "tanh",
+        False,
+        torch.Generator().manual_seed(0),
     )
     with torch.no_grad():  # away from the start, where policy means are tiny and every log_std is 0
         for p in net.parameters():
@@ -260,7 +265,7 @@ def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
         hidden=(8,), adapter=6, activation="tanh" if penalties else "rand_smooth_leaky", normalize_rewards=False,
         compile=compile_mode, **other,
     )  # fmt: skip
-    agent = PPO(settings, {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
+    agent = PPO(settings, {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})
     start = copy.deepcopy(agent.network)
     hooks = [parse_hook(text) for text in (*penalties, "fire@10")]
     events: list[dict[str, Any]] = []
