@@ -89,11 +89,8 @@ class Centre:
     def state_dict(self) -> dict[str, Any]:
         return {"offset": self.offset.copy(), "known": self.known}
 
-    def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Restore a state that `state_dict` returned, or for None that of an agent that does not centre.
-
-        Checkpoints of earlier versions have none. Raises ValueError if the offset has another size."""
-        state = {"offset": np.zeros_like(self.offset), "known": True} if state is None else state
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state that `state_dict` returned. Raises ValueError if the offset has another size."""
         alike(state, self.state_dict(), "the offset of observations")
         self.offset, self.known = state["offset"].copy(), state["known"]
         self._moves = bool(self.offset.any())

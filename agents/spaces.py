@@ -1,7 +1,7 @@
 """The observation and action spaces that each agent supports."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +10,7 @@ from gymnasium import spaces
 from ..envs import flat, make_env, of_package
 from ..envs.fault import worded
 
+AgentSpace = TypeVar("AgentSpace")
 # The action spaces that each agent supports. Observations may be anything that `envs.flat` turns into vectors.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
     "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete),
@@ -60,6 +61,18 @@ def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None)
     if isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
         raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {worded(action)}")
     return VectorSpace(spaces.flatdim(shown), action)
+
+
+def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
+    """Return the one space of all environments, by their names. Raises ValueError if they differ."""
+    (first, common), *others = spaces.items()
+    for env, space in others:
+        if space != common:
+            raise ValueError(
+                f"{agent} has one network for all tasks and needs equal spaces, but {first} has {common} and "
+                f"{env} has {space}"
+            )
+    return common
 
 
 def _package_of(env: gym.Env) -> str:

@@ -25,7 +25,7 @@ from ..registry.errors import EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
 from .settings import AgentSettings
-from .stream import EnvTask, shifts_of, tasks_of
+from .stream import EnvTask
 
 
 class AgentWork(Work):
@@ -50,8 +50,8 @@ class AgentWork(Work):
         """
         self.settings = settings
         try:
-            self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
-            self.shifts = shifts_of(settings)
+            self.tasks: tuple[EnvTask, ...] = settings.plan_tasks()
+            self.shifts = settings.parse_shifts()
             self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault

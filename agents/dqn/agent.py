@@ -7,7 +7,8 @@ al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is tru
 its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,12 @@ from ...envs import StepResult
 from ...interventions import Learner
 from ...networks import copy_module_, evaluating
 from ...networks.optimizers import step
+from ..agent import Policy
 from ..normalize import Centre
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import ReplayLayout, Sample
+from ..spaces import only_space
 from .network import NatureCNN, ValueMLP
 from .settings import DQNSettings
 
@@ -84,13 +87,7 @@ class DQN:
     def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
         """spaces: environment id → its sizes. Raises ValueError unless all environments have the same."""
         s = self.settings = settings
-        name, self.space = next(iter(spaces.items()))
-        for other, space in spaces.items():
-            if space != self.space:
-                raise ValueError(
-                    f"DQN has one network for all tasks and needs equal spaces, but {name} has {self.space} and "
-                    f"{other} has {space}"
-                )
+        self.space = only_space("DQN", spaces)
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network().to(self.device)
@@ -218,9 +215,15 @@ class DQN:
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
 
-    def greedy(self, env: str) -> "Greedy":
-        """Return the ε-greedy policy for evaluations."""
-        return Greedy(self)
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the ε-greedy policy for evaluations, with its own generator: actions (n,) for raw observations (n, …).
+
+        The network is in evaluation mode inside the context."""
+        epsilon = self.settings.eval_epsilon
+        draws = generator(self.settings.seed, f"evaluation {self.experience.decisions}")
+        with evaluating(self.network):
+            yield lambda observations: self.epsilon_greedy(self._centred(observations), epsilon, draws)
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -308,28 +311,9 @@ class DQN:
         load_learner_state(self.learner, state["learner"])
         self.experience.load_state_dict(state["experience"])
         if self.centre is not None:
-            self.centre.load_state_dict(state.get("centre"))
+            self.centre.load_state_dict(state["centre"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"exploration": self.exploration, "draws": self._draws}
-
-
-class Greedy:
-    """The ε-greedy policy for evaluations, with its own generator. A with statement sets evaluation mode."""
-
-    def __init__(self, agent: DQN) -> None:
-        self.agent, self.epsilon = agent, agent.settings.eval_epsilon
-        self.draws = generator(agent.settings.seed, f"evaluation {agent.experience.decisions}")
-
-    def __enter__(self) -> "Greedy":
-        self.agent.network.eval()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.network.train()
-
-    def __call__(self, observations: np.ndarray) -> NDArray[np.int64]:
-        """Return actions, (n,), for observations (n, stack, H, W) or (n, size)."""
-        return self.agent.epsilon_greedy(self.agent._centred(observations), self.epsilon, self.draws)

@@ -10,6 +10,7 @@ statistics, which are used again when it returns. With `one_head`, the environme
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -30,11 +31,12 @@ from ...envs import StepResult
 from ...interventions import Learner
 from ...networks import evaluating
 from ...registry.errors import Diverged
+from ..agent import Policy
 from ..normalize import Centre, RewardScale, RunningMeanStd
 from .network import MultiHead, PolicySpace
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
-from .update import STATISTICS, GradientStep, Loss, LossSettings, normalized, ppo_loss, ppo_losses
+from .update import STATISTICS, GradientStep, Loss, LossSettings, normalize, ppo_loss, ppo_losses, steps_per_call
 
 Array = NDArray[np.float64]
 # Most gradient steps in one compiled call, by the length of a run in environment steps. Eight save 3 µs a step on
@@ -54,7 +56,7 @@ class PPO:
         s = self.settings = settings
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
-        self.spaces = spaces = shared(spaces) if s.one_head else dict(spaces)
+        self.spaces = spaces = share_space(spaces) if s.one_head else dict(spaces)
         self.network = self._new_network().to(self.device)
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
@@ -192,7 +194,6 @@ class PPO:
             return self.centres[key](observations).astype(np.float32)
         return self.observation_statistics[key].normalize(observations, clip=10.0)
 
-    @torch.no_grad()
     def act(self) -> np.ndarray:
         """Sample an action for each current observation, (num_envs, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
@@ -207,6 +208,7 @@ class PPO:
         self._actions = policy.draw(self._outputs, noise, self._log_std)
         return self._actions
 
+    @torch.no_grad()
     def _outputs_of(self, policy: Callable[[Tensor], Tensor], observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return a policy's outputs, (n, outputs), on the CPU, for normalised observations (n, d)."""
         return policy(torch.from_numpy(observations).to(self.device)).cpu().numpy()
@@ -224,9 +226,16 @@ class PPO:
             self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
         self._see(result.obs)
 
-    def greedy(self, env: str) -> "Greedy":
-        """Return the policy without exploration, for evaluation."""
-        return Greedy(self, env)
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the most likely action for raw observations, (n, d) → (n, *shape), with frozen statistics.
+
+        The network is in evaluation mode inside the context."""
+        key = self._key(env)
+        policy = self.spaces[key].policy
+        with evaluating(self.network):
+            acting = self.network.acting(key)
+            yield lambda observations: policy.best(self._outputs_of(acting, self._normalize(observations, key)))
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -245,7 +254,7 @@ class PPO:
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
-            batch = replace(batch, advantages=normalized(batch.advantages))
+            batch = replace(batch, advantages=normalize(batch.advantages))
         batch = batch.to(self.device)
         self.rollout.clear()
         self.learning = self.key, batch
@@ -256,7 +265,7 @@ class PPO:
         # A hook that acts between two gradient steps needs them one by one.
         whole = s.rollout_steps * s.num_envs
         most = UNROLL if s.stream()[1] * s.cycles < LONG else UNROLL_LONG
-        unroll = 1 if hooks.interleaves else unrolled(whole // min(s.minibatch_size, whole), most)
+        unroll = 1 if hooks.interleaves else steps_per_call(whole // min(s.minibatch_size, whole), most)
         self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll, hooks.traceable)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
@@ -344,7 +353,7 @@ class PPO:
         for key, statistics in self.observation_statistics.items():
             statistics.load_state_dict(state["observations"][key])
         for key, centre in self.centres.items():
-            centre.load_state_dict(state.get("centres", {}).get(key))
+            centre.load_state_dict(state["centres"][key])
         for key, scale in self.reward_scales.items():
             scale.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
@@ -365,7 +374,7 @@ class PPO:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
 
 
-def shared(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
+def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
     first, *others = spaces.items()
     for env, space in others:
@@ -375,31 +384,3 @@ def shared(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
                 f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
             )
     return {SHARED: first[1]}
-
-
-def unrolled(minibatches: int, most: int) -> int:
-    """Return the number of gradient steps per compiled call: the largest divisor of `minibatches` up to `most`.
-
-    So no step of an epoch remains for eager mode."""
-    return max(count for count in range(1, most + 1) if minibatches % count == 0)
-
-
-class Greedy:
-    """The most likely action, with frozen observation statistics. In a with statement, it is in evaluation mode."""
-
-    def __init__(self, agent: PPO, env: str) -> None:
-        self.agent, self.key = agent, agent._key(env)
-
-    def __enter__(self) -> "Greedy":
-        self.agent.network.eval()
-        self._acting = self.agent.network.acting(self.key)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.network.train()
-
-    @torch.no_grad()
-    def __call__(self, observations: Array) -> np.ndarray:
-        """Return actions for raw observations, (n, d) → (n, *shape)."""
-        outputs = self.agent._outputs_of(self._acting, self.agent._normalize(observations, self.key))
-        return self.agent.spaces[self.key].policy.best(outputs)

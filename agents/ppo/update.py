@@ -41,7 +41,7 @@ class Terms(NamedTuple):
     entropy: Tensor
 
 
-def normalized(advantages: Tensor) -> Tensor:
+def normalize(advantages: Tensor) -> Tensor:
     """Return advantages, (n,), normalised to mean 0 and standard deviation 1.
 
     A single one is returned as it is, as in Stable-Baselines3: it has no standard deviation."""
@@ -58,7 +58,7 @@ def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSe
     log_ratio = policy.log_prob(outputs, actions, log_std) - old_log_probs
     ratio = log_ratio.exp()
     if s.normalize_advantage:
-        advantages = normalized(advantages)
+        advantages = normalize(advantages)
     gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip, 1 + s.clip))
     error = (values - returns).square()
     if s.clip_value:
@@ -93,6 +93,13 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
         clip_fraction = ((ratio - 1).abs() > s.clip).float().mean()
         statistics = torch.stack([policy, value, entropy, kl, clip_fraction])
     return loss, statistics
+
+
+def steps_per_call(minibatches: int, most: int) -> int:
+    """Return the number of gradient steps per compiled call: the largest divisor of `minibatches` up to `most`.
+
+    So no step of an epoch remains for eager mode."""
+    return max(count for count in range(1, most + 1) if minibatches % count == 0)
 
 
 class Adam(NamedTuple):

@@ -19,7 +19,15 @@ TIMES = {1: "once", 2: "twice"}
 def render(
     data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: Sequence[Plot], place: Path
 ) -> str:
-    """Return the page as HTML."""
+    """Return the page as HTML.
+
+    Args:
+        data: The runs of all arms.
+        scores: Their scores.
+        videos: Videos of the arms, or none.
+        plots: The figures, in the order of the page.
+        place: The folder that contains the report.
+    """
     config = data.first.config
     return page(
         data,

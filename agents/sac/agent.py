@@ -7,7 +7,8 @@ while acting, and the replay memory contains observations that are not normalise
 checkpoint bootstraps from its true last observation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,12 @@ from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
 from ...interventions import Learner, snapshot
 from ...networks import copy_module_, evaluating
+from ..agent import Policy
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import Captured
 from ..offpolicy.replay import ReplayLayout, Sample
+from ..spaces import only_space
 from .networks import (
     Actor,
     Critics,
@@ -61,13 +64,7 @@ class SAC:
     def __init__(self, settings: SACSettings, spaces: Mapping[str, Control]) -> None:
         """spaces: environment id → its sizes and bounds. Raises ValueError unless all environments have the same."""
         s = self.settings = settings
-        name, self.control = next(iter(spaces.items()))
-        for other, control in spaces.items():
-            if control != self.control:
-                raise ValueError(
-                    f"SAC has one network for all tasks and needs equal spaces, but {name} has {self.control} and "
-                    f"{other} has {control}"
-                )
+        self.control = only_space("SAC", spaces)
         self.device = torch.device(s.device)
         self.size = len(self.control.low)  # of an action
         self._draws = generator(s.seed, "initial parameters")
@@ -228,9 +225,13 @@ class SAC:
         self.experience.add(self.actions, result.reward, self.centre.of(result))
         self.current = result.obs
 
-    def greedy(self, env: str) -> "Mean":
-        """Return the policy for evaluations: the mean action, with frozen statistics."""
-        return Mean(self)
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the policy for evaluations: the mean action for raw observations, (n, d) → (n, a).
+
+        The statistics are frozen, and the actor is in evaluation mode inside the context."""
+        with evaluating(self.actor):
+            yield lambda observations: self.to_bounds(self.choose(observations, noise=None))
 
     def _refresh(self) -> None:
         """Copy the statistics to the networks' device, in place, because a CUDA graph reads that memory.
@@ -288,7 +289,7 @@ class SAC:
         for name, learner in self._all_learners().items():
             load_learner_state(learner, state["learners"][name])
         self.statistics.load_state_dict(state["statistics"])
-        self.centre.load_state_dict(state.get("centre"))
+        self.centre.load_state_dict(state["centre"])
         if self.settings.normalize_observations:
             self._refresh()
         self.experience.load_state_dict(state["experience"])
@@ -300,21 +301,3 @@ class SAC:
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws}
-
-
-class Mean:
-    """The policy for evaluations: the mean action. In a with statement, the actor is in evaluation mode."""
-
-    def __init__(self, agent: SAC) -> None:
-        self.agent = agent
-
-    def __enter__(self) -> "Mean":
-        self.agent.actor.eval()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.actor.train()
-
-    def __call__(self, observations: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return actions, (n, a), for observations (n, d)."""
-        return self.agent.to_bounds(self.agent.choose(observations, noise=None))

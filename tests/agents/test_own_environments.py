@@ -14,7 +14,7 @@ from gymnasium import spaces
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.policies import Categoricals, policy_for
-from supple.agents.ppo.update import normalized
+from supple.agents.ppo.update import normalize
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
@@ -255,7 +255,7 @@ def test_a_batch_of_one_row_is_not_normalised(tmp_path: Path, own: type[Own], sc
     run = trained(tmp_path / "run", "ppo", ppo(**one, advantage_scope=scope))
     assert lines(run, "metrics")[-1]["step"] == 33
     advantage = torch.tensor([3.0])
-    assert normalized(advantage).tolist() == [3.0]
+    assert normalize(advantage).tolist() == [3.0]
 
 
 @pytest.mark.parametrize("agent", AGENTS)

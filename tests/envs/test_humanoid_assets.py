@@ -8,7 +8,8 @@ import pytest
 
 from supple.envs import EnvironmentFault, make_env
 from supple.envs.h1 import H1_TASKS
-from supple.envs.humanoid_assets import assets_folder, cache_folder, manifest
+from supple.envs.humanoid_assets import assets_folder, manifest
+from supple.registry.cache import cache_folder
 
 
 def fill(folder: Path) -> Path:

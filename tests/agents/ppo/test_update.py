@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.agent import unrolled
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss
+from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss, steps_per_call
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import parse_hook
@@ -190,7 +189,7 @@ def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
 
 @pytest.mark.parametrize(("minibatches", "calls"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 5), (25, 5), (32, 4)])
 def test_no_minibatch_of_an_epoch_is_left_over_by_compiled_calls(minibatches: int, calls: int) -> None:
-    assert unrolled(minibatches, 5) == calls
+    assert steps_per_call(minibatches, 5) == calls
 
 
 @needs_compiler
