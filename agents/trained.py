@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ..engine.loop import Warn
 from ..engine.states import states, steps_of
-from ..envs import Flat, flat, make_env
-from ..envs.fault import worded
-from ..envs.guard import unsound
+from ..envs import Flat, flatten, make_env
+from ..envs.fault import text_of
+from ..envs.guard import find_fault
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
@@ -91,7 +91,7 @@ class Trained:
             array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
         if env not in self._shown:
-            self._shown[env] = flat(make_env(env, kwargs=self._work.settings.kwargs))
+            self._shown[env] = flatten(make_env(env, kwargs=self._work.settings.kwargs))
         shown = self._shown[env]
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
         if isinstance(space, Dict | Tuple):
@@ -106,7 +106,7 @@ class Trained:
         if not len(rows):
             raise UsageError(f"there are no observations of {env} to predict actions for")
         if isinstance(shown, Flat):
-            if problem := next(filter(None, (unsound(space, row) for row in rows)), None):
-                raise UsageError(f"observations of {env} are {worded(space)}, got {problem}")
+            if problem := next(filter(None, (find_fault(space, row) for row in rows)), None):
+                raise UsageError(f"observations of {env} are {text_of(space)}, got {problem}")
             rows = np.stack([shown.observation(row) for row in rows])
         return rows, single

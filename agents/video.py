@@ -11,7 +11,7 @@ from gymnasium.error import DependencyNotInstalled
 from ..engine.loop import Warn
 from ..engine.states import states, steps_of
 from ..envs import EnvironmentFault, Envs
-from ..envs.fault import BLAMED, raised
+from ..envs.fault import BLAMED, describe_error
 from ..envs.vector import Vector
 from ..experiments.history.collect import ComparisonData, RunData
 from ..registry.errors import RunError, UsageError
@@ -99,7 +99,7 @@ def _reason(error: BaseException) -> str:
         return error.what
     if isinstance(error, ImportError | ValueError):
         return str(error)
-    return raised("rendering it", error)
+    return describe_error("rendering it", error)
 
 
 @contextmanager

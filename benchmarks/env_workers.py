@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from timing import Rounds
 
-from supple.envs import Envs, EnvWorkers, Vector, flat, make_env, make_pixels, resolve_env
+from supple.envs import Envs, EnvWorkers, Vector, flatten, make_env, make_pixels, resolve_env
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def copies_of(env: str, copies: int) -> Envs:
     """Return copies of an environment: images for Atari, vectors for all others."""
     if resolve_env(env).startswith("ALE/"):
         return make_pixels(env, copies)
-    return Vector(lambda: flat(make_env(env)), copies)
+    return Vector(lambda: flatten(make_env(env)), copies)
 
 
 def contestant(env: str, copies: int, workers: EnvWorkers | None) -> Callable[[float], tuple[float, float]]:

@@ -1,9 +1,9 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from .atari import AtariVector, make_pixels
-from .elsewhere import of_package
+from .elsewhere import package_hint
 from .fault import EnvironmentFault, Exploded
-from .flat import Flat, flat, is_image
+from .flat import Flat, flatten, is_image
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
 from .lake import register_lake
@@ -41,14 +41,14 @@ __all__ = [
     "Vector",
     "WorkerVector",
     "environment_names",
-    "flat",
+    "flatten",
     "games",
     "has_friction",
     "is_batched",
     "is_image",
     "make_env",
     "make_pixels",
-    "of_package",
+    "package_hint",
     "parse_sequence",
     "parse_shifts",
     "resolve_env",

@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from .fault import worded
-from .make import ale, games, make_env, resolve_env
+from .fault import text_of
+from .make import games, import_ale, make_env, resolve_env
 from .shifts import Shifted, Shifts
 from .vector import Envs, Episode, StepResult, Vector
 
@@ -59,7 +59,7 @@ class AtariVector:
         if env_id not in short_names:
             raise ValueError(f"{env_id} is not an Atari game: see `supple list games`")
         self.num_envs = num_envs
-        self._envs = ale().AtariVectorEnv(
+        self._envs = import_ale().AtariVectorEnv(
             short_names[env_id],
             num_envs,
             batch_size=0,  # all of them in every step
@@ -205,7 +205,7 @@ def make_pixels(
         _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
 
         def make() -> gym.Env:
-            game = _game(env_id, sticky, sticky_per, max_frames, render_mode)
+            game = _make_game(env_id, sticky, sticky_per, max_frames, render_mode)
             if shifts is not None:
                 game = Shifted(game, shifts, seed, task)
             return FrameStackObservation(game, STACK, padding_type="zero")
@@ -217,12 +217,12 @@ def make_pixels(
         )
     world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
     world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
-    return Vector(lambda: _stacked(env_id, world), num_envs)
+    return Vector(lambda: _make_stacked(env_id, world), num_envs)
 
 
-def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
+def _make_game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
     """Return an Atari game with the single frames that `AtariVector` stacks, (84, 84) uint8."""
-    ale()
+    import_ale()
     env = gym.make(
         env_id,
         disable_env_checker=True,
@@ -260,7 +260,7 @@ class Sticky(gym.ActionWrapper):
         return self._previous
 
 
-def _stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
+def _make_stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
     env = make_env(env_id, **world)
     try:
         _check_spaces(env_id, env.observation_space, env.action_space)
@@ -273,7 +273,7 @@ def _stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
 def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> None:
     if not isinstance(action, gym.spaces.Discrete):
         other = ": use ppo" if isinstance(action, gym.spaces.Box) else ""
-        raise ValueError(f"DQN needs discrete actions, but {env_id} has {worded(action)}{other}")
+        raise ValueError(f"DQN needs discrete actions, but {env_id} has {text_of(action)}{other}")
     shape = observation.shape or ()
     if observation.dtype != np.uint8 or len(shape) != 2:
         if observation.dtype != np.uint8 or len(shape) != 3:
@@ -285,7 +285,7 @@ def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> Non
         else:  # channels first, or frames that are stacked already
             wrappers = "TransformObservation, which picks or averages one frame,"
         raise ValueError(
-            f"DQN needs grey images, (height, width) uint8, but {env_id} has {worded(observation)}: register it with "
+            f"DQN needs grey images, (height, width) uint8, but {env_id} has {text_of(observation)}: register it with "
             f"the wrapper gymnasium.wrappers.{wrappers} around it"
         )
     if min(shape) < SMALLEST:

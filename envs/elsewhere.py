@@ -27,7 +27,7 @@ PACKAGES = {
 }
 
 
-def of_package(name: str) -> str:
+def package_hint(name: str) -> str:
     """Return what makes an environment of another package work, by its id or module, or "" for unknown ones."""
     found = (hint for pattern, hint in PACKAGES.items() if re.match(pattern, name, re.IGNORECASE))
     return next(found, "")

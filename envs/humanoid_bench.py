@@ -26,7 +26,7 @@ FRAME_SKIP = 10  # substeps of 2 ms: 50 control steps per second
 
 
 class H1Env(MujocoEnv, ABC):
-    """An h1 robot (without hands) in one of HumanoidBench's scenes. A task adds `reward`, `ended` and `begin`.
+    """An h1 robot (without hands) in one of HumanoidBench's scenes. A task adds `reward`, `has_ended` and `begin`.
 
     scene: loads `envs/h1_pos_<scene>.xml`.
     render_mode: None (no GL context is created), "rgb_array", "depth_array", "rgbd_tuple" or "human".
@@ -83,7 +83,7 @@ class H1Env(MujocoEnv, ABC):
             raise ValueError(f"actions of h1 must have shape {self._low.shape}, got {action.shape}")
         self.do_simulation((action + 1) * self._half + self._low, self.frame_skip)
         reward, terms = self.reward()
-        return self._get_obs(), reward, self.ended(), False, terms
+        return self._get_obs(), reward, self.has_ended(), False, terms
 
     def reset_model(self) -> np.ndarray:
         mujoco.mj_resetDataKeyframe(self.model, self.data, 0)
@@ -100,7 +100,7 @@ class H1Env(MujocoEnv, ABC):
     def reward(self) -> tuple[float, dict[str, float]]:
         """Return the reward of the last step, and its terms by name."""
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return whether the current state is terminal. By default, it never is."""
         return False
 

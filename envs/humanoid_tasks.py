@@ -25,7 +25,7 @@ class Walk(H1Env):
         control, stand, move = self.small_control(), self.stand(), self.move(self._speed)
         return control * stand * move, {"small_control": control, "stand": stand, "move": move}
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.2
 
 
@@ -36,7 +36,7 @@ class Stand(H1Env):
         control, stand, still = self.small_control(), self.stand(), self.still()
         return control * stand * still, {"small_control": control, "stand": stand, "still": still}
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.2
 
 
@@ -56,7 +56,7 @@ class Hurdle(H1Env):
         terms = {"small_control": control, "stand": stand, "move": move, "wall": wall}
         return control * stand * move * wall, terms
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.2
 
 
@@ -91,7 +91,7 @@ class Climb(H1Env):
         control, stand, move = self.small_control(), left * right * self.upright(0.5), self.move(1.0)
         return stand * control * move, {"small_control": control, "stand": stand, "move": move}
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return bool(self._upright[0] < 0.1)
 
 
@@ -110,7 +110,7 @@ class Pole(H1Env):
         terms = {"small_control": control, "stand": stand, "move": move, "pole": pole}
         return (0.5 * (control * stand) + 0.5 * move) * pole, terms
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.5
 
 
@@ -159,7 +159,7 @@ class Maze(H1Env):
         (vx, vy, _), (x, y) = self._velocity.tolist(), self.VELOCITIES[self.stage]
         return tolerance(vx, x, x, 1.0, "linear") * tolerance(vy, y, y, 1.0, "linear")
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.2
 
 
@@ -180,7 +180,7 @@ class Sit(H1Env):
         terms = {"small_control": control, "still": still, "sit": sit, "sitting": sitting, "on_chair": on_chair}
         return control * sit * still, terms
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.5
 
 
@@ -210,7 +210,7 @@ class BalanceOnBoard(H1Env):
         control, stand, still = self.small_control(), self.stand(STAND_HEIGHT + 0.37), self.still()
         return control * stand * still, {"small_control": control, "stand": stand, "still": still}
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.pelvis_height() < 0.8 or any(map(self._forbidden, self.contacts()))
 
     def _forbidden(self, pair: list[int]) -> bool:

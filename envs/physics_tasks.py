@@ -15,18 +15,19 @@ Array = NDArray[np.float64]
 
 
 class PhysicsTask(ABC):
-    """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, `also`.
+    """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, then
+    `other_views`.
 
     feels: whether the task needs contact forces, which MuJoCo only computes on request.
     """
 
-    feels = False
+    needs_forces = False
 
     def __init__(self, env: Any) -> None:
         """env: one of the copies, unwrapped."""
         self.nq, self.nv, self.dt = env.model.nq, env.model.nv, env.dt
 
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         """Return views of the simulation's other numbers that the task reads."""
         return []
 
@@ -49,7 +50,7 @@ class HalfCheetah(PhysicsTask):
         return now[:, 1:].copy()
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return self.forward(before, now) - 0.1 * _effort(actions), _none(now)
+        return self.forward(before, now) - 0.1 * _effort(actions), _never(now)
 
 
 class Swimmer(PhysicsTask):
@@ -57,7 +58,7 @@ class Swimmer(PhysicsTask):
         return now[:, 2:].copy()
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return self.forward(before, now) - 1e-4 * _effort(actions), _none(now)
+        return self.forward(before, now) - 1e-4 * _effort(actions), _never(now)
 
 
 class Walker2d(PhysicsTask):
@@ -92,7 +93,7 @@ class InvertedPendulum(PhysicsTask):
 
 
 class InvertedDoublePendulum(PhysicsTask):
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         return [data.qfrc_constraint[:1], data.site_xpos[0]]
 
     def observe(self, now: Array) -> Array:
@@ -108,7 +109,7 @@ class InvertedDoublePendulum(PhysicsTask):
 
 
 class Reacher(PhysicsTask):
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         return [data.body("fingertip").xpos, data.body("target").xpos]
 
     def observe(self, now: Array) -> Array:
@@ -117,11 +118,11 @@ class Reacher(PhysicsTask):
         return np.concatenate(parts, axis=1)
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _none(now)
+        return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _never(now)
 
 
 class Pusher(PhysicsTask):
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         return [data.body(name).xpos for name in ("tips_arm", "object", "goal")]
 
     def observe(self, now: Array) -> Array:
@@ -130,13 +131,13 @@ class Pusher(PhysicsTask):
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         tips, thing, goal = now[:, 22:25], now[:, 25:28], now[:, 28:31]
         near, far = _lengths(thing - tips) * 0.5, _lengths(thing - goal)
-        return -far - _effort(actions) * 0.1 - near, _none(now)
+        return -far - _effort(actions) * 0.1 - near, _never(now)
 
 
 class Ant(PhysicsTask):
-    feels = True
+    needs_forces = True
 
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         return [data.body("torso").xpos[:1], data.cfrc_ext.reshape(-1)]
 
     def observe(self, now: Array) -> Array:
@@ -169,7 +170,7 @@ def _squares(numbers: Array) -> Array:
     return np.array([number**2 for number in numbers])
 
 
-def _none(now: Array) -> NDArray[np.bool_]:
+def _never(now: Array) -> NDArray[np.bool_]:
     return np.zeros(len(now), bool)
 
 

@@ -14,9 +14,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .fault import EnvironmentFault, Exploded, worded
+from .fault import EnvironmentFault, Exploded, text_of
 from .repeat import Repeat
-from .shifts import shifted
+from .shifts import find_shifted
 from .shifts.base import name_of
 
 
@@ -98,7 +98,7 @@ class Vector:
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         if not isinstance(self.single_observation_space, gym.spaces.Box | gym.spaces.Discrete):
-            raise ValueError(f"observations must be a Box or Discrete, got {worded(self.single_observation_space)}")
+            raise ValueError(f"observations must be a Box or Discrete, got {text_of(self.single_observation_space)}")
         spaces = (self.single_observation_space, self.single_action_space)
         for env in self.envs:
             if (env.observation_space, env.action_space) != spaces:
@@ -107,8 +107,8 @@ class Vector:
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
-        self._repeating = [_repeating(env) for env in self.envs]
-        found = [shifted(env) for env in self.envs]
+        self._repeats = [_find_repeat(env) for env in self.envs]
+        found = [find_shifted(env) for env in self.envs]
         self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
@@ -141,7 +141,7 @@ class Vector:
         taken = [1] * self.num_envs
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            if (repeat := self._repeating[i]) is not None:
+            if (repeat := self._repeats[i]) is not None:
                 taken[i] = repeat.taken
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
@@ -185,7 +185,7 @@ class Vector:
                 stack.callback(env.close)
 
 
-def _repeating(env: gym.Env) -> Repeat | None:
+def _find_repeat(env: gym.Env) -> Repeat | None:
     """Return the wrapper that repeats the actions of this environment, or None if it has none."""
     while isinstance(env, gym.Wrapper):
         if isinstance(env, Repeat):

@@ -233,7 +233,7 @@ def _layout(space: gym.Space) -> np.dtype:
 def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Callable[[], object]) -> None:
     """Execute commands until the other side closes the pipe or dies."""
     signals.ignore()
-    threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+    threading.Thread(target=_exit_after, args=(alive,), daemon=True).start()
     streams.steady()
     warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
@@ -251,7 +251,7 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
             pipe.send(answer)
 
 
-def _end_with(alive: connection.Connection) -> None:
+def _exit_after(alive: connection.Connection) -> None:
     with suppress(EOFError, ConnectionError):
         alive.recv_bytes()
     _exit(1)

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
-from ...envs import Envs, Vector, WorkerVector, flat, has_friction, make_env, side_by_side
+from ...envs import Envs, Vector, WorkerVector, flatten, has_friction, make_env, side_by_side
 from ..spaces import vector_space
 from ..stream import EnvTask
 from ..work import AgentWork
@@ -31,7 +31,7 @@ class PPOWork(AgentWork):
     @staticmethod
     def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
         world |= {"clip_actions": settings.clip_actions}
-        return side_by_side(lambda: flat(make_env(env, **world)), copies, **settings.stepping)
+        return side_by_side(lambda: flatten(make_env(env, **world)), copies, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Collect a rollout and learn from it, with the learning rate of its first step."""
@@ -55,4 +55,4 @@ class PPOWork(AgentWork):
         if not has_friction(env, s.kwargs):
             return None
         world |= {"friction": s.eval_friction, "clip_actions": s.clip_actions}
-        return side_by_side(lambda: flat(make_env(env, **world)), copies, **s.stepping)
+        return side_by_side(lambda: flatten(make_env(env, **world)), copies, **s.stepping)

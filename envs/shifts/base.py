@@ -89,7 +89,7 @@ class Shift:
         return str(Call(self.name, self.params))
 
 
-def ask(part: Shift, method: str, *given: Any) -> Any:
+def call_shift(part: Shift, method: str, *given: Any) -> Any:
     """Return the result of a shift's method.
 
     Raises PluginFault if the shift is not supple's and raises an exception other than ValueError in `check`, or returns
@@ -107,9 +107,9 @@ def ask(part: Shift, method: str, *given: Any) -> Any:
     return found
 
 
-def method_of(part: Shift, method: str) -> Callable[..., Any]:
+def bind_method(part: Shift, method: str) -> Callable[..., Any]:
     """Return a method of a shift for every step: supple's own are not checked each time."""
-    own: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(ask, part, method)
+    own: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(call_shift, part, method)
     return own
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..fault import EnvironmentFault, Exploded, is_numbers, shown
+from ..fault import EnvironmentFault, Exploded, describe_value, is_numbers
 from .alternating import Alternating
 from .base import Values, name_of, shifts
 
@@ -35,6 +35,6 @@ class Direction(Alternating):
             return reward
         forward: Any = info.get(FORWARD)
         if not is_numbers(forward, ()):
-            what = f"step() returned {shown(forward)} as info[{FORWARD!r}], not a number"
+            what = f"step() returned {describe_value(forward)} as info[{FORWARD!r}], not a number"
             raise EnvironmentFault(self._name, what)
         return reward - 2.0 * forward

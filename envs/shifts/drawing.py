@@ -25,7 +25,7 @@ def log_uniform(random: np.random.Generator, low: float, high: float, shape: tup
     return np.exp(random.uniform(math.log(low), math.log(high), shape)).clip(low, high)  # against rounding errors
 
 
-def another_permutation(random: np.random.Generator, previous: np.ndarray) -> np.ndarray:
+def draw_permutation(random: np.random.Generator, previous: np.ndarray) -> np.ndarray:
     """Return a random permutation of 0 … n − 1, n ≥ 2, that differs from `previous`, (n,) of int."""
     change = np.arange(len(previous))
     while np.array_equal(change, np.arange(len(previous))):

@@ -6,14 +6,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..fault import attribute
+from ..fault import read_attribute
 from .base import Shift, Values, name_of
 from .drawing import check_range, log_uniform
 
 
 def model_of(env: gym.Env) -> Any:
     """Return the MuJoCo model of an environment, which may be modified, or None for other physics."""
-    model = attribute(env, "model")
+    model = read_attribute(env, "model")
     return model if hasattr(model, "geom_friction") else None
 
 
