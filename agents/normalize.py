@@ -117,7 +117,7 @@ class RewardScale:
         scaled = rewards / np.sqrt(self.statistics.variance[0] + self.statistics.epsilon)
         return np.minimum(np.maximum(scaled, -clip), clip)
 
-    def cut(self) -> None:
+    def reset_returns(self) -> None:
         """Set the running returns to 0, because all episodes were interrupted."""
         self.returns[:] = 0.0
 

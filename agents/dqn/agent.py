@@ -172,11 +172,11 @@ class DQN:
         """Begin episodes: all environments were reset to these observations.
 
         observations: (num_envs, stack, H, W) or (num_envs, size)."""
-        self.current = self._centred(observations)
+        self.current = self._centre(observations)
         if self.centre is None or self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
 
-    def _centred(self, observations: np.ndarray) -> np.ndarray:
+    def _centre(self, observations: np.ndarray) -> np.ndarray:
         """Return the observations as the network and the memory read them (see `Centre`)."""
         return observations if self.centre is None else self.centre(observations)
 
@@ -210,7 +210,7 @@ class DQN:
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         if self.centre is not None and not self.centre.known:
             self.centre.begin(result.final_obs)
-            self.experience.memory.begin(self._centred(self.current))
+            self.experience.memory.begin(self._centre(self.current))
         kept = result if self.centre is None else self.centre.of(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
@@ -223,7 +223,7 @@ class DQN:
         epsilon = self.settings.eval_epsilon
         draws = generator(self.settings.seed, f"evaluation {self.experience.decisions}")
         with evaluating(self.network):
-            yield lambda observations: self.epsilon_greedy(self._centred(observations), epsilon, draws)
+            yield lambda observations: self.epsilon_greedy(self._centre(observations), epsilon, draws)
 
     # -- learning ------------------------------------------------------------------------------------------
 

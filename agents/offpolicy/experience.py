@@ -115,7 +115,7 @@ class Experience(Generic[Seen]):
             return None
         if self._recent is None or self._recent[0] != self.decisions:
             draws = generator(self.settings.seed, f"probe {self.decisions}")
-            self._recent = self.decisions, self._drawn(PROBE_ROWS, draws)
+            self._recent = self.decisions, self._sample(PROBE_ROWS, draws)
         return self._recent[1]
 
     def known(self) -> Seen:
@@ -136,15 +136,15 @@ class Experience(Generic[Seen]):
                 raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
             if not len(self.memory):
                 raise ValueError("the replay memory is still empty: schedule it later")
-            return (losses(self._drawn(self.settings.batch_size, draws)) for _ in range(count))
+            return (losses(self._sample(self.settings.batch_size, draws)) for _ in range(count))
 
         return batches
 
     def another(self, draws: torch.Generator) -> Seen | None:
         """Return a batch of training size, drawn by `draws`, or None while the memory is empty."""
-        return self._drawn(self.settings.batch_size, draws) if len(self.memory) else None
+        return self._sample(self.settings.batch_size, draws) if len(self.memory) else None
 
-    def _drawn(self, rows: int, draws: torch.Generator) -> Seen:
+    def _sample(self, rows: int, draws: torch.Generator) -> Seen:
         return self.look(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
 
     # -- checkpoints ---------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Captured:
             return
         if (calls := self._calls.get(shapes, 0)) < WARM_UP:
             self._calls[shapes] = calls + 1
-            self._on_side_stream(tensors)
+            self._warm_up(tensors)
             return
         inputs = [tensor.clone() for tensor in tensors]
         graph = torch.cuda.CUDAGraph()
@@ -45,7 +45,7 @@ class Captured:
         self._graphs[shapes] = graph, inputs
         graph.replay()  # recording alone computes nothing
 
-    def _on_side_stream(self, tensors: tuple[Tensor, ...]) -> None:
+    def _warm_up(self, tensors: tuple[Tensor, ...]) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

@@ -117,7 +117,7 @@ class ReplayMemory:
         self.window = math.ceil(capacity / num_envs)  # rows of each environment that can be sampled
         self.rows = _rows(capacity, num_envs, layout)
         shape, row = (num_envs, self.rows), layout.row
-        self.frames: np.ndarray = _frames((*shape, *layout.frame), row["frame"].base, folder)
+        self.frames: np.ndarray = _allocate_frames((*shape, *layout.frame), row["frame"].base, folder)
         self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
         self.action: np.ndarray = np.zeros(shape, row["action"])
         self.reward: np.ndarray = np.zeros(shape, row["reward"])
@@ -315,7 +315,7 @@ def _rows(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
     return math.ceil(capacity / num_envs) + layout.depth
 
 
-def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
+def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
     """Return an array of zeros that takes no memory, or disk, until it is written to."""
     if folder is None:
         return np.zeros(shape, dtype)

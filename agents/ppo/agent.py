@@ -181,10 +181,10 @@ class PPO:
 
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
-        self.reward_scales[self.key].cut()
-        self._see(observations)
+        self.reward_scales[self.key].reset_returns()
+        self._observe(observations)
 
-    def _see(self, observations: Array) -> None:
+    def _observe(self, observations: Array) -> None:
         if self.settings.normalize_observations:
             self.observation_statistics[self.key].update(observations)
         self.current = self._normalize(observations, self.key)
@@ -198,7 +198,7 @@ class PPO:
         """Sample an action for each current observation, (num_envs, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
         if not self.rollout.filled:
-            self._policy_of = self.network.acting(self.key)
+            self._policy_of = self.network.make_policy(self.key)
             # For the whole rollout at once, like the log-probabilities in `update`: many small tensors are slow.
             self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
             scale = self.network.scale(self.key)
@@ -223,8 +223,8 @@ class PPO:
             self.centres[self.key].begin(result.final_obs)
         self.rollout.add(self.current, self._outputs, self._actions, rewards, result.terminated, result.truncated)
         for env in np.flatnonzero(result.truncated & ~result.terminated):
-            self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
-        self._see(result.obs)
+            self.rollout.add_truncation(int(env), self._normalize(result.final_obs[env], self.key))
+        self._observe(result.obs)
 
     @contextmanager
     def greedy(self, env: str) -> Iterator[Policy]:
@@ -234,7 +234,7 @@ class PPO:
         key = self._key(env)
         policy = self.spaces[key].policy
         with evaluating(self.network):
-            acting = self.network.acting(key)
+            acting = self.network.make_policy(key)
             yield lambda observations: policy.best(self._outputs_of(acting, self._normalize(observations, key)))
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class PPO:
         if self.rollout.filled < s.rollout_steps and not last:
             return False
         with torch.no_grad():
-            values = self.network.values(self.rollout.seen(self.current).to(self.device), self.key).cpu()
+            values = self.network.values(self.rollout.all_observations(self.current).to(self.device), self.key).cpu()
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
@@ -266,7 +266,7 @@ class PPO:
         whole = s.rollout_steps * s.num_envs
         most = UNROLL if s.stream()[1] * s.cycles < LONG else UNROLL_LONG
         unroll = 1 if hooks.interleaves else steps_per_call(whole // min(s.minibatch_size, whole), most)
-        self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll, hooks.traceable)
+        self.gradient_step.begin(self.optimizer, self._trained_parameters(hooks), unroll, hooks.traceable)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
         for _ in range(s.epochs):
@@ -295,7 +295,7 @@ class PPO:
         drawn = (self.rollout.outputs, self.rollout.actions, self._noise)
         outputs, actions, noise = (torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn)
         policy = self.spaces[self.key].policy
-        return policy.log_prob_drawn(outputs, actions, noise, self._log_std)
+        return policy.log_prob_from_noise(outputs, actions, noise, self._log_std)
 
     def numbers(self) -> dict[str, float]:
         """Return the mean statistics of the last update."""
@@ -311,7 +311,7 @@ class PPO:
                 f"only {size(free)} is free"
             )
 
-    def _trained(self, hooks: HookDriver) -> list[Tensor]:
+    def _trained_parameters(self, hooks: HookDriver) -> list[Tensor]:
         """Return the parameters that get a gradient from the current environment's loss or from a penalty."""
         named = dict(self.network.named_parameters())
         mine = f".{self.key}."
@@ -358,12 +358,12 @@ class PPO:
             scale.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        self.last = None if state["last"] is None else self._batch_of(**state["last"])
+        self.last = None if state["last"] is None else self._restore_batch(**state["last"])
         if state["key"] not in self.spaces:
             raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
         self.key = state["key"]
 
-    def _batch_of(self, env: str, batch: list[Tensor]) -> tuple[str, RolloutBatch]:
+    def _restore_batch(self, env: str, batch: list[Tensor]) -> tuple[str, RolloutBatch]:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))

@@ -119,7 +119,7 @@ class MultiHead(nn.Module):
             linears = [[layer] for layer in body if isinstance(layer, nn.Linear)]
             balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
 
-    def acting(self, key: str) -> Callable[[Tensor], Tensor]:
+    def make_policy(self, key: str) -> Callable[[Tensor], Tensor]:
         """Return a fast function from observations (n, d_e) to the outputs of the policy, (n, a_e) (see `direct`)."""
         adapter = (self.adapters[key],) if len(self.adapters) else ()
         return direct(*adapter, self.body, self.policy[key])

@@ -45,7 +45,7 @@ class Policy(ABC):
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
         """Return the log-probability or log-density of actions (n, *shape), as (n,)."""
 
-    def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
         """Return the log-probability of the actions that `draw` returned for these outputs and noise, (n,)."""
         return self.log_prob(outputs, actions, log_std)
 
@@ -87,9 +87,9 @@ class Gaussian(Policy):
 
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
         assert log_std is not None
-        return self.log_prob_drawn(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
+        return self.log_prob_from_noise(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
 
-    def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
         # The noise alone determines it. Subtracting means that are large would only add rounding errors.
         assert log_std is not None
         return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)

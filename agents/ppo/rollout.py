@@ -65,11 +65,11 @@ class Rollout:
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
         self.filled += 1
 
-    def truncated_at(self, env: int, observation: NDArray[np.float32]) -> None:
+    def add_truncation(self, env: int, observation: NDArray[np.float32]) -> None:
         """Record that the last step truncated the episode of environment `env`, with this final observation."""
         self.last.append((self.filled - 1, env, observation))
 
-    def seen(self, following: NDArray[np.float32]) -> Tensor:
+    def all_observations(self, following: NDArray[np.float32]) -> Tensor:
         """Return all observations whose values `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
         final = np.array([observation for _, _, observation in self.last], np.float32)
         rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
@@ -84,7 +84,7 @@ class Rollout:
         neither case do advantages propagate across the end of the episode.
 
         Args:
-            values: The values of the observations that `seen` returned, in the same order.
+            values: The values of the observations that `all_observations` returned, in the same order.
             log_probs: The log-probabilities of the stored actions, (n,).
             gamma: The discount factor γ.
             lam: The λ of the advantages.

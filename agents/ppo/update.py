@@ -183,9 +183,9 @@ class GradientStep:
             rates = torch.from_numpy((self.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
             roots = torch.from_numpy((1 / np.sqrt(1 - self.adam.beta2**t)).astype(np.float32))
             state = (self.parameters, self.average, self.square, rates, roots)
-            return _compiled()(loss, size, self.adam, self.max_norm, *state, *rows)
+            return _compile_steps()(loss, size, self.adam, self.max_norm, *state, *rows)
         statistics = []
-        gradient_of = _compiled_gradient() if self.compiled and before else _gradient
+        gradient_of = _compile_gradient() if self.compiled and before else _gradient
         for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
             gradient, numbers = gradient_of(loss, self.max_norm, self.parameters, *minibatch)
             statistics.append(numbers)
@@ -224,7 +224,7 @@ def _gradient(loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Ten
     return gradient * (max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
 
 
-def _unrolled(
+def _make_steps(
     loss: Loss, size: int, adam: Adam, max_norm: float, parameters: list[Tensor], average: Tensor, square: Tensor,
     rates: Tensor, roots: Tensor, *rows: Tensor,
 ) -> Tensor:  # fmt: skip
@@ -245,12 +245,12 @@ def _unrolled(
 
 
 @cache
-def _compiled() -> Callable[..., Tensor]:
+def _compile_steps() -> Callable[..., Tensor]:
     """Return the compiled steps, shared by all agents of this process, with one graph for each set of shapes."""
-    return compile_step(_unrolled)
+    return compile_step(_make_steps)
 
 
 @cache
-def _compiled_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
+def _compile_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
     """Return the compiled `_gradient`, for updates in which a hook acts before each step."""
     return compile_step(_gradient)

@@ -46,7 +46,7 @@ class PPOWork(AgentWork):
             assert isinstance(self._envs, Vector | WorkerVector)
             observations, episodes = self._envs.restart()
             for episode in episodes:
-                self._log(run, task, step, episode)
+                self._log_episode(run, task, step, episode)
             self.agent.begin_episodes(observations)
 
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:

@@ -30,9 +30,9 @@ def compose(paths: Sequence[Path]) -> Content:
     scores = score(data)
 
     def with_videos(warn: "Warn") -> Content:
-        from ..video import videos  # PyTorch takes a moment
+        from ..video import record_videos  # PyTorch takes a moment
 
-        return _content(data, scores, videos(data, warn))
+        return _content(data, scores, record_videos(data, warn))
 
     return replace(_content(data, scores), with_videos=with_videos)
 
@@ -55,16 +55,16 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
 def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     """Return all figures for which there are data, in the order of the page."""
     from ...reports.figures.diagnostics import before_and_after, metrics_over_time
-    from .aggregates import human, plasticity
-    from .gaps import gap_heatmap
-    from .returns import by_cycle, evaluation_curves, final_returns, learning_curves
+    from .aggregates import plot_human, plot_plasticity
+    from .gaps import plot_gaps
+    from .returns import plot_by_cycle, plot_evaluation_curves, plot_final_returns, plot_learning_curves
 
-    curves = (learning_curves, evaluation_curves)
+    curves = (plot_learning_curves, plot_evaluation_curves)
     makers: list[Callable[[], Plot | None]] = [
-        *(partial(_of_variant, make, words, part, scores) for make in curves for words, part in _parts(data)),
-        *(partial(make, data, scores) for make in (plasticity, human, final_returns, by_cycle)),
+        *(partial(_plot_variant, make, words, part, scores) for make in curves for words, part in _parts(data)),
+        *(partial(make, data, scores) for make in (plot_plasticity, plot_human, plot_final_returns, plot_by_cycle)),
         *(partial(make, data) for make in (metrics_over_time, before_and_after)),
-        partial(gap_heatmap, data, scores),
+        partial(plot_gaps, data, scores),
     ]
     return [plot for make in makers if (plot := make()) is not None]
 
@@ -80,7 +80,7 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
     ]
 
 
-def _of_variant(
+def _plot_variant(
     make: "Callable[[ComparisonData, AgentScores], Plot | None]", words: str, data: ComparisonData, scores: AgentScores
 ) -> "Plot | None":
     plot = make(data, scores)

@@ -9,7 +9,7 @@ from .scores import AgentScores, interval
 from .tables import bootstrap_words, human_source
 
 
-def plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
+def plot_plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the plasticity score of each arm, with its bootstrap interval."""
     known = {label: arm.plasticity for label, arm in scores.arms.items() if arm.plasticity}
     if not known:
@@ -22,7 +22,7 @@ def plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
     return Plot("plasticity_score", "Plasticity score", caption, _dots(scores, known, label, (0.0, 1.0), 2))
 
 
-def human(data: ComparisonData, scores: AgentScores) -> Plot | None:
+def plot_human(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the human-normalised score of each arm, with its bootstrap interval, if there are several arms."""
     known = {label: arm.human for label, arm in scores.arms.items() if arm.human}
     if len(scores.arms) < 2 or not known or scores.human_from is None:

@@ -11,7 +11,7 @@ from ...reports.pages.page import limits, page, range_text, settings_of
 from ...reports.pages.run_list import command_text
 from ...reports.tables.differences import verdict
 from .scores import AgentScores
-from .tables import bare, tables
+from .tables import short_name, tables
 
 TIMES = {1: "once", 2: "twice"}
 
@@ -48,7 +48,7 @@ def render(
 
 def _title(data: ComparisonData, scores: AgentScores) -> str:
     algorithm = str(data.first.config.get("algorithm", "run")).upper()
-    cycle = " → ".join(bare(env) for env in scores.environments)
+    cycle = " → ".join(short_name(env) for env in scores.environments)
     times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""
     return f"{algorithm} on {cycle}{times}"
 

@@ -29,7 +29,7 @@ from ...reports.figures.style import (
 )
 from ...reports.tables.numbers import mean
 from .scores import AgentScores
-from .tables import bare
+from .tables import short_name
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
@@ -39,13 +39,14 @@ MOST_NAMED = 16  # cycles; the names of more would not fit
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
 
-def learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
+def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training returns, with one row and one scale per environment and a common axis of steps."""
     if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
-    figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
+    marks = _find_marks(data)
+    figure = _draw_stream(data, scores, _training_curve, marks, dots=False)
     switches = "Vertical lines: task switches. " if 1 < len(data.first.tasks) <= MOST_SWITCHES else ""
-    burst = " and leave out episodes that ended in an explosion of physics (×)" if "explosion" in _marks(data) else ""
+    burst = " and leave out episodes that ended in an explosion of physics (×)" if "explosion" in marks else ""
     rows = "; each row has its own scale" if len(scores.environments) > 1 else ""
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
@@ -55,12 +56,12 @@ def learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     return Plot("learning_curves", "Learning curves", caption, figure)
 
 
-def evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
+def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
     runs = [run for arm in data.arms.values() for run in arm]
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
         return None
-    figure = _along_the_stream(data, scores, _evaluations, marks=[], dots=True)
+    figure = _draw_stream(data, scores, _evaluation_curve, marks=[], dots=True)
     settings = data.first.config.get("settings", {})
     episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
     policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
@@ -72,7 +73,7 @@ def evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     return Plot("evaluation", "Evaluation", caption, figure)
 
 
-def _along_the_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks: list[str], dots: bool) -> Figure:
+def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks: list[str], dots: bool) -> Figure:
     """Return a figure with one row per environment and below them the marks of events, if there are any."""
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
@@ -119,7 +120,7 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
             draw_band(axes, steps / divisor, values, styles[label], dots)
 
 
-def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+def _training_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
     """Return (steps, mean returns of the training episodes in the trailing window), where there are any."""
     own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
     own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
@@ -135,7 +136,7 @@ def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array,
     return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
 
 
-def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+def _evaluation_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
     """Return (steps, mean returns of the evaluations)."""
     steps, values = run.series("eval/return", task.index)
     inside = (steps > start) & (steps <= end)
@@ -162,7 +163,7 @@ def _name_cycle(axes: Axes, task: Segment, divisor: float) -> None:
     )
 
 
-def _marks(data: ComparisonData) -> list[str]:
+def _find_marks(data: ComparisonData) -> list[str]:
     """Return the kinds of events to mark that occur in any run."""
     return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
 
@@ -185,7 +186,7 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
     axes.tick_params(axis="y", length=0)
 
 
-def by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
+def plot_by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns of each environment by cycle, as small multiples."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
@@ -195,7 +196,7 @@ def by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
     grid = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
     styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
     for position, axes in enumerate(grid[:panels]):
-        tidy(axes, bare(scores.environments[position]))
+        tidy(axes, short_name(scores.environments[position]))
         for i, (label, arm) in enumerate(scores.arms.items()):
             shift = 0.07 * (i - (len(scores.arms) - 1) / 2)
             values = arm.finals[:, :, position]
@@ -227,7 +228,7 @@ def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
         axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
 
 
-def final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None:
+def plot_final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns as bars with a dot per seed, each environment with its own scale."""
     if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
         return None
@@ -237,7 +238,7 @@ def final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None:
     grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=True).ravel()
     styles = arm_styles([label for label, _ in arms])
     for position, axes in enumerate(grid[:panels]):
-        tidy(axes, bare(scores.environments[position]), grid="x")
+        tidy(axes, short_name(scores.environments[position]), grid="x")
         for row, (label, arm) in enumerate(arms):
             values = arm.last[:, position]
             values = values[np.isfinite(values)]

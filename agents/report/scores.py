@@ -113,10 +113,10 @@ def score(data: ComparisonData) -> AgentScores:
     found, notes = shares(data, len(labels))
     for label, share in found.items():
         arms[label].share = share
-    scores = AgentScores(labels, cycles, arms, [*data.notes, *_unfinished(data), *notes])
+    scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
-    finished = {label: _finished(runs) for label, runs in data.arms.items()}
+    finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
     return scores
@@ -205,7 +205,7 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     return float(late[-1]) if late.size else float("nan")
 
 
-def _unfinished(data: ComparisonData) -> list[str]:
+def _note_unfinished(data: ComparisonData) -> list[str]:
     """Return a note for each run that did not reach the final window of its last task."""
     return [
         f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; final "
@@ -216,7 +216,7 @@ def _unfinished(data: ComparisonData) -> list[str]:
     ]
 
 
-def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
+def _mask_finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
     """Return a mask of the runs that reached the final window of their last task, (runs,)."""
     return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 

@@ -14,7 +14,7 @@ SFE, DFI = "SFE", "DfI (unscaled)"
 NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
 
 
-def bare(env: str) -> str:
+def short_name(env: str) -> str:
     """Return an environment's name without its namespace and version."""
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
 
@@ -27,7 +27,7 @@ def summary_rows(scores: AgentScores) -> tuple[list[str], list[list[str]]]:
         ("seeds", [str(len(arm.seeds)) for arm in arms]),
         (PLASTICITY, [score_text(arm.plasticity, 2) for arm in arms]),
         (HUMAN, [score_text(arm.human, 3) for arm in arms]),
-        *((bare(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
+        *((short_name(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
         (GAP, [number(arm.gap_change) for arm in arms]),
         (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
         (SFE, [number(arm.at_events["sfe"]) for arm in arms]),
@@ -43,10 +43,10 @@ def summary_words(scores: AgentScores) -> str:
     arms = scores.arms.values()
     words = {
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
-        f"this table{_in_brackets(arm.plasticity for arm in arms)}.",
+        f"this table{_bracket(arm.plasticity for arm in arms)}.",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
-        f"{_in_brackets(arm.human for arm in arms)}; returns from {human_source(scores)}.",
-        "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}. "
+        f"{_bracket(arm.human for arm in arms)}; returns from {human_source(scores)}.",
+        "arm": f"{', '.join(map(short_name, scores.environments))}: mean training return in {scores.end}. "
         f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
         GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means that it widened.",
         SFE: "SFE (squared change of the weights that exist before and after) and DfI before → after: means over the "
@@ -87,7 +87,7 @@ def human_source(scores: AgentScores) -> str:
     return f"training episodes in {scores.end}, with the exploring policy (not every run has an evaluation there)"
 
 
-def _in_brackets(scores: Iterable[Score | None]) -> str:
+def _bracket(scores: Iterable[Score | None]) -> str:
     words = bootstrap_words(list(scores))
     return f" [{words}]" if words else ""
 

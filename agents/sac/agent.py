@@ -76,7 +76,7 @@ class SAC:
         self.mean = torch.zeros(self.control.observation, device=self.device)
         self.scale = torch.ones(self.control.observation, device=self.device)
         self.exploration, self.noise = generator(s.seed, "exploration"), generator(s.seed, "action noise")
-        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._look)
+        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._prepare)
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
@@ -85,7 +85,7 @@ class SAC:
 
     # -- networks and learners -------------------------------------------------------------------------------
 
-    def _body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLPBody, int]:
+    def _new_body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLPBody, int]:
         s = self.settings
         if s.network == "simba":
             return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
@@ -95,16 +95,16 @@ class SAC:
     def _new_actor(self) -> Actor:
         s = self.settings
         draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        body, width = self._body(self.control.observation, s.actor_width, s.actor_blocks)
+        body, width = self._new_body(self.control.observation, s.actor_width, s.actor_blocks)
         return Actor(body, width, self.size, draw, s.log_std == "clipped")
 
     def _new_critics(self) -> Critics:
         s = self.settings
         draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        body, width = self._body(self.control.observation + self.size, s.critic_width, s.critic_blocks, s.critics)
+        body, width = self._new_body(self.control.observation + self.size, s.critic_width, s.critic_blocks, s.critics)
         return Critics(QNetworks(body, width, s.critics, draw))
 
-    def _adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
+    def _new_adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
         s, on_gpu = self.settings, self.device.type == "cuda"
         return torch.optim.AdamW(
             module.parameters(), s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay,
@@ -119,11 +119,11 @@ class SAC:
             return {"generator": draws[name], "algorithm": "sac", "endless": True, "redraw_draws": (self._draws,)}
 
         temperature = Learner(
-            "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
+            "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),
             probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **common("temperature"),
         )  # fmt: skip
         actor = Learner(
-            "actor", self.actor, self._adam(self.actor, s.weight_decay), layers_of(self.actor),
+            "actor", self.actor, self._new_adam(self.actor, s.weight_decay), layers_of(self.actor),
             tuple(wiring := wiring_of(self.actor)), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
@@ -134,7 +134,7 @@ class SAC:
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
-            "critic", self.critics, self._adam(self.critics, s.weight_decay), layers_of(net, "net."),
+            "critic", self.critics, self._new_adam(self.critics, s.weight_decay), layers_of(net, "net."),
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
@@ -146,7 +146,7 @@ class SAC:
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
-    def _look(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
+    def _prepare(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
         """Return the transitions of a sample, and noise for the actions in their states."""
         return self._transitions(sample), self._action_noise(len(sample.rewards), draws)
 

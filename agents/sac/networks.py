@@ -41,7 +41,7 @@ def uniform(generator: torch.Generator) -> Draw:
     )
 
 
-def linear(
+def make_linear(
     d_in: int, d_out: int, members: int, draw: Draw, normalization: Normalization = "none"
 ) -> nn.Linear | StackedLinear:
     """Return a Linear layer, or a stack of `members` (0: no stack), with weights drawn by `draw` and zero biases."""
@@ -57,7 +57,7 @@ def linear(
     return layer
 
 
-def normalization(width: int, members: int) -> nn.Module:
+def make_norm(width: int, members: int) -> nn.Module:
     return StackedLayerNorm(members, width, EPSILON) if members else nn.LayerNorm(width, EPSILON)
 
 
@@ -66,10 +66,10 @@ class Residual(nn.Module):
 
     def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
         super().__init__()
-        self.norm = normalization(width, members)
-        self.wide = linear(width, units.preactivations(4 * width), members, he_normal(generator))
+        self.norm = make_norm(width, members)
+        self.wide = make_linear(width, units.preactivations(4 * width), members, he_normal(generator))
         self.activation = units(4 * width)
-        self.narrow = linear(units.features(4 * width), width, members, he_normal(generator))
+        self.narrow = make_linear(units.features(4 * width), width, members, he_normal(generator))
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.narrow(self.activation(self.wide(self.norm(x))))
@@ -88,10 +88,10 @@ class SimBa(nn.Module):
         self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
     ) -> None:
         super().__init__()
-        self.embed = linear(d_in, width, members, orthogonal(generator))
+        self.embed = make_linear(d_in, width, members, orthogonal(generator))
         units = Units(activation, members)
         self.blocks = nn.Sequential(*(Residual(width, members, units, generator) for _ in range(blocks)))
-        self.norm = normalization(width, members)
+        self.norm = make_norm(width, members)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.blocks(self.embed(x)))
@@ -127,7 +127,7 @@ class MLPBody(nn.Module):
         features = [units.features(width) for width in hidden]
         self.width = features[-1]
         self.linears = nn.ModuleList(
-            linear(d, units.preactivations(width), members, uniform(generator), normalization)
+            make_linear(d, units.preactivations(width), members, uniform(generator), normalization)
             for d, width in zip([d_in, *features], hidden, strict=False)
         )
         self.norms = nn.ModuleList(
@@ -164,8 +164,8 @@ class Actor(nn.Module):
     def __init__(self, body: SimBa | MLPBody, width: int, actions: int, draw: Draw, clipped: bool = False) -> None:
         super().__init__()
         self.body, self.clipped = body, clipped
-        self.mean = linear(width, actions, 0, draw)
-        self.log_std = linear(width, actions, 0, draw)
+        self.mean = make_linear(width, actions, 0, draw)
+        self.log_std = make_linear(width, actions, 0, draw)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         features = self.body(observations)
@@ -201,7 +201,7 @@ class QNetworks(nn.Module):
     def __init__(self, body: SimBa | MLPBody, width: int, members: int, draw: Draw) -> None:
         super().__init__()
         self.body = body
-        self.head = linear(width, 1, members, draw)
+        self.head = make_linear(width, 1, members, draw)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x)).squeeze(-1)

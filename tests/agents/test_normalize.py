@@ -142,7 +142,7 @@ def test_a_discounted_return_ends_with_its_episode(end: str) -> None:
     scale = RewardScale(2, gamma=0.9)
     scale(np.ones(2), np.array([end == "done", False]), clip=10.0)
     if end == "cut":
-        scale.cut()
+        scale.reset_returns()
     np.testing.assert_array_equal(scale.returns, [0.0, 1.0] if end == "done" else [0.0, 0.0])
 
 

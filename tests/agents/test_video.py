@@ -19,7 +19,7 @@ from PIL import Image
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.agents.video import videos
+from supple.agents.video import record_videos
 from supple.engine.runs import create, train
 from supple.envs import AtariVector, make_env, make_pixels
 from supple.experiments import compare
@@ -89,7 +89,7 @@ def test_the_page_shows_the_evaluation_episode_of_the_last_checkpoint(kind: str,
     assert dict(os.environ) == variables
     assert torch.equal(torch.get_rng_state(), generators[0])
     assert np.array_equal(np.random.get_state()[1], generators[1])  # noqa: NPY002
-    assert videos(load(path), pytest.fail) == videos(load(path), pytest.fail)
+    assert record_videos(load(path), pytest.fail) == record_videos(load(path), pytest.fail)
 
 
 def test_without_the_option_nothing_is_recorded(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_tasks_that_have_not_begun_are_not_shown(tmp_path: Path) -> None:
     path = run(tmp_path, "ppo", settings)
     (newest,) = (path / "checkpoints").glob("*120")
     shutil.rmtree(newest)
-    [film] = videos(load(path), pytest.fail)
+    [film] = record_videos(load(path), pytest.fail)
     assert film.caption.startswith("CartPole-v1, ")
     assert "after 60 steps" in film.caption
 

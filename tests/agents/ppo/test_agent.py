@@ -117,7 +117,7 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        normal = torch.distributions.Normal(before.acting("a")(batch.observations), before.log_std["a"].exp())
+        normal = torch.distributions.Normal(before.make_policy("a")(batch.observations), before.log_std["a"].exp())
         torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
         torch.testing.assert_close(batch.values, before.values(batch.observations, "a"))
 
@@ -139,7 +139,7 @@ def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        expected = peer(before.acting("a")(batch.observations)).log_prob(batch.actions.to(torch.float32))
+        expected = peer(before.make_policy("a")(batch.observations)).log_prob(batch.actions.to(torch.float32))
     torch.testing.assert_close(batch.log_probs, expected, rtol=1e-4, atol=1e-5)
     assert expected.std() > 0.01
 
@@ -250,7 +250,7 @@ def test_a_truncated_episode_is_valued_at_its_true_last_observation() -> None:
     final, obs = np.full((2, 4), 3.0), np.full((2, 4), -3.0)
     # Environment 0 is truncated; environment 1 is so too, but also terminates, which counts.
     agent.remember(StepResult(obs, np.zeros(2), np.array([False, True]), np.array([True, True]), final, []))
-    seen = agent.rollout.seen(agent.current)
+    seen = agent.rollout.all_observations(agent.current)
     torch.testing.assert_close(seen, torch.tensor([0.0, 0.0, -3.0, -3.0, 3.0])[:, None].expand(5, 4))
 
 

@@ -32,7 +32,7 @@ def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_
         assert mean.shape == (10, space.policy.outputs)
         torch.testing.assert_close(mean, net.policy[key](hidden("")))
         torch.testing.assert_close(values, net.value[key](hidden(own))[:, 0])
-        assert torch.equal(mean, net.acting(key)(x))
+        assert torch.equal(mean, net.make_policy(key)(x))
         assert torch.equal(values, net.values(x, key))
 
 
@@ -127,7 +127,7 @@ def test_only_a_gaussian_policy_has_a_standard_deviation(policy: Policy) -> None
     assert net.scale("a") is None
     assert net.scale("b") is net.log_std["b"]
     assert [name for name, _ in net.named_parameters() if "log_std" in name] == ["log_std.b"]
-    assert net.acting("a")(torch.randn(4, 5)).shape == (4, 3)
+    assert net.make_policy("a")(torch.randn(4, 5)).shape == (4, 3)
 
 
 def test_initial_weights_come_from_the_given_generator_alone() -> None:

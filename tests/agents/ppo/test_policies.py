@@ -38,7 +38,9 @@ def test_log_probabilities_and_entropies_are_those_of_the_distribution(policy: P
     expected, scale = peer(outputs, log_std), log_std if policy.scaled else None
     log_probs = expected.log_prob(actions.to(torch.float32))
     torch.testing.assert_close(policy.log_prob(outputs, actions, scale), log_probs, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(policy.log_prob_drawn(outputs, actions, noise, scale), log_probs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        policy.log_prob_from_noise(outputs, actions, noise, scale), log_probs, rtol=1e-4, atol=1e-4
+    )
     torch.testing.assert_close(policy.entropy(outputs, scale).expand(N), expected.entropy(), rtol=1e-4, atol=1e-5)
 
 

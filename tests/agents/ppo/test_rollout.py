@@ -27,7 +27,7 @@ def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, c
             truncated,
         )
         for env in np.flatnonzero(truncated):
-            rollout.truncated_at(int(env), rng.normal(size=3).astype(np.float32))
+            rollout.add_truncation(int(env), rng.normal(size=3).astype(np.float32))
     return rollout
 
 
@@ -37,7 +37,7 @@ def value(observations: torch.Tensor) -> torch.Tensor:
 
 def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> RolloutBatch:
     n = rollout.filled * rollout.num_envs
-    return rollout.batch(value(rollout.seen(following)), torch.zeros(n), GAMMA, LAM, target_lam)
+    return rollout.batch(value(rollout.all_observations(following)), torch.zeros(n), GAMMA, LAM, target_lam)
 
 
 def test_advantages_equal_those_of_stable_baselines3_where_nothing_is_truncated() -> None:

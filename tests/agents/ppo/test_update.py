@@ -12,7 +12,7 @@ from torch import nn
 from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss, steps_per_call
+from supple.agents.ppo.update import GradientStep, LossSettings, _make_steps, ppo_loss, steps_per_call
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import parse_hook
@@ -63,8 +63,8 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
     net = network()
     with torch.no_grad():
-        actions = net.acting("env")(observations) + net.log_std["env"].exp() * noise
-        log_probs = Gaussian(ACTION).log_prob_drawn(actions, actions, noise, net.log_std["env"])
+        actions = net.make_policy("env")(observations) + net.log_std["env"].exp() * noise
+        log_probs = Gaussian(ACTION).log_prob_from_noise(actions, actions, noise, net.log_std["env"])
         log_probs += 0.2 * torch.randn(n, generator=g)
         values = net.values(observations, "env") + 0.3 * torch.randn(n, generator=g)
     advantages = 3 * torch.randn(n, generator=g)
@@ -161,7 +161,7 @@ def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_nor
 def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
     max_norm: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.agents.ppo.update._compiled", lambda: _unrolled)  # not compiled: that is quick
+    monkeypatch.setattr("supple.agents.ppo.update._compile_steps", lambda: _make_steps)  # not compiled: that is quick
     g = torch.Generator().manual_seed(0)
     start, x = torch.randn(3, 2, generator=g), torch.randn(4, 2, generator=g)
     compiled, reference = (torch.nn.Parameter(start.clone()) for _ in range(2))
@@ -230,7 +230,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
     net, rows = network(), batch()
     settings = LossSettings(0.2, False, 0.5, 0.0, False)
     ratio = torch.exp(
-        torch.distributions.Normal(net.acting("env")(rows[0]), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
+        torch.distributions.Normal(net.make_policy("env")(rows[0]), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
         - rows[2]
     )
     expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()

@@ -8,7 +8,7 @@ import pytest
 
 from supple.agents.report import score
 from supple.agents.report.learned import areas, mean_return
-from supple.agents.report.returns import learning_curves
+from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
 from supple.reports import build_report, load
 
@@ -123,7 +123,7 @@ def test_the_page_the_file_and_the_terminal_have_shares_and_differences(tmp_path
 
 def test_the_fresh_agent_is_dashed_and_named_in_the_first_figure(tmp_path):
     data = load(compare(tmp_path / "c"))
-    figure = learning_curves(data, score(data)).figure
+    figure = plot_learning_curves(data, score(data)).figure
     (legend,) = figure.legends
     looks = {
         text.get_text(): line.get_linestyle() for text, line in zip(legend.texts, legend.legend_handles, strict=True)
