@@ -17,7 +17,7 @@ from ..networks.state_dicts import listed
 from ..registry import tell
 
 
-def read(hooks: Sequence[str]) -> list[Hook]:
+def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
     """Return the hooks that the texts describe. Raises ValueError if a text is invalid or given twice."""
     if isinstance(hooks, str):
         raise ValueError(f"hooks must be a list: use hooks=[{hooks!r}]")
@@ -31,7 +31,7 @@ def read(hooks: Sequence[str]) -> list[Hook]:
     return found
 
 
-def check(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
+def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
     """Raise ValueError if a hook never fires in this run, and warn if its only steps lie before the start.
 
     begins: whether the hooks begin here. With a state of an earlier part of the run, they may already have fired."""
@@ -72,7 +72,7 @@ def learner_state(learner: Learner) -> LearnerState:
     )
 
 
-def take_up(learner: Learner, state: LearnerState) -> None:
+def restore_learner(learner: Learner, state: LearnerState) -> None:
     """Restore a state that `learner_state` returned, before hooks are attached: they look at the values of step 0.
 
     Raises ValueError if names or shapes are not those of the learner's network."""
@@ -80,14 +80,14 @@ def take_up(learner: Learner, state: LearnerState) -> None:
     tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
     if missing := learner.trained().keys() - state["initial"].keys():
         raise ValueError(f"initial of {of} lacks {listed(sorted(missing))}: it is the state of another network")
-    initial = _placed(state["initial"], tensors, f"initial of {of}")
+    initial = _fit_tensors(state["initial"], tensors, f"initial of {of}")
     learner.initial.clear()  # and not another dictionary: the learner's `redraw` looks at this one
     learner.initial.update(initial)
-    learner.marked = None if marked is None else _placed(marked, tensors, f"marked of {of}")
+    learner.marked = None if marked is None else _fit_tensors(marked, tensors, f"marked of {of}")
     learner.generator.set_state(state["generator"].cpu())
 
 
-def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
+def _fit_tensors(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
     if strangers := sorted(values.keys() - like.keys()):
         raise ValueError(f"{what} has {listed(strangers)}: it is the state of another network")
     own = {name: like[name].detach().cpu() for name in values}

@@ -31,7 +31,7 @@ from .updates import Build, Recent, Updates
 FOLDER = "supple"  # in a checkpoint of the Trainer
 
 
-def of_model(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
+def make_learner(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
     """Return the learner of a model of transformers, with or without adapters, whose outputs have a loss.
 
     The inputs to measure on are those of the last training batch without the labels, which an encoder-decoder needs,
@@ -44,7 +44,7 @@ def of_model(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Le
             "SuppleCallback(learner=…)"
         )
     labels = () if inner.config.is_encoder_decoder else ("labels", "label_ids", "label")
-    order = _named(model.forward) or _named(inner.forward)
+    order = _argument_names(model.forward) or _argument_names(inner.forward)
 
     def probe() -> tuple[Any, ...] | None:
         batch = recent()
@@ -61,7 +61,7 @@ def of_model(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Le
     return causal_learner(model, optimizer, probe=probe, loss=loss, generator=torch.Generator().manual_seed(0))
 
 
-def _named(function: Callable[..., Any]) -> list[str]:
+def _argument_names(function: Callable[..., Any]) -> list[str]:
     """Return the names of a function's arguments, but not of those that take any number of values."""
     kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     return [name for name, each in signature(function).parameters.items() if each.kind not in kinds]
@@ -76,7 +76,7 @@ class SuppleCallback(Updates, TrainerCallback):
         measure_every: int = 500,
         events: str | Path | None = None,
         verbose: int = 0,
-        learner: Build = of_model,
+        learner: Build = make_learner,
     ) -> None:
         """Create the callback.
 
@@ -101,7 +101,7 @@ class SuppleCallback(Updates, TrainerCallback):
         if getattr(args, "fsdp", None) or getattr(args, "deepspeed", None) or args.n_gpu > 1 or args.world_size > 1:
             raise ValueError("hooks need the whole model in one process on one GPU: train without FSDP and DeepSpeed")
         step, model, optimizer = state.global_step, given["model"], given["optimizer"]
-        saved = _saved(_beside(args, state)) if step else None
+        saved = _load_state(_state_folder(args, state)) if step else None
         self.begin(model, getattr(optimizer, "optimizer", optimizer), state.max_steps, step, saved)
         self._taps = [model.register_forward_pre_hook(self._see, with_kwargs=True)]
 
@@ -120,7 +120,7 @@ class SuppleCallback(Updates, TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Save the state of hooks and metrics next to the Trainer's checkpoint."""
-        checkpoint.save(_beside(args, state), state.global_step, dict(self.state()), FOLDER)
+        checkpoint.save(_state_folder(args, state), state.global_step, dict(self.state()), FOLDER)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Remove the forward pre-hook from the model, and warn about hooks that have not fired."""
@@ -134,11 +134,11 @@ class SuppleCallback(Updates, TrainerCallback):
             self._batch = {name: value.detach() for name, value in given.items() if isinstance(value, Tensor)}
 
 
-def _beside(args: Any, state: Any) -> Path:
+def _state_folder(args: Any, state: Any) -> Path:
     return Path(args.output_dir) / f"checkpoint-{state.global_step}" / FOLDER
 
 
-def _saved(folder: Path) -> dict[str, Any]:
+def _load_state(folder: Path) -> dict[str, Any]:
     """Return the state saved next to a checkpoint of the Trainer. Raises RunError if there is none."""
     places = checkpoint.folders_of(folder)
     if not places:

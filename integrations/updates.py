@@ -12,7 +12,16 @@ from ..engine.hooks.driver import HookDriver
 from ..engine.storage import schema
 from ..interventions import Learner
 from ..metrics import measure
-from .shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
+from .shared import (
+    Events,
+    LearnerState,
+    add_penalty,
+    check_hooks,
+    learner_state,
+    parse_hooks,
+    restore_learner,
+    warn_unfired,
+)
 
 Recent = Callable[[], Any]  # returns the last training batch, or None before the first
 Build = Callable[[nn.Module, torch.optim.Optimizer, Recent], Learner]
@@ -43,7 +52,7 @@ class Updates:
         """Set the arguments that the callbacks describe. Raises ValueError if the text of a hook is invalid."""
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more updates, got {measure_every}")
-        self.hooks = read(hooks)
+        self.hooks = parse_hooks(hooks)
         self.measure_every = measure_every
         self.events = Events(events, verbose > 0)
         self._build = learner
@@ -63,7 +72,7 @@ class Updates:
         hook does not work here or never fires."""
         if saved is None and step and self._attached_to(model, step):
             saved = self.state()  # training goes on with the same network, as in a second call of `fit`
-        self.hooks = read([hook.text for hook in self.hooks])  # without the memory of an earlier training
+        self.hooks = parse_hooks([hook.text for hook in self.hooks])  # without the memory of an earlier training
         for hook in self.hooks:
             if hook.intervention.has("restructure"):
                 raise ValueError(
@@ -72,11 +81,11 @@ class Updates:
                 )
         self.events.begin()
         start = step if saved is None else 0
-        check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
+        check_hooks(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
         state: UpdatesState | None = None if saved is None else schema.fitted(saved, UpdatesState, "state")
         if state is not None:
-            take_up(self.learner, state)
+            restore_learner(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
         self._step, self._total = step, total
         if state is not None:

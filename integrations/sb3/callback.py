@@ -31,7 +31,16 @@ from ...interventions import Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import listed
-from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
+from ..shared import (
+    Events,
+    LearnerState,
+    add_penalty,
+    check_hooks,
+    learner_state,
+    parse_hooks,
+    restore_learner,
+    warn_unfired,
+)
 from .learners import learners_of
 
 _acting: "WeakSet[SuppleCallback]" = WeakSet()  # those with hooks on optimizers; more than one model may learn
@@ -80,7 +89,7 @@ class SuppleCallback(BaseCallback):
         super().__init__(verbose)
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more steps, got {measure_every}")
-        self.hooks = read(hooks)
+        self.hooks = parse_hooks(hooks)
         self.measure_every = measure_every
         self.events = Events(events, verbose > 0)
         self.learners: dict[str, Learner] = {}
@@ -145,7 +154,7 @@ class SuppleCallback(BaseCallback):
             raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
         self._saved = schema.fitted(dict(state), CallbackState, "state")
 
-    def _take_up(self, state: CallbackState) -> None:
+    def _restore(self, state: CallbackState) -> None:
         learners = self._all_learners()
         if differing := {each.name for each in learners} ^ state["learners"].keys():
             raise ValueError(f"the state of SuppleCallback is one of another algorithm: {listed(sorted(differing))}")
@@ -155,7 +164,7 @@ class SuppleCallback(BaseCallback):
                     f"'{name}' was changed by {', '.join(state['changes'][name])}: a new callback cannot know its parts"
                 )
         for learner in learners:
-            take_up(learner, state["learners"][learner.name])
+            restore_learner(learner, state["learners"][learner.name])
         self._start, self._step, self._seen = state["start"], state["step"], state["seen"]
         self._switches, self._switching = state["switches"], state["switching"]
 
@@ -176,7 +185,7 @@ class SuppleCallback(BaseCallback):
         self._settle_others([each for each in _callbacks(self.locals.get("callback")) if each is not self])
         self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
-        saved = self._saved or (self.state_dict() if self._knows_copy(model) else None)
+        saved = self._saved or (self.state_dict() if self._is_copy(model) else None)
         if saved is not None and saved["seen"] != start:
             raise ValueError(
                 f"the state of SuppleCallback is of step {saved['seen']}, but learning begins at step {start}: load "
@@ -184,19 +193,19 @@ class SuppleCallback(BaseCallback):
             )
         goes_on = saved is not None or (model is self._known and start == self._seen > 0)
         if model is not self._known or saved is not None:
-            self._meet(model)
+            self._attach(model)
         self.events.begin()
         total = model._total_timesteps
         if saved is not None:
-            self._take_up(saved)
+            self._restore(saved)
         elif not goes_on:
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
-        check(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
+        check_hooks(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
         if saved is not None:
             self._driver.load_state_dict(saved["hooks"])
             self._saved = None
-        self._hang_on()
+        self._register_hooks()
         if not goes_on:
             self._driver.passed(start - 1, start)
         self._between_updates()
@@ -232,7 +241,7 @@ class SuppleCallback(BaseCallback):
             learner = self.learners[name]
             learner.optimizer = trainer_of(learner.module, owner.optimizer, name)
 
-    def _meet(self, model: BaseAlgorithm) -> None:
+    def _attach(self, model: BaseAlgorithm) -> None:
         """Attach to a model, without any memory of an earlier one."""
         self.learners, self._known = learners_of(model), model
         holders = [part for part in model.policy.modules() if hasattr(part, "optimizer")]
@@ -241,9 +250,9 @@ class SuppleCallback(BaseCallback):
             for name, learner in self.learners.items()
         }
         self._switches, self._switching = 0, False
-        self.hooks = read([hook.text for hook in self.hooks])
+        self.hooks = parse_hooks([hook.text for hook in self.hooks])
 
-    def _knows_copy(self, model: BaseAlgorithm) -> bool:
+    def _is_copy(self, model: BaseAlgorithm) -> bool:
         """Return whether a model is the known one after saving and loading."""
         if self._known is None or model is self._known or not model.num_timesteps == self._seen > 0:
             return False
@@ -279,11 +288,11 @@ class SuppleCallback(BaseCallback):
             if last:  # SB3 does not write its logger after the last update
                 self.logger.dump(self._step)
             self._driver.measured(self._step, numbers)
-        self._hand_over()
+        self._hand_over_optimizers()
 
     # -- interventions and measurements --------------------------------------------------------------------
 
-    def _hang_on(self) -> None:
+    def _register_hooks(self) -> None:
         """Register the hooks that act at every update with the learners' optimizers."""
         _acting.add(self)
         for learner in self.learners.values():
@@ -298,7 +307,7 @@ class SuppleCallback(BaseCallback):
                 follow = partial(self._after_update, learner)
                 self._handles.append(learner.optimizer.register_step_post_hook(follow))
 
-    def _hand_over(self) -> None:
+    def _hand_over_optimizers(self) -> None:
         """Give the model the optimizers of its learners, if an intervention has replaced one."""
         changed = [
             (owner, learner.optimizer)
@@ -309,7 +318,7 @@ class SuppleCallback(BaseCallback):
             owner.optimizer = optimizer
         if changed:
             self.detach()
-            self._hang_on()
+            self._register_hooks()
 
     def _add_penalty(self, learner: Learner, *_: Any) -> None:
         add_penalty(self._driver, learner)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...engine.seeding import generator
 from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
-from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
+from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, preserve, q_losses
 
 Batch = TypeVar("Batch")
 Path = tuple[str, ...]  # names of the submodules from the input to a head, in forward order
@@ -170,7 +170,7 @@ def _learner(
         return {name: parameter.detach() for name, parameter in fresh.named_parameters()}
 
     return Learner(
-        name, module, optimizer, layers, units, probe, loss=lambda: losses(_some(recent())).mean(),
+        name, module, optimizer, layers, units, probe, loss=lambda: losses(_require_batch(recent())).mean(),
         batches=lambda count: map(losses, recent.batches(count, draws)), endless=isinstance(recent, Replay),
         generator=draws, redraw=redraw, wiring=wiring, unwired=unwired, **more,
     )  # fmt: skip
@@ -188,7 +188,7 @@ def anatomy(
     units: dict[str, None] = {}
     wiring: dict[str, Wiring] = {}
     unwired: dict[str, str] = {}
-    for path in [(start, *rest) for first, *rest in paths for start in _side_by_side(module, first)]:
+    for path in [(start, *rest) for first, *rest in paths for start in _parallel_parts(module, first)]:
         stack = nn.Sequential(*(_submodule(module, part) for part in path))
 
         def full(name: str, path: Path = path) -> str:
@@ -210,7 +210,7 @@ def anatomy(
     return tuple(in_order), tuple(units), wiring, unwired
 
 
-def _side_by_side(module: nn.Module, name: str) -> list[str]:
+def _parallel_parts(module: nn.Module, name: str) -> list[str]:
     """Return the parts with weights of a `CombinedExtractor`. Other features extractors are a single part."""
     extractor = _submodule(module, name)
     if not isinstance(extractor, CombinedExtractor):
@@ -231,7 +231,7 @@ def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
     seed = int(torch.randint(2**62, (), generator=draws))
     on_policy = {"use_sde": model.use_sde} if isinstance(model, OnPolicyAlgorithm) else {}
     space = copy.deepcopy(model.observation_space)  # SB3's NatureCNN draws an observation from it
-    with untouched(model):
+    with preserve(model):
         torch.default_generator.manual_seed(seed)
         return model.policy_class(space, model.action_space, model.lr_schedule, **on_policy, **model.policy_kwargs)
 
@@ -267,7 +267,7 @@ def _temperature(model: SAC) -> Learner | None:
     )
 
 
-def _some(batch: Batch | None) -> Batch:
+def _require_batch(batch: Batch | None) -> Batch:
     if batch is None:
         raise RuntimeError("there is no recent batch before the first steps")
     return batch

@@ -49,7 +49,7 @@ class SharedLayers(BaseFeaturesExtractor):
         return features
 
 
-def fitting_settings(
+def fit_settings(
     weights: Weights, kind: type[BaseAlgorithm], policy: str, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a model's settings with those that the layout of its weights implies and nobody gave."""
@@ -58,7 +58,7 @@ def fitting_settings(
     if issubclass(kind, OnPolicyAlgorithm):
         found["use_sde"] = "log_std" in weights and weights["log_std"].ndim == 2
         if widths := _widths(weights, SHARED):
-            kwargs = _with_shared_layers(weights, widths, kind.policy_aliases.get(policy), kwargs)
+            kwargs = _share_layers(weights, widths, kind.policy_aliases.get(policy), kwargs)
     elif "actor.log_std" in weights:
         found["use_sde"] = True
     if policy != "MlpPolicy" and "critic.qf0.0.weight" in weights and "critic.qf0.2.weight" not in weights:
@@ -66,21 +66,21 @@ def fitting_settings(
     return {**{name: value for name, value in found.items() if value}, **settings, "policy_kwargs": kwargs}
 
 
-def renamed(weights: Weights) -> Weights:
+def rename_weights(weights: Weights) -> Weights:
     """Return weights under today's names, where a layer of an old version has become part of another module."""
     if not any(name.startswith(SHARED) for name in weights):
         return weights
-    return {_renamed(name): value for name, value in weights.items()}
+    return {_rename_weight(name): value for name, value in weights.items()}
 
 
-def _renamed(name: str) -> str:
+def _rename_weight(name: str) -> str:
     if name.startswith(SHARED):
         return name.replace(SHARED, "features_extractor.shared_net.", 1)
     part, dot, rest = name.partition(".")
     return f"{part}.extractor.{rest}" if dot and part.endswith("features_extractor") else name
 
 
-def _with_shared_layers(
+def _share_layers(
     weights: Weights, widths: list[int], policy: type[BasePolicy] | None, kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     defaults = {} if policy is None else inspect.signature(policy.__init__).parameters

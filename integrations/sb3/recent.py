@@ -24,7 +24,7 @@ ROWS = 256  # in the probe of metrics and ReDo
 
 
 @contextmanager
-def untouched(model: BaseAlgorithm) -> Iterator[None]:
+def preserve(model: BaseAlgorithm) -> Iterator[None]:
     """Put a model's networks in evaluation mode, and restore everything that may change at the end of the context.
 
     This includes the global generators, from which SB3's buffers (NumPy) and policies (PyTorch) draw, the mode of every
@@ -67,10 +67,10 @@ class Replay:
             raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
         if (memory := self._memory()) is None:
             raise ValueError("the replay memory is still empty: schedule it later")
-        return (self._drawn(memory, draws) for _ in range(count))
+        return (self._sample(memory, draws) for _ in range(count))
 
-    def _drawn(self, memory: ReplayBuffer, draws: torch.Generator) -> ReplayBufferSamples:
-        with untouched(self.model):
+    def _sample(self, memory: ReplayBuffer, draws: torch.Generator) -> ReplayBufferSamples:
+        with preserve(self.model):
             np.random.seed(int(torch.randint(2**32, (), generator=draws)))  # noqa: NPY002
             return memory.sample(self.model.batch_size, env=self.model.get_vec_normalize_env())
 
@@ -81,7 +81,7 @@ class Replay:
             return None
         now = (id(memory), memory.pos, model.num_timesteps, model._n_updates)
         if self._kept is None or self._kept[0] != now:
-            with untouched(model):
+            with preserve(model):
                 self._kept = now, memory.sample(ROWS, env=model.get_vec_normalize_env())
         return self._kept[1]
 
@@ -148,7 +148,7 @@ def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
     The policy term is PPO's clipped surrogate, or A2C's −A·log π."""
     discrete = isinstance(model.action_space, spaces.Discrete)
     actions = batch.actions.long().flatten() if discrete else batch.actions
-    with untouched(model):
+    with preserve(model):
         values, log_probs, entropy = model.policy.evaluate_actions(batch.observations, actions)
     values, advantages = values.flatten(), batch.advantages
     if model.normalize_advantage and len(advantages) > 1:
@@ -168,7 +168,7 @@ def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
 
 def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
     """Return DQN's Huber loss of each transition's temporal-difference error, (n,)."""
-    with untouched(model):
+    with preserve(model):
         with torch.no_grad():
             following = model.q_net_target(batch.next_observations).amax(1, keepdim=True)
         values = model.q_net(batch.observations).gather(1, batch.actions.long())
@@ -179,7 +179,7 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
     """Return the critics' loss of SAC, TD3 or DDPG for each transition, (n,).
 
     It is the sum over critics of the squared temporal-difference errors."""
-    with untouched(model):
+    with preserve(model):
         with torch.no_grad():
             if isinstance(model, SAC):
                 actions, log_probs = _act(model, batch.next_observations)
@@ -198,7 +198,7 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
 
 def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
     """Return the actor's loss on each state, (n,): α·log π − min Q for SAC, −Q of the first critic for TD3 and DDPG."""
-    with untouched(model):
+    with preserve(model):
         if isinstance(model, SAC):
             actions, log_probs = _act(model, batch.observations)
             values = torch.cat(model.critic(batch.observations, actions), 1).amin(1)
