@@ -15,7 +15,7 @@ from ..envs.guard import find_fault
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
-from .evaluate import returns
+from .evaluate import evaluate
 from .work import AgentWork
 
 
@@ -78,7 +78,7 @@ class Trained:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
         envs = work.envs(work.settings, env, episodes, **work.world(work.task))
         envs.progress(work.task.end - work.task.start)
-        return returns(work.agent, env, envs, list(range(seed, seed + episodes)))
+        return evaluate(work.agent, env, envs, list(range(seed, seed + episodes)))
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:

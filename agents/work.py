@@ -10,6 +10,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..engine.hooks.driver import HookDriver
@@ -151,7 +152,15 @@ class AgentWork(Work):
             raise EnvironmentFailed(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Let the agent act and learn for one decision or, with PPO, for one rollout and its update."""
+        """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
+
+        Args:
+            task: The current task.
+            step: The step of the run.
+            until: The step to which to train at most.
+            hooks: Act on the agent's networks at its updates.
+            run: Receives the finished episodes.
+        """
         assert self._envs is not None
         agent, stride = self.agent, self.settings.stride
         gradual = self.shifts is not None and self.shifts.is_gradual
@@ -235,7 +244,7 @@ class AgentWork(Work):
 
     def _mean_return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
         envs.progress(self._steps_of_task)
-        return evaluate(self.agent, task.env, envs, seeds)
+        return float(np.mean(evaluate(self.agent, task.env, envs, seeds)))
 
     # -- states and resources -----------------------------------------------------------------------------------------
 

@@ -177,15 +177,25 @@ def make_pixels(
     """Return `num_envs` copies of an environment with observations (4, height, width) uint8 and discrete actions.
 
     The environment is an Atari game (see `AtariVector`) or any registered environment that returns one grey frame,
-    (height, width) uint8. Four frames are stacked, with zeros before the first of an episode. sticky, sticky_per,
-    max_frames and threads only affect Atari games.
+    (height, width) uint8. Four frames are stacked, with zeros before the first of an episode.
 
     ALE's vector environment supports neither modes nor rendering. Therefore Atari games with shifts or a render mode
     use Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another
     generator, and the speed is about four fifths of one thread's.
 
-    shifts, seed, task: see `Shifted`. render_mode, max_episode_steps, kwargs: see `make_env`. Atari games have neither
-    of the last two.
+    Args:
+        env: A Gymnasium id, or the short name of a game.
+        num_envs: Number of copies.
+        sticky: Of Atari games, as in `AtariVector`.
+        sticky_per: Of Atari games, as in `AtariVector`.
+        max_frames: Of Atari games, as in `AtariVector`.
+        threads: Of Atari games, as in `AtariVector`.
+        shifts: The shifts between the tasks of a stream (see `Shifted`).
+        seed: The seed of the shifts' values.
+        task: The index of the task.
+        render_mode: As in `make_env`.
+        max_episode_steps: As in `make_env`, but not for Atari games.
+        kwargs: As in `make_env`, but not for Atari games.
 
     Raises:
         ValueError: Keyword arguments or max_episode_steps are given for an Atari game, the environment has other

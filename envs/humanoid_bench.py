@@ -28,10 +28,6 @@ FRAME_SKIP = 10  # substeps of 2 ms: 50 control steps per second
 class H1Env(MujocoEnv, ABC):
     """An h1 robot (without hands) in one of HumanoidBench's scenes. A task adds `reward`, `has_ended` and `begin`.
 
-    scene: loads `envs/h1_pos_<scene>.xml`.
-    render_mode: None (no GL context is created), "rgb_array", "depth_array", "rgbd_tuple" or "human".
-    width, height: size of the image in pixels.
-
     Actions: (19,) float32 in [−1, 1], mapped linearly to each actuator's range of joint angles (radians).
     Observations: qpos and qvel of the whole model, float64.
 
@@ -39,7 +35,14 @@ class H1Env(MujocoEnv, ABC):
     new, but derived quantities (positions of sites, contacts, sensors, forces) are one substep (2 ms) old. The arrays
     are views of MuJoCo's memory, which are looked up once.
 
-    Raises FileNotFoundError if HumanoidBench's model files are not found.
+    Args:
+        scene: Loads `envs/h1_pos_<scene>.xml`.
+        render_mode: None (no GL context is created), "rgb_array", "depth_array", "rgbd_tuple" or "human".
+        width: Width of the image in pixels.
+        height: Height of the image in pixels.
+
+    Raises:
+        FileNotFoundError: HumanoidBench's model files are not found.
     """
 
     metadata = {"render_modes": ["human", "rgb_array", "depth_array", "rgbd_tuple"], "render_fps": 50}  # noqa: RUF012

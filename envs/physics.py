@@ -42,14 +42,18 @@ GAIN = 0.9  # several threads must save a tenth of the time
 def side_by_side(
     make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1, fewer: bool = False
 ) -> Vector:
-    """Return copies of an environment, stepped in one batch if possible, else one by one.
+    """Return copies of an environment, stepped in one batch if possible, else one by one, with the same results.
 
-    They are stepped in one batch if there are several, the results are the same and `batched` is set.
+    Args:
+        make: Returns one copy.
+        copies: Number of copies, at least 1. A single one is not batched.
+        batched: Whether to step them in one batch if possible.
+        threads: Number of threads that step the batch. It does not change the results.
+        fewer: Use as many of these threads as are fastest in a short trial.
 
-    threads: number of threads that step the batch. It does not change the results.
-    fewer: use as many of these threads as are fastest in a short trial.
-
-    Raises what `Vector` raises."""
+    Raises:
+        ValueError, EnvironmentFault: As `Vector` does.
+    """
     one_by_one = Vector(make, copies)
     if copies == 1 or not (batched and all(map(can_batch, one_by_one.envs))):
         return one_by_one

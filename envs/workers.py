@@ -104,7 +104,14 @@ class EnvWorkers:
 
 
 class WorkerVector:
-    """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit."""
+    """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit.
+
+    Args:
+        workers: The processes.
+        env: The environment's name.
+        make: Returns copies, in a worker process.
+        copies: Number of copies, at least one for each worker.
+    """
 
     def __init__(self, workers: EnvWorkers, env: str, make: Make, copies: int) -> None:
         if copies < len(workers):

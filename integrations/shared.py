@@ -32,9 +32,18 @@ def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
 
 
 def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
-    """Raise ValueError if a hook never fires in this run, and warn if its only steps lie before the start.
+    """Check when the hooks fire, and warn if the only steps of one lie before the start.
 
-    begins: whether the hooks begin here. With a state of an earlier part of the run, they may already have fired."""
+    Args:
+        hooks: The hooks.
+        total: The planned steps.
+        start: The step at which learning begins or continues.
+        measured: Whether there are measurements, which conditions need.
+        begins: Whether the hooks begin here. With a state of an earlier part of the run, they may already have fired.
+
+    Raises:
+        ValueError: A hook never fires in this run.
+    """
     for hook in hooks:
         if begins and (problem := parse_hook_text(hook.text).problem(total, start)):
             if parse_hook_text(hook.text).problem(total, 0):

@@ -49,7 +49,18 @@ class Updates:
     def __init__(
         self, hooks: Sequence[str], measure_every: int, events: str | Path | None, verbose: int, learner: Build
     ) -> None:
-        """Set the arguments that the callbacks describe. Raises ValueError if the text of a hook is invalid."""
+        """Create the callback.
+
+        Args:
+            hooks: Texts such as "fire@0.5". Fractions are of all planned updates.
+            measure_every: Updates between measurements. 0: no measurements.
+            events: A file to which each event is appended as a line of JSON.
+            verbose: 1 prints a line for each event.
+            learner: Builds the learner (see `Build`).
+
+        Raises:
+            ValueError: The text of a hook is invalid, or `measure_every` is negative.
+        """
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more updates, got {measure_every}")
         self.hooks = parse_hooks(hooks)
@@ -68,8 +79,18 @@ class Updates:
     ) -> None:
         """Attach to a model before its first update, or resume at `step` with a state that `state` returned.
 
-        Without such a state, hooks and metrics begin at `step`, and warn if they come too late. Raises ValueError if a
-        hook does not work here or never fires."""
+        Without such a state, hooks and metrics begin at `step`, and warn if they come too late.
+
+        Args:
+            model: The network.
+            optimizer: Its optimizer.
+            total: The planned updates.
+            step: The updates so far.
+            saved: A state that `state` returned, or None.
+
+        Raises:
+            ValueError: A hook does not work here or never fires.
+        """
         if saved is None and step and self._attached_to(model, step):
             saved = self.state()  # training goes on with the same network, as in a second call of `fit`
         self.hooks = parse_hooks([hook.text for hook in self.hooks])  # without the memory of an earlier training

@@ -95,7 +95,9 @@ class DQN:
         copy_module_(self.target, self.network)
         on_gpu = self.device.type == "cuda"
         self.exploration = generator(s.seed, "exploration")
-        self.experience = Experience(s, self.space.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
+        self.experience = Experience(
+            s, self.space.layout, self.device, STATISTICS, prepare=lambda sample, draws: sample
+        )
         self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
         self.centre = Centre(self.space.size) if isinstance(self.space, Vectors) else None
         self.learner = self._learner()
@@ -152,7 +154,7 @@ class DQN:
         return None if sample is None else (self.space.split(sample.frames)[0],)
 
     def _probe_loss(self) -> Tensor:
-        sample = self.experience.known()
+        sample = self.experience.require_recent()
         return self._td_loss(sample, self._targets(sample))[0]
 
     def _losses(self, sample: Sample) -> Tensor:

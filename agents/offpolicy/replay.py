@@ -105,7 +105,14 @@ class ReplayMemory:
     Memory is only used as rows fill, so call `check_memory` first. With `folder`, the frames are in a nameless file
     there, which grows in the same way and is deleted when the process ends. RAM is then only its cache.
 
-    capacity: in transitions. Raises ValueError if capacity or num_envs is below 1.
+    Args:
+        capacity: Number of transitions.
+        num_envs: Number of environments.
+        layout: The contents of one step.
+        folder: Where the file with the frames is made. None: the frames are in RAM.
+
+    Raises:
+        ValueError: capacity or num_envs is below 1.
     """
 
     def __init__(self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None) -> None:
@@ -331,8 +338,13 @@ def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
 def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
     """Raise ValueError if this machine cannot hold the replay memories of `runs` simultaneous runs.
 
-    Nothing is allocated. needed: bytes of one memory, from `bytes_needed`. capacity: transitions of one memory.
-    folder: check the disk of this folder instead of the free memory.
+    Nothing is allocated.
+
+    Args:
+        needed: Bytes of one memory, from `bytes_needed`.
+        capacity: Transitions of one memory.
+        folder: Check the disk of this folder instead of the free memory.
+        runs: Number of memories.
     """
     if folder is None:
         free, where, otherwise = free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"

@@ -55,12 +55,23 @@ class MultiHead(nn.Module):
         initialization: Initialization = "orthogonal",
         normalization: Normalization = "none",
     ) -> None:
-        """spaces: environment id → its space.
+        """Draw a new network.
 
-        init_lambda: rescale the hidden units to this balance at initialisation (see `balance_`); None: do not.
-        value_hidden: widths of the value function's own body, if it has one; None: as the policy's.
-        initialization: orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero biases,
-        or PyTorch's default for linear layers. normalization: of the bodies' layers (see `networks.normalization`).
+        Args:
+            spaces: Environment id → its space.
+            hidden: Widths of the body's layers, at least one.
+            adapter: Width of the adapters. 0: no adapters.
+            activation: Name of the activation, with optional parameters.
+            share_value: Whether the value function shares adapters and body with the policy.
+            generator: Draws the initial weights.
+            init_lambda: Rescale the hidden units to this balance at initialisation (see `balance_`). None: do not.
+            value_hidden: Widths of the value function's own body, if it has one. None: as the policy's.
+            initialization: Orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero
+                biases, or PyTorch's default for linear layers.
+            normalization: The normalisation of the bodies' layers (see `networks.normalization`).
+
+        Raises:
+            ValueError: There are no adapters, but the observations differ in length.
         """
         super().__init__()
         sizes = {key: space.observation for key, space in spaces.items()}

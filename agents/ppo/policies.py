@@ -46,7 +46,14 @@ class Policy(ABC):
         """Return the log-probability or log-density of actions (n, *shape), as (n,)."""
 
     def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
-        """Return the log-probability of the actions that `draw` returned for these outputs and noise, (n,)."""
+        """Return the log-probability of the actions that `draw` returned, (n,).
+
+        Args:
+            outputs: The outputs of the network, (n, outputs).
+            actions: The actions, (n, *shape).
+            noise: The noise from which they were drawn, (n, outputs).
+            log_std: The logarithm of the standard deviation, (outputs,), or None.
+        """
         return self.log_prob(outputs, actions, log_std)
 
     @abstractmethod

@@ -35,7 +35,14 @@ class RolloutBatch:
 class Rollout:
     """A buffer for `steps` × `num_envs` transitions.
 
-    It never holds dummy transitions, because the vector environments are reset in the step that ends an episode."""
+    It never holds dummy transitions, because the vector environments are reset in the step that ends an episode.
+
+    Args:
+        steps: Steps of each environment.
+        num_envs: Number of environments.
+        observation: Length of an observation.
+        policy: The policy, which says what an action is.
+    """
 
     def __init__(self, steps: int, num_envs: int, observation: int, policy: Policy) -> None:
         self.steps, self.num_envs = steps, num_envs
@@ -60,6 +67,16 @@ class Rollout:
         terminated: Bool,
         truncated: Bool,
     ) -> None:
+        """Store one step of every environment.
+
+        Args:
+            observations: The normalised observations, (num_envs, d).
+            outputs: The outputs of the policy for them, (num_envs, outputs).
+            actions: The actions, (num_envs, *shape).
+            rewards: The rewards to learn from, (num_envs,).
+            terminated: Where the step ended an episode with no further reward, (num_envs,).
+            truncated: Where a limit ended the episode, (num_envs,).
+        """
         t = self.filled
         self.observations[t], self.outputs[t], self.actions[t] = observations, outputs, actions
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated

@@ -50,8 +50,10 @@ def normalize(advantages: Tensor) -> Tensor:
     return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
 
 
-def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
-    """Return the terms of `ppo_loss` on one minibatch, with advantages normalised over it if the settings say so."""
+def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
+    """Return the terms of `ppo_loss` on one minibatch, with advantages normalised over it if the settings say so.
+
+    The arguments are those of `ppo_loss`."""
     observations, actions, old_log_probs, old_values, advantages, returns = batch
     outputs, values = network(observations, key)
     policy, log_std = network.policies[key], network.scale(key)
@@ -68,8 +70,15 @@ def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSe
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """Return the loss of each sample, (n,), whose mean is `ppo_loss`."""
-    terms = ppo_terms(network, key, batch, s)
+    """Return the loss of each sample, (n,), whose mean is the loss of `ppo_loss`.
+
+    Args:
+        network: The actor–critic.
+        key: The environment of the batch.
+        batch: Observations (n, d), actions (n, *shape), log-probabilities, values, advantages and returns (n,).
+        s: The settings of the loss.
+    """
+    terms = _ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 
 
@@ -85,7 +94,7 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
     Returns:
         The loss, and a detached vector in the order of STATISTICS. approx_kl is Schulman's k3 estimator.
     """
-    gain, error, ratio, log_ratio, entropies = ppo_terms(network, key, batch, s)
+    gain, error, ratio, log_ratio, entropies = _ppo_terms(network, key, batch, s)
     policy, value, entropy = -gain.mean(), error.mean(), entropies.mean()
     loss = policy + s.value_coefficient * value - s.entropy_coefficient * entropy
     with torch.no_grad():
@@ -131,7 +140,13 @@ class GradientStep:
 
         It must be called again after `load_state_dict`. Each kind of Adam's state moves into one tensor, of which the
         optimizer keeps views. So this object sees in-place changes by interventions, and the compiled code has few
-        inputs. Without `traceable`, the loss has a part that cannot be compiled, and the steps run in eager mode.
+        inputs.
+
+        Args:
+            optimizer: The optimizer, with one group of parameters if it is Adam.
+            parameters: The parameters that the loss trains.
+            unroll: Gradient steps per compiled call, at least 1.
+            traceable: Whether the whole loss can be compiled. If not, the steps run in eager mode.
         """
         self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll

@@ -34,7 +34,7 @@ class PPOWork(AgentWork):
         return side_by_side(lambda: flatten(make_env(env, **world)), copies, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Collect a rollout and learn from it, with the learning rate of its first step."""
+        """Collect a rollout and learn from it, with the learning rate of its first step (see `Work.advance`)."""
         if self.settings.anneal != "off":
             start, end = (task.start, task.end) if self.settings.anneal == "task" else (0, self.tasks[-1].end)
             self.agent.scale_learning_rate((end - step) / (end - start))
@@ -54,5 +54,4 @@ class PPOWork(AgentWork):
         s = self.settings
         if not has_friction(env, s.kwargs):
             return None
-        world |= {"friction": s.eval_friction, "clip_actions": s.clip_actions}
-        return side_by_side(lambda: flatten(make_env(env, **world)), copies, **s.stepping)
+        return self.envs(s, env, copies, **world, friction=s.eval_friction)

@@ -167,12 +167,12 @@ class SAC:
             return self.soft_update.critic_losses_of(batch, noise[:, 1])[0]
 
     def _actor_probe_loss(self) -> Tensor:
-        batch, noise = self.experience.known()
+        batch, noise = self.experience.require_recent()
         with evaluating(self.critics):
             return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
 
     def _critic_probe_loss(self) -> Tensor:
-        batch, noise = self.experience.known()
+        batch, noise = self.experience.require_recent()
         with evaluating(self.actor):
             return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
 

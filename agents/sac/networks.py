@@ -44,7 +44,15 @@ def uniform(generator: torch.Generator) -> Draw:
 def make_linear(
     d_in: int, d_out: int, members: int, draw: Draw, normalization: Normalization = "none"
 ) -> nn.Linear | StackedLinear:
-    """Return a Linear layer, or a stack of `members` (0: no stack), with weights drawn by `draw` and zero biases."""
+    """Return a Linear layer, or a stack of them, (n, d_in) → (n, d_out) or (members, n, d_out), with zero biases.
+
+    Args:
+        d_in: Number of inputs.
+        d_out: Number of outputs.
+        members: Number of layers in the stack. 0: no stack.
+        draw: Draws the weights of one layer.
+        normalization: The normalisation of the layer (see `networks.normalization`).
+    """
     layer: nn.Linear | StackedLinear
     if members:
         layer = stacked_hidden_linear(members, d_in, d_out, normalization)
@@ -62,7 +70,14 @@ def make_norm(width: int, members: int) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """A residual block, x + narrow(activation(wide(norm(x)))), which is four times as wide inside."""
+    """A residual block, x + narrow(activation(wide(norm(x)))), which is four times as wide inside.
+
+    Args:
+        width: Width of x.
+        members: Number of blocks in a stack. 0: no stack.
+        units: The activation.
+        generator: Draws the initial weights.
+    """
 
     def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
         super().__init__()
@@ -82,6 +97,14 @@ class SimBa(nn.Module):
 
     Its inputs must already be normalised by running statistics. At initialisation, the embedding is orthogonal, the
     blocks are He normal and the biases are zero (SimBa, Section 4 and released code).
+
+    Args:
+        d_in: Number of inputs.
+        width: Width of the features.
+        blocks: Number of residual blocks.
+        activation: Name of the activation, with optional parameters.
+        generator: Draws the initial weights.
+        members: Number of networks in a stack. 0: no stack.
     """
 
     def __init__(
@@ -111,7 +134,17 @@ class SimBa(nn.Module):
 class MLPBody(nn.Module):
     """An MLP with an activation after each layer: (n, d_in) → (n, width), or (members, n, width) for a stack.
 
-    `width` is hidden[-1], or the number of features that the activation returns for it."""
+    Args:
+        d_in: Number of inputs.
+        hidden: Widths of the layers, at least one.
+        activation: Name of the activation, with optional parameters.
+        generator: Draws the initial weights.
+        members: Number of networks in a stack. 0: no stack.
+        normalization: The normalisation of the layers (see `networks.normalization`).
+
+    Attributes:
+        width: hidden[-1], or the number of features that the activation returns for it.
+    """
 
     def __init__(
         self,
@@ -155,8 +188,14 @@ class MLPBody(nn.Module):
 class Actor(nn.Module):
     """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each.
 
-    clipped: The log-standard deviation is clipped to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
-    network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is squashed.
+    Args:
+        body: The network below the heads, (n, d) → (n, width).
+        width: Width of the body's features.
+        actions: Length of an action.
+        draw: Draws the weights of the heads.
+        clipped: Clip the log-standard deviation to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
+            network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is
+            squashed.
     """
 
     heads = ("mean", "log_std")
@@ -194,7 +233,14 @@ def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
 
 
 class QNetworks(nn.Module):
-    """A stack of Q-networks: inputs (n, d + actions) → (members, n)."""
+    """A stack of Q-networks: inputs (n, d + actions) → (members, n).
+
+    Args:
+        body: The network below the head, (n, d + actions) → (members, n, width).
+        width: Width of the body's features.
+        members: Number of networks.
+        draw: Draws the weights of one head.
+    """
 
     heads = ("head",)
 

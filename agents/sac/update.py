@@ -78,10 +78,15 @@ def differentiate(
 class SoftUpdate:
     """One gradient step of actor, temperature and critics, and the update of the target.
 
-    actor, critics: learners. The critics' follower is the target, the actor's `temperature` the temperature.
-    compiled: compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
-        graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as long).
-        In-place changes by interventions take effect as in eager mode.
+    Args:
+        actor: The actor's learner, whose `temperature` is the learner of the temperature.
+        critics: The critics' learner, whose follower is the target.
+        gamma: The discount factor per decision, in [0, 1].
+        tau: The rate at which the target moves towards the critics, in [0, 1].
+        target_entropy: The target H̄ of the entropy, in nats.
+        compiled: Compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
+            graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as
+            long). In-place changes by interventions take effect as in eager mode.
     """
 
     def __init__(

@@ -18,7 +18,14 @@ def model_of(env: gym.Env) -> Any:
 
 
 class PhysicsFactor(Shift, ABC):
-    """A shift that multiplies part of an environment's original model."""
+    """A shift that multiplies part of an environment's original model.
+
+    Args:
+        low: The smallest factor, above 0.
+        high: The largest factor.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
+    """
 
     def __init__(self, low: float, high: float, over: int, from_task: int) -> None:
         super().__init__(over=over, from_task=from_task)

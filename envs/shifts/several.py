@@ -59,7 +59,14 @@ class Shifts:
         return values
 
     def draw_next(self, env: gym.Env, seed: int, task: int, previous: dict[str, Values]) -> dict[str, Values]:
-        """Return the values of `task`, given those of the task before."""
+        """Return the values of a task, given those of the task before.
+
+        Args:
+            env: The environment, which is not changed.
+            seed: The seed of the shifts, 0 or more.
+            task: The index of the task, from 0.
+            previous: The values of the task before, by the names of shift and value.
+        """
         values = dict(previous)
         for part in self.parts:
             if task >= part.from_task:

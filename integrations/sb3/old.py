@@ -26,7 +26,15 @@ PARTS = {"pi": "policy_net", "vf": "value_net"}
 
 
 class SharedLayers(BaseFeaturesExtractor):
-    """A features extractor, and behind it the layers that policy and values shared before SB3 1.8."""
+    """A features extractor, and behind it the layers that policy and values shared before SB3 1.8.
+
+    Args:
+        observation_space: The space of the observations.
+        extractor_class: The class of the features extractor.
+        extractor_kwargs: Its keyword arguments.
+        widths: Widths of the shared layers, at least one.
+        activation_fn: The activation behind each of them.
+    """
 
     def __init__(
         self,
@@ -52,7 +60,14 @@ class SharedLayers(BaseFeaturesExtractor):
 def fit_settings(
     weights: Weights, kind: type[BaseAlgorithm], policy: str, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a model's settings with those that the layout of its weights implies and nobody gave."""
+    """Return a model's settings with those that the layout of its weights implies and nobody gave.
+
+    Args:
+        weights: The weights in the file, by name.
+        kind: The algorithm.
+        policy: The name of the policy, such as MlpPolicy.
+        settings: The settings that the user gave.
+    """
     kwargs = dict(settings.get("policy_kwargs") or {})
     found: dict[str, Any] = {}
     if issubclass(kind, OnPolicyAlgorithm):

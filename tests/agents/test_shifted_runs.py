@@ -92,7 +92,7 @@ def test_evaluations_are_in_the_world_as_far_as_it_has_changed(
 ) -> None:
     offsets: list[float] = []
 
-    def noting(agent: Any, env: str, envs: Any, seeds: Any) -> float:
+    def noting(agent: Any, env: str, envs: Any, seeds: Any) -> list[float]:
         plain = make_env(env)
         offsets.append(float(np.abs(envs.reset(seeds)[0] - plain.reset(seed=seeds[0])[0]).max()))
         plain.close()
