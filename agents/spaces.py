@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
@@ -38,7 +37,7 @@ def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None)
     try:
         shown = flatten(env).observation_space
     except ValueError as error:
-        hint = _package_of(env)
+        hint = package_hint(type(env.unwrapped).__module__)
         raise ValueError(f"{name}: {error}{hint and f' ({hint})'}") from error
     finally:
         env.close()
@@ -73,8 +72,3 @@ def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
                 f"{env} has {space}"
             )
     return common
-
-
-def _package_of(env: gym.Env) -> str:
-    """Return what makes this environment work if it comes from a known package, or ""."""
-    return package_hint(type(env.unwrapped).__module__)

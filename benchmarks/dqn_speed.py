@@ -19,7 +19,8 @@ import tyro
 from stepped import SteppedAgent, record
 from timing import Options, Rounds, begin, matmul_rate, seconds
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
 from supple.envs.make import import_ale
 
 ENV, ENVS = "ALE/Asterix-v5", 8

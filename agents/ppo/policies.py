@@ -33,9 +33,9 @@ class Policy(ABC):
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return noise for actions of the batch shape `shape`, (*shape, outputs)."""
 
-    @abstractmethod
     def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
         """Return one action for each row of outputs and of noise, (n, outputs) → (n, *shape)."""
+        return self.best(outputs + noise)
 
     @abstractmethod
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
@@ -122,10 +122,8 @@ class Categorical(Policy):
         self.outputs = size
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Return Gumbel noise."""
         return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
-
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return outputs.argmax(-1)
@@ -141,22 +139,13 @@ class Categorical(Policy):
         return distributions.Categorical(logits=outputs, validate_args=False)
 
 
-class Categoricals(Policy):
+class Categoricals(Categorical):
     """A policy for `MultiDiscrete`: independent categorical distributions, for which the network returns logits.
 
     sizes: the number of values of each entry of an action, in C order. shape: of an action."""
 
-    dtype = np.int64
-
     def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self.sizes, self.shape, self.outputs = sizes, shape, sum(sizes)
-
-    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Return Gumbel noise, as for `Categorical`."""
-        return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
-
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return self._logits(torch.from_numpy(outputs)).argmax(-1).numpy().reshape(len(outputs), *self.shape)
@@ -195,9 +184,6 @@ class Bernoulli(Policy):
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return logistic noise: logit + noise is above 0 with probability sigmoid(logit)."""
         return torch.rand((*shape, self.outputs), generator=generator).logit_(eps=1e-7)
-
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return (outputs > 0).astype(self.dtype).reshape(len(outputs), *self.shape)

@@ -9,11 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from supple.agents.evaluate import evaluate
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.envs import Vector, make_env

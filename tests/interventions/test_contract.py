@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.rollout import RolloutBatch

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import Learner, learner_for, make, snapshot

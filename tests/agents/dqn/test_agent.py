@@ -11,7 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
 from supple.agents.dqn.network import NatureCNN
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult

@@ -11,7 +11,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from supple.agents.dqn import DQN, DQNSettings, Vectors
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Vectors
 from supple.agents.dqn.network import ValueMLP
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver

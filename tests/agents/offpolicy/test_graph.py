@@ -13,11 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels, Vectors
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels, Vectors
 from supple.agents.offpolicy.graph import WARM_UP, Captured
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, make

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.dqn import DQN, DQNSettings
-from supple.agents.dqn.agent import Vectors
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Vectors
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import create, train
 from supple.envs import StepResult

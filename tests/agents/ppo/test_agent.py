@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 from supple.engine.hooks.driver import HookDriver

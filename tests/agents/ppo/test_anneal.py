@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.registry.errors import UsageError
 from supple.scripts import compare, train
 

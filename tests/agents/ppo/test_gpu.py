@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.engine.runs import create
 from supple.interventions import make
 from supple.metrics import measure

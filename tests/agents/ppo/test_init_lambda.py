@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.metrics import measure

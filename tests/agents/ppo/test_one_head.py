@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Categorical, Gaussian
 from supple.engine.hooks.driver import HookDriver

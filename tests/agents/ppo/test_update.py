@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.update import GradientStep, LossSettings, _make_steps, ppo_loss, steps_per_call

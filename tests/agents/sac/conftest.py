@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import make, parse_call

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.sac import SAC
+from supple.agents.sac.agent import SAC
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, freeze
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
