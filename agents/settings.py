@@ -82,18 +82,18 @@ class AgentSettings(RunSettings):
     def kwargs(self) -> dict[str, Any]:
         """The keyword arguments of the environment. Raises UsageError if --env-kwargs is not a JSON object."""
         try:
-            found = json.loads(self.env_kwargs or "{}")
+            kwargs = json.loads(self.env_kwargs or "{}")
         except ValueError as error:
             raise UsageError(f"--env-kwargs is not JSON ({error}): {self.env_kwargs!r}") from None
-        if not isinstance(found, dict):
+        if not isinstance(kwargs, dict):
             raise UsageError(f"""--env-kwargs must be a JSON object such as '{{"size": 8}}', got {self.env_kwargs!r}""")
-        return found
+        return kwargs
 
     @property
     def world(self) -> dict[str, Any]:
         """The arguments of `make_env` that are the same for all tasks."""
-        given = {"max_episode_steps": self.max_episode_steps, "kwargs": self.kwargs}
-        return {name: value for name, value in given.items() if value}
+        arguments = {"max_episode_steps": self.max_episode_steps, "kwargs": self.kwargs}
+        return {name: value for name, value in arguments.items() if value}
 
     @property
     def stride(self) -> int:

@@ -98,10 +98,10 @@ class Trained:
             single = not isinstance(observation, list)
             rows: Any = [observation] if single else observation
         else:
-            array, own = np.asarray(observation), space.shape or ()
-            if own not in (array.shape, array.shape[1:]):
-                raise UsageError(f"observations of {env} have shape {own}, got {array.shape}")
-            single = array.shape == own
+            array, shape = np.asarray(observation), space.shape or ()
+            if shape not in (array.shape, array.shape[1:]):
+                raise UsageError(f"observations of {env} have shape {shape}, got {array.shape}")
+            single = array.shape == shape
             rows = array[None] if single else array
         if not len(rows):
             raise UsageError(f"there are no observations of {env} to predict actions for")

@@ -27,17 +27,17 @@ def record_videos(data: ComparisonData, warn: Warn) -> list[Video]:
 
     Runs and environments of which there can be no video are skipped, with one warning for each reason.
     """
-    found: list[Video] = []
+    recorded: list[Video] = []
     problems: dict[str, None] = {}
     for arm, (first, *_) in data.arms.items():
-        found += _record_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
+        recorded += _record_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
     for problem in problems:
         warn(problem)
-    return found
+    return recorded
 
 
 def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
-    found = []
+    recorded = []
     try:
         step, folder = max(steps_of(run.path).items())
         for _, work in states(run.path, {step: folder}, note):
@@ -45,12 +45,12 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
             for task in _begun_tasks(work, step):
                 with _render_offscreen():
                     try:
-                        found.append(_record_task(work, task, step, arm))
+                        recorded.append(_record_task(work, task, step, arm))
                     except BLAMED as error:  # environments and graphics drivers raise all kinds of exceptions
                         note(f"{task.env}: no video, because {_explain(error)}")
     except (RunError, UsageError) as error:
         note(f"{run.path}: no video, because {error}")
-    return found
+    return recorded
 
 
 def _begun_tasks(work: AgentWork, step: int) -> list[EnvTask]:
@@ -112,12 +112,12 @@ def _render_offscreen() -> Iterator[None]:
     If there is no EGL, Gymnasium's viewer raises an exception, and another one when it is deleted, which is not shown.
     """
     wanted = {"SDL_VIDEODRIVER": "dummy"} | ({"MUJOCO_GL": "egl"} if sys.platform == "linux" else {})
-    own = {name: value for name, value in wanted.items() if name not in os.environ}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
     hook, sys.unraisablehook = sys.unraisablehook, lambda args: None
-    os.environ.update(own)
+    os.environ.update(added)
     try:
         yield
     finally:
         sys.unraisablehook = hook
-        for name in own:
+        for name in added:
             del os.environ[name]

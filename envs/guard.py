@@ -200,25 +200,27 @@ class Guard(gym.Wrapper):
         return EnvironmentFault(self.name, f"{call} returned {describe_value(value)} as {part}, not {wanted}")
 
     def _wrong_result(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
-        given = f"{len(result)} values" if isinstance(result, tuple) else describe_value(result)
-        return EnvironmentFault(self.name, f"{call} returned {given}, not {wanted}")
+        description = f"{len(result)} values" if isinstance(result, tuple) else describe_value(result)
+        return EnvironmentFault(self.name, f"{call} returned {description}, not {wanted}")
 
 
 def find_fault(space: gym.Space, observation: Any) -> str | None:
     """Return in words what an observation is instead of one of its space, or None if it is one.
 
     Numbers beyond the bounds of a Box, and those of another type that the Box can hold, are not objected to."""
-    for own, value, name in _parts(space, observation):
-        part, wanted = f"observation{name}", f"one of {text_of(own)}"
-        if isinstance(own, gym.spaces.Box):
-            if isinstance(value, ndarray) and value.shape != own.shape:
-                return f"an {part} of shape {value.shape}, not {own.shape}"
-            if is_numbers(value, own.shape):
-                if _is_real(own) or (number := find_unfit(value, own.dtype)) is None:
+    for part_space, value, name in _parts(space, observation):
+        part, wanted = f"observation{name}", f"one of {text_of(part_space)}"
+        if isinstance(part_space, gym.spaces.Box):
+            if isinstance(value, ndarray) and value.shape != part_space.shape:
+                return f"an {part} of shape {value.shape}, not {part_space.shape}"
+            if is_numbers(value, part_space.shape):
+                if _is_real(part_space) or (number := find_unfit(value, part_space.dtype)) is None:
                     continue
-                return f"{number} as a number of {part}, which {own.dtype} cannot hold"
-            wanted = f"{prod(own.shape)} numbers"
-        elif not isinstance(own, COMPOSITE) and (not isinstance(own, WHOLE_NUMBERS) or _is_in(own, value)):
+                return f"{number} as a number of {part}, which {part_space.dtype} cannot hold"
+            wanted = f"{prod(part_space.shape)} numbers"
+        elif not isinstance(part_space, COMPOSITE) and (
+            not isinstance(part_space, WHOLE_NUMBERS) or _is_in(part_space, value)
+        ):
             continue
         return f"{describe_value(value)} as {part}, not {wanted}"
     return None

@@ -87,8 +87,8 @@ class Climb(H1Env):
         self._feet = [self.data.site(f"{side}_foot").xpos for side in ("left", "right")]
 
     def reward(self) -> tuple[float, dict[str, float]]:
-        left, right = (tolerance(float(self._head[2] - foot[2]), 1.2, margin=0.45) for foot in self._feet)
-        control, stand, move = self.small_control(), left * right * self.upright(0.5), self.move(1.0)
+        over_left, over_right = (tolerance(float(self._head[2] - foot[2]), 1.2, margin=0.45) for foot in self._feet)
+        control, stand, move = self.small_control(), over_left * over_right * self.upright(0.5), self.move(1.0)
         return stand * control * move, {"small_control": control, "stand": stand, "move": move}
 
     def has_ended(self) -> bool:

@@ -73,12 +73,12 @@ def resolve_env(name: str) -> str:
             from if that is known, or the nearest names.
         ImportError: ale-py is not installed, and the name is `ALE/…` or resembles no other name.
     """
-    module, colon, own = name.rpartition(":")
+    module, colon, env_id = name.rpartition(":")
     if colon:
         if module not in sys.modules:
             hint = package_hint(module) or f"add --plugin {module}"
             raise ValueError(f"environment {name!r}: its module is not loaded: {hint}")
-        name = own
+        name = env_id
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
     ids = _ids_but_atari()

@@ -46,15 +46,15 @@ GOALS = tuple(filter(_may_be_goal, range(SIDE**2)))
 
 def distances(goal: int) -> list[int]:
     """Return the number of steps from each cell to the goal, by breadth-first search."""
-    found = {goal: 0}
+    steps = {goal: 0}
     queue = deque([goal])
     while queue:
         cell = queue.popleft()
         for neighbour in NEIGHBOURS[cell]:  # every move can be reversed
-            if neighbour not in found:
-                found[neighbour] = found[cell] + 1
+            if neighbour not in steps:
+                steps[neighbour] = steps[cell] + 1
                 queue.append(neighbour)
-    return [found[cell] for cell in range(SIDE**2)]
+    return [steps[cell] for cell in range(SIDE**2)]
 
 
 class NineRooms(gym.Env):
@@ -93,9 +93,9 @@ class NineRooms(gym.Env):
         return self.cell, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        left = self.cell
-        self.cell = NEIGHBOURS[left][action]
-        return self.cell, self._rewards[left], left == self._goal, False, {}
+        cell = self.cell
+        self.cell = NEIGHBOURS[cell][action]
+        return self.cell, self._rewards[cell], cell == self._goal, False, {}
 
 
 def register_nine_rooms() -> None:

@@ -132,8 +132,8 @@ class Batched(Vector):
 
         ahead: copies that the calling thread steps beyond an equal share. The others take some time to wake up."""
         others = min(threads, self.num_envs) - 1
-        own = min(-(-self.num_envs // (others + 1)) + ahead, self.num_envs - others)
-        ends = [0, own, *(own + (self.num_envs - own) * number // others for number in range(1, others + 1))]
+        first = min(-(-self.num_envs // (others + 1)) + ahead, self.num_envs - others)
+        ends = [0, first, *(first + (self.num_envs - first) * number // others for number in range(1, others + 1))]
         self._shares = [slice(*pair) for pair in pairwise(ends)]
         self._close_helpers()
         self._helpers = [Helper(partial(self._step_share, share)) for share in self._shares[1:]]
@@ -164,9 +164,9 @@ class Batched(Vector):
         return obs
 
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
-        found = super().restart()
+        restarted = super().restart()
         self._now = self._read()
-        return found
+        return restarted
 
     def step(self, actions: np.ndarray) -> StepResult:
         if len(actions) != self.num_envs:

@@ -108,8 +108,8 @@ class Vector:
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         self._repeats = [_find_repeat(env) for env in self.envs]
-        found = [find_shifted(env) for env in self.envs]
-        self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
+        shifted = [find_shifted(env) for env in self.envs]
+        self._gradual = [env for env in shifted if env is not None and env.shifts.is_gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape).

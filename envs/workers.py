@@ -127,10 +127,10 @@ class WorkerVector:
         except Exception as error:
             what = f"it cannot be sent to a worker process ({error}): use --env-workers 0"
             raise EnvironmentFault(env, what) from error
-        found = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
-        if any(spaces != found[0] for spaces in found):
+        spaces_of_workers = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
+        if any(spaces != spaces_of_workers[0] for spaces in spaces_of_workers):
             raise EnvironmentFault(env, "its copies have different spaces, but all must be equal")
-        self.single_observation_space, self.single_action_space = found[0]
+        self.single_observation_space, self.single_action_space = spaces_of_workers[0]
         layout = _layout(self.single_observation_space)
         self._memory = SharedMemory(create=True, size=copies * layout.itemsize)
         try:
@@ -140,8 +140,8 @@ class WorkerVector:
             self._memory.unlink()  # all processes have opened it, so nothing remains however they end
 
     def _ask(self, order: str, *arguments: tuple[Any, ...]) -> list[Any]:
-        each = arguments or [()] * len(self._rows)
-        return self._workers.ask(self._env, [(order, *own) for own in each])
+        per_worker = arguments or [()] * len(self._rows)
+        return self._workers.ask(self._env, [(order, *values) for values in per_worker])
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape)."""
@@ -169,11 +169,11 @@ class WorkerVector:
         episodes = self._episodes(self._ask("restart"))
         return self._shared["obs"].copy(), episodes
 
-    def _episodes(self, found: list[list[Episode]]) -> list[Episode]:
+    def _episodes(self, of_workers: list[list[Episode]]) -> list[Episode]:
         return [
             replace(episode, index=rows.start + episode.index)
-            for rows, own in zip(self._rows, found, strict=True)
-            for episode in own
+            for rows, episodes in zip(self._rows, of_workers, strict=True)
+            for episode in episodes
         ]
 
     def progress(self, steps: int) -> None:

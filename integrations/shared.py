@@ -21,14 +21,14 @@ def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
     """Return the hooks that the texts describe. Raises ValueError if a text is invalid or given twice."""
     if isinstance(hooks, str):
         raise ValueError(f"hooks must be a list: use hooks=[{hooks!r}]")
-    found: list[Hook] = []
+    parsed: list[Hook] = []
     for hook in map(parse_hook, hooks):
         if hook is None:
             continue
-        if hook.text in (other.text for other in found):
+        if hook.text in (other.text for other in parsed):
             raise ValueError(f"{hook.text} is given twice")
-        found.append(hook)
-    return found
+        parsed.append(hook)
+    return parsed
 
 
 def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
@@ -99,8 +99,8 @@ def restore_learner(learner: Learner, state: LearnerState) -> None:
 def _fit_tensors(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
     if strangers := sorted(values.keys() - like.keys()):
         raise ValueError(f"{what} has {listed(strangers)}: it is the state of another network")
-    own = {name: like[name].detach().cpu() for name in values}
-    return {n: alike(v.cpu(), own[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
+    templates = {name: like[name].detach().cpu() for name in values}
+    return {n: alike(v.cpu(), templates[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
 
 
 def add_penalty(driver: HookDriver, learner: Learner) -> None:

@@ -133,8 +133,8 @@ class Updates:
             self._switches, self._switching = self._switches + 1, False
             self._driver.switched(step, self._switches)
         self._driver.passed(previous, step)
-        every = self.measure_every
-        if not every or step // every == previous // every:
+        interval = self.measure_every
+        if not interval or step // interval == previous // interval:
             return {}
         numbers = {f"{self.learner.name}/{name}": v for name, v in measure(self.learner, per_layer=True).items()}
         self.learner.mark()

@@ -183,23 +183,23 @@ class ReplayMemory:
                 f"the replay memory of {self.num_envs} environments takes {kept} actions of {wanted}, "
                 f"got {actions.dtype} of {actions.shape}"
             )
-        every = np.arange(self.num_envs)
+        envs = np.arange(self.num_envs)
         at = (self.end - 1) % self.rows
-        self.action[every, at], self.reward[every, at] = actions, rewards
-        self.terminated[every, at], self.acted[every, at] = terminated, True
+        self.action[envs, at], self.reward[envs, at] = actions, rewards
+        self.terminated[envs, at], self.acted[envs, at] = terminated, True
         self.count += self.num_envs
-        age = np.minimum(self.age[every, at] + 1, self.stack - 1)
+        age = np.minimum(self.age[envs, at] + 1, self.stack - 1)
         if (cut := np.flatnonzero(truncated & ~terminated)).size:
             self._append(cut, last[cut], age[cut])
-        self._append(every, newest, np.where(terminated | truncated, 0, age))
+        self._append(envs, newest, np.where(terminated | truncated, 0, age))
 
     def _newest(self, observations: np.ndarray) -> np.ndarray:
         """Return the newest frame of each observation, (num_envs, *frame)."""
-        wanted, kept, given = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
-        if observations.shape != wanted or not (given == kept or given.kind == kept.kind == "f"):
+        wanted, kept, dtype = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
+        if observations.shape != wanted or not (dtype == kept or dtype.kind == kept.kind == "f"):
             raise ValueError(
                 f"the replay memory of {self.num_envs} environments takes {kept} observations of {wanted}, "
-                f"got {given} of {observations.shape}"
+                f"got {dtype} of {observations.shape}"
             )
         return observations if self.layout.stack is None else observations[:, -1]
 

@@ -133,8 +133,8 @@ class PPO:
         if self.last is None:
             return None
         key, batch = self.last
-        every = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
-        return key, RolloutBatch(*(tensor[every] for tensor in batch.tensors()))
+        evenly_spaced = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
+        return key, RolloutBatch(*(tensor[evenly_spaced] for tensor in batch.tensors()))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.

@@ -159,8 +159,8 @@ class Categoricals(Categorical):
         return -(log_probs.exp() * log_probs).sum((-2, -1))
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
-        each = distributions.Categorical(logits=self._logits(outputs), validate_args=False)
-        return distributions.Independent(each, 1)
+        entries = distributions.Categorical(logits=self._logits(outputs), validate_args=False)
+        return distributions.Independent(entries, 1)
 
     def _logits(self, outputs: Tensor) -> Tensor:
         """Return the logits of each entry, (n, entries, most), where entries with fewer values have impossible ones."""

@@ -61,12 +61,12 @@ def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
 
     curves = (plot_learning_curves, plot_evaluation_curves)
     makers: list[Callable[[], Plot | None]] = [
-        *(partial(_plot_variant, make, words, part, scores) for make in curves for words, part in _parts(data)),
+        *(partial(_plot_variant, make, variant, part, scores) for make in curves for variant, part in _parts(data)),
         *(partial(make, data, scores) for make in (plot_plasticity, plot_human, plot_final_returns, plot_by_cycle)),
         *(partial(make, data) for make in (metrics_over_time, before_and_after)),
         partial(plot_gaps, data, scores),
     ]
-    return [plot for make in makers if (plot := make()) is not None]
+    return [plot for plot in (make() for make in makers) if plot is not None]
 
 
 def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
@@ -75,19 +75,22 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
     if len(data.arms) <= MOST_LINES or len(variants) == 1:
         return [("", data)]
     return [
-        (words, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
-        for words, labels in variants.items()
+        (variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
+        for variant, labels in variants.items()
     ]
 
 
 def _plot_variant(
-    make: "Callable[[ComparisonData, AgentScores], Plot | None]", words: str, data: ComparisonData, scores: AgentScores
+    make: "Callable[[ComparisonData, AgentScores], Plot | None]",
+    variant: str,
+    data: ComparisonData,
+    scores: AgentScores,
 ) -> "Plot | None":
     plot = make(data, scores)
-    if plot is None or not words:
+    if plot is None or not variant:
         return plot
-    short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
-    return replace(plot, name=plot.name + short, title=f"{plot.title}: {words}")
+    short = re.sub(r"[^a-z0-9]+", "_", f"_{variant}".lower()).rstrip("_")
+    return replace(plot, name=plot.name + short, title=f"{plot.title}: {variant}")
 
 
 AGENTS = Report(compose)

@@ -68,5 +68,5 @@ def _dots(scores: AgentScores, known: dict[str, Score], label: str, least: tuple
 
 
 def _intervals(known: dict[str, Score]) -> str:
-    words = bootstrap_words(list(known.values()))
-    return f"bars: {words}" if words else "1 seed: no interval, so differences may be due to chance"
+    bootstrap = bootstrap_words(list(known.values()))
+    return f"bars: {bootstrap}" if bootstrap else "1 seed: no interval, so differences may be due to chance"

@@ -122,9 +122,9 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
 
 def _training_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
     """Return (steps, mean returns of the training episodes in the trailing window), where there are any."""
-    own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
-    own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
-    at, returns = run.episodes.steps[own], run.episodes.returns[own]
+    in_stretch = (run.episodes.tasks == task.index) & ~run.episodes.exploded
+    in_stretch &= (run.episodes.steps > start) & (run.episodes.steps <= end)
+    at, returns = run.episodes.steps[in_stretch], run.episodes.returns[in_stretch]
     length = task.end - task.start
     points = max(2, round(POINTS * (end - start) / length))
     grid = np.linspace(start, min(end, run.last_step), points + 1)[1:]

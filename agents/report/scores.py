@@ -63,6 +63,10 @@ class ArmScores:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
 
+    def by_seed(self, values: Array) -> dict[int, float]:
+        """Return seed → number for one number per seed, (seeds,)."""
+        return dict(zip(self.seeds, values.tolist(), strict=True))
+
     def last_in(self, environment: int) -> Spread:
         """Return the final returns of the last cycle in one environment."""
         return Spread(self.last[:, environment])
@@ -110,8 +114,8 @@ def score(data: ComparisonData) -> AgentScores:
     cycles = 1 + max(task.cycle for task in data.first.tasks)
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
-    found, notes = shares(data, len(labels))
-    for label, share in found.items():
+    share_of_arm, notes = shares(data, len(labels))
+    for label, share in share_of_arm.items():
         arms[label].share = share
     scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
@@ -132,34 +136,29 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
 
 def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return the measures by which arms are compared, for each environment."""
-    found = []
+    measures = []
     for variant, labels in variants_of(data).items():
         for i, environment in enumerate(scores.environments):
             where = f" in {environment}" if len(scores.environments) > 1 else ""
             for name, of_arm in (("final return", lambda arm: arm.last), ("mean return", lambda arm: arm.mean_returns)):
-                by_seed = {
-                    arm: dict(zip(scores.arms[label].seeds, of_arm(scores.arms[label])[:, i].tolist(), strict=True))
-                    for arm, label in labels.items()
-                }
+                arms = {arm: scores.arms[label] for arm, label in labels.items()}
+                by_seed = {arm: of.by_seed(of_arm(of)[:, i]) for arm, of in arms.items()}
                 place = environment if where else ""
                 points = points_of(data, labels)
-                found.append(Measure(name + where, by_seed, False, variant, points, name, place))
-    return found
+                measures.append(Measure(name + where, by_seed, False, variant, points, name, place))
+    return measures
 
 
 def shares_by_seed(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return each arm's overall share of a fresh agent, as one measure per variant."""
-    found = []
+    measures = []
     for variant, labels in variants_of(data).items():
-        own = {arm: share for arm, label in labels.items() if (share := scores.arms[label].share) is not None}
-        by_seed = {
-            arm: dict(zip(scores.arms[labels[arm]].seeds, share.in_all.values.tolist(), strict=True))
-            for arm, share in own.items()
-        }
-        if own:
-            points = points_of(data, {arm: labels[arm] for arm in own})
-            found.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
-    return found
+        arms = {arm: scores.arms[label] for arm, label in labels.items()}
+        by_seed = {arm: of.by_seed(of.share.in_all.values) for arm, of in arms.items() if of.share is not None}
+        if by_seed:
+            points = points_of(data, {arm: labels[arm] for arm in by_seed})
+            measures.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
+    return measures
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:
@@ -169,13 +168,13 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         burst = {event.get("task") for event in run.of_kind("explosion")}
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
-            own = run.episodes.tasks == task.index
+            in_task = run.episodes.tasks == task.index
             finals[cell] = final_window_return(
-                run.episodes.steps[own], run.episodes.returns[own], task.start, task.end, FINAL
+                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, FINAL
             )
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
-            exploded[cell] = task.index in burst or run.episodes.exploded[own].any()
+            exploded[cell] = task.index in burst or run.episodes.exploded[in_task].any()
     # Without a test there is no gap, not even the 0 of a failure.
     tested = np.isfinite(tests)
     trained = np.where(tested, finals, np.nan)

@@ -41,7 +41,7 @@ def summary_words(scores: AgentScores) -> str:
     """Return the explanation of the columns that the summary has."""
     header, rows = summary_rows(scores)
     arms = scores.arms.values()
-    words = {
+    texts = {
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
         f"this table{_bracket(arm.plasticity for arm in arms)}.",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
@@ -53,7 +53,7 @@ def summary_words(scores: AgentScores) -> str:
         "arm’s interventions.",
     }
     missing = [f"{MISSING} was not measured."] if any(MISSING in row for row in rows) else []
-    return " ".join([text for name, text in words.items() if name in header] + missing)
+    return " ".join([text for name, text in texts.items() if name in header] + missing)
 
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:
@@ -68,7 +68,7 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 
 def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
-    found = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
+    share_of_arm = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
     about = (
         f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves after the "
         "fork point, divided by the number of steps."
@@ -76,7 +76,7 @@ def tables(scores: AgentScores) -> list[Table]:
     return [
         Table("Summary", *summary_rows(scores), summary_words(scores)),
         *difference_tables(scores.differences, about),
-        *([share_table(found)] if found else []),
+        *([share_table(share_of_arm)] if share_of_arm else []),
     ]
 
 
@@ -88,14 +88,14 @@ def human_source(scores: AgentScores) -> str:
 
 
 def _bracket(scores: Iterable[Score | None]) -> str:
-    words = bootstrap_words(list(scores))
-    return f" [{words}]" if words else ""
+    bootstrap = bootstrap_words(list(scores))
+    return f" [{bootstrap}]" if bootstrap else ""
 
 
 def _final(arm: ArmScores, environment: int) -> str:
     spread = arm.last_in(environment)
     text = estimate(spread.mean, spread.interval)
-    return BySeed.of(text, dict(zip(arm.seeds, spread.values.tolist(), strict=True)))
+    return BySeed.of(text, arm.by_seed(spread.values))
 
 
 def _dfi_text(arm: ArmScores) -> str:

@@ -89,7 +89,7 @@ class Shift:
         return str(Call(self.name, self.params))
 
 
-def call_shift(part: Shift, method: str, *given: Any) -> Any:
+def call_shift(part: Shift, method: str, *arguments: Any) -> Any:
     """Return the result of a shift's method.
 
     Raises PluginFault if the shift is not supple's and raises an exception other than ValueError in `check`, or returns
@@ -97,20 +97,20 @@ def call_shift(part: Shift, method: str, *given: Any) -> Any:
     """
     refusals = (ValueError,) if method == "check" else ()
     with calling(part, "shift", part.name, method, refusals) as call:
-        found = getattr(part, method)(*given)
+        result = getattr(part, method)(*arguments)
         if method in ("neutral", "draw"):
-            call.require(isinstance(found, dict), "a dictionary of values", found)
+            call.require(isinstance(result, dict), "a dictionary of values", result)
         elif method == "reward":
-            call.require(is_numbers(found, ()), "a number", found)
+            call.require(is_numbers(result, ()), "a number", result)
         elif method == "space":
-            call.require(isinstance(found, gym.Space), "a gymnasium.Space", found)
-    return found
+            call.require(isinstance(result, gym.Space), "a gymnasium.Space", result)
+    return result
 
 
 def bind_method(part: Shift, method: str) -> Callable[..., Any]:
     """Return a method of a shift for every step: supple's own are not checked each time."""
-    own: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(call_shift, part, method)
-    return own
+    bound: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(call_shift, part, method)
+    return bound
 
 
 shifts: Registry[type[Shift]] = Registry("shift", groups=("supple.shifts",))

@@ -156,7 +156,7 @@ class SuppleCallback(BaseCallback):
 
     def _restore(self, state: CallbackState) -> None:
         learners = self._all_learners()
-        if differing := {each.name for each in learners} ^ state["learners"].keys():
+        if differing := {learner.name for learner in learners} ^ state["learners"].keys():
             raise ValueError(f"the state of SuppleCallback is one of another algorithm: {listed(sorted(differing))}")
         for name, learner in self.learners.items():
             if learner.changes != state["changes"][name]:
@@ -170,7 +170,9 @@ class SuppleCallback(BaseCallback):
 
     def _all_learners(self) -> list[Learner]:
         """Return the learners, and that of SAC's temperature if there is one."""
-        temperatures = {id(each.temperature): each.temperature for each in self.learners.values() if each.temperature}
+        temperatures = {
+            id(learner.temperature): learner.temperature for learner in self.learners.values() if learner.temperature
+        }
         return [*self.learners.values(), *temperatures.values()]
 
     # -- called by SB3 -------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class SuppleCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self.detach()
-        self._settle_others([each for each in _callbacks(self.locals.get("callback")) if each is not self])
+        self._settle_others([callback for callback in _callbacks(self.locals.get("callback")) if callback is not self])
         self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
         saved = self._saved or (self.state_dict() if self._is_copy(model) else None)
@@ -214,13 +216,14 @@ class SuppleCallback(BaseCallback):
         """Refuse other callbacks of this `learn()` that do not fit, and detach those of an interrupted one.
 
         beside: the other callbacks of this `learn()`."""
-        for hook in [hook for each in (self, *beside) for hook in each.hooks] if beside else []:
-            if hook.intervention.has("restructure"):
+        hooks = [hook for callback in (self, *beside) for hook in callback.hooks]
+        for hook in hooks:
+            if beside and hook.intervention.has("restructure"):
                 raise ValueError(
                     f"{hook.text} changes the network or its optimizer, which another SuppleCallback would not notice: "
                     f"give all hooks to one"
                 )
-        for other in [each for each in _acting if each._known is self.model and each not in beside]:
+        for other in [callback for callback in _acting if callback._known is self.model and callback not in beside]:
             other.detach()
             warnings.warn(
                 "the SuppleCallback of an interrupted learn() no longer acts: pass it again to continue with it",
@@ -231,10 +234,8 @@ class SuppleCallback(BaseCallback):
         """Take over new optimizers of the known model, or forget it if the user has replaced its networks."""
         if self.model is not self._known:
             return
-        parts = set(self.model.policy.modules())
-        if any(
-            part not in parts for part in (*self._owners.values(), *(each.module for each in self.learners.values()))
-        ):
+        known = {*self._owners.values(), *(learner.module for learner in self.learners.values())}
+        if not known <= set(self.model.policy.modules()):
             self._known = None
             return
         for name, owner in self._owners.items():
@@ -282,8 +283,8 @@ class SuppleCallback(BaseCallback):
             self._switches, self._switching = self._switches + 1, False
             self._driver.switched(self._step, self._switches)
         self._driver.passed(previous, self._step)
-        every = self.measure_every
-        if every and (last or self._step // every > previous // every):
+        interval = self.measure_every
+        if interval and (last or self._step // interval > previous // interval):
             numbers = self._measure()
             if last:  # SB3 does not write its logger after the last update
                 self.logger.dump(self._step)
@@ -310,12 +311,10 @@ class SuppleCallback(BaseCallback):
     def _hand_over_optimizers(self) -> None:
         """Give the model the optimizers of its learners, if an intervention has replaced one."""
         changed = [
-            (owner, learner.optimizer)
-            for learner in self.learners.values()
-            if (owner := self._owners[learner.name]).optimizer is not learner.optimizer
+            learner for name, learner in self.learners.items() if self._owners[name].optimizer is not learner.optimizer
         ]
-        for owner, optimizer in changed:
-            owner.optimizer = optimizer
+        for learner in changed:
+            self._owners[learner.name].optimizer = learner.optimizer
         if changed:
             self.detach()
             self._register_hooks()
@@ -346,5 +345,5 @@ def _callbacks(callback: Any) -> Iterator[SuppleCallback]:
     if isinstance(callback, SuppleCallback):
         yield callback
     elif isinstance(callback, CallbackList):
-        for each in callback.callbacks:
-            yield from _callbacks(each)
+        for part in callback.callbacks:
+            yield from _callbacks(part)

@@ -161,7 +161,7 @@ def _learner(
     """part: the path of the learner's network in the model's policy. losses: returns the loss of each row, (n,)."""
     draws = generator(model.seed or 0, "interventions", name)
     module = model.policy.get_submodule(part)
-    if any(isinstance(each, Injected) for each in module.modules()):
+    if any(isinstance(submodule, Injected) for submodule in module.modules()):
         raise ValueError(f"'{name}' already has plasticity injection: use the callback that made it")
     layers, units, wiring, unwired = anatomy(module, paths)
 

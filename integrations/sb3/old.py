@@ -69,16 +69,16 @@ def fit_settings(
         settings: The settings that the user gave.
     """
     kwargs = dict(settings.get("policy_kwargs") or {})
-    found: dict[str, Any] = {}
+    implied: dict[str, Any] = {}
     if issubclass(kind, OnPolicyAlgorithm):
-        found["use_sde"] = "log_std" in weights and weights["log_std"].ndim == 2
+        implied["use_sde"] = "log_std" in weights and weights["log_std"].ndim == 2
         if widths := _widths(weights, SHARED):
             kwargs = _share_layers(weights, widths, kind.policy_aliases.get(policy), kwargs)
     elif "actor.log_std" in weights:
-        found["use_sde"] = True
+        implied["use_sde"] = True
     if policy != "MlpPolicy" and "critic.qf0.0.weight" in weights and "critic.qf0.2.weight" not in weights:
         kwargs.setdefault("net_arch", [])
-    return {**{name: value for name, value in found.items() if value}, **settings, "policy_kwargs": kwargs}
+    return {**{name: value for name, value in implied.items() if value}, **settings, "policy_kwargs": kwargs}
 
 
 def rename_weights(weights: Weights) -> Weights:
@@ -99,11 +99,11 @@ def _share_layers(
     weights: Weights, widths: list[int], policy: type[BasePolicy] | None, kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     defaults = {} if policy is None else inspect.signature(policy.__init__).parameters
-    own = {name: kwargs.get(name, getattr(defaults.get(name), "default", None)) for name in (CLASS, "activation_fn")}
+    chosen = {name: kwargs.get(name, getattr(defaults.get(name), "default", None)) for name in (CLASS, "activation_fn")}
     net_arch = {name: _widths(weights, f"mlp_extractor.{part}.") for name, part in PARTS.items()}
     inner = {
-        "extractor_class": own[CLASS], "extractor_kwargs": kwargs.get("features_extractor_kwargs", {}),
-        "widths": widths, "activation_fn": own["activation_fn"],
+        "extractor_class": chosen[CLASS], "extractor_kwargs": kwargs.get("features_extractor_kwargs", {}),
+        "widths": widths, "activation_fn": chosen["activation_fn"],
     }  # fmt: skip
     return {**kwargs, "net_arch": net_arch, CLASS: SharedLayers, "features_extractor_kwargs": inner}
 

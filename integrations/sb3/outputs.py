@@ -46,14 +46,14 @@ class ActorCriticOutputs(PolicyOutputs):
     def forward(self, observations: Any, *_: Any) -> tuple[Any, ...]:
         """Return numbers (n, logits or actions) and values (n, 1)."""
         policy: Any = self.part
-        found = policy.get_distribution(observations).distribution
+        distribution = policy.get_distribution(observations).distribution
         values = policy.predict_values(observations)
-        if isinstance(found, list):
-            return cat([each.logits for each in found], 1), values
+        if isinstance(distribution, list):
+            return cat([one.logits for one in distribution], 1), values
         if isinstance(self.model.action_space, spaces.Box):
-            noise = (independent_normals(found.mean, found.stddev),) if policy.use_sde else ()
-            return found.mean, values, *noise
-        return found.logits, values
+            noise = (independent_normals(distribution.mean, distribution.stddev),) if policy.use_sde else ()
+            return distribution.mean, values, *noise
+        return distribution.logits, values
 
     def policy(self, outputs: Sequence[Any], parameters: Mapping[str, Tensor]) -> Distribution:
         """Return the policy over actions, before a tanh if there is one (`Learner.policy`)."""
@@ -81,8 +81,8 @@ class SquashedOutputs(PolicyOutputs):
         mean = remove_bound(actor.mu)(latent)
         if not actor.use_sde:
             return mean, actor.log_std(latent)
-        found = actor.action_dist.proba_distribution(actor.mu(latent), actor.log_std, latent).distribution
-        return mean, independent_normals(found.mean, found.stddev)
+        distribution = actor.action_dist.proba_distribution(actor.mu(latent), actor.log_std, latent).distribution
+        return mean, independent_normals(distribution.mean, distribution.stddev)
 
     def policy(self, outputs: Sequence[Any], parameters: Mapping[str, Tensor]) -> Distribution:
         """Return the policy before tanh, whose divergences equal those of the actions, because tanh is invertible."""

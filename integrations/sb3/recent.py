@@ -110,7 +110,7 @@ class LastRollout:
         for number in range(n // size if count is None else count):
             if number % (n // size) == 0:
                 order = torch.randperm(n, generator=draws).split(size)
-            yield RolloutBufferSamples(*(_rows(each, order[number % (n // size)]) for each in rows))
+            yield RolloutBufferSamples(*(_rows(values, order[number % (n // size)]) for values in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:
         """Return at most `ROWS` evenly spaced steps, or None before the first rollout."""
@@ -123,13 +123,13 @@ class LastRollout:
         rows = index if buffer.generator_ready else (index % length, index // length)
         seen = buffer.observations
         self._kept = RolloutBufferSamples(
-            {key: buffer.to_torch(each[rows]) for key, each in seen.items()}  # type: ignore[arg-type]
+            {key: buffer.to_torch(values[rows]) for key, values in seen.items()}  # type: ignore[arg-type]
             if isinstance(seen, dict)
             else buffer.to_torch(seen[rows]),
             buffer.to_torch(buffer.actions[rows].astype(np.float32)),
             *(
-                buffer.to_torch(each[rows].flatten())
-                for each in (buffer.values, buffer.log_probs, buffer.advantages, buffer.returns)
+                buffer.to_torch(values[rows].flatten())
+                for values in (buffer.values, buffer.log_probs, buffer.advantages, buffer.returns)
             ),
         )
         return self._kept
@@ -138,7 +138,7 @@ class LastRollout:
 def _rows(values: Any, index: Tensor) -> Any:
     """Return rows of a tensor, or of each tensor in a dictionary."""
     if isinstance(values, dict):
-        return {key: each[index] for key, each in values.items()}
+        return {key: value[index] for key, value in values.items()}
     return values[index]
 
 
@@ -193,7 +193,7 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
         values = model.critic(batch.observations, batch.actions)
     targets = _returns(model, batch, following + bonus)
     half = 0.5 if isinstance(model, SAC) else 1.0
-    return half * torch.cat([(each - targets).square() for each in values], 1).sum(1)
+    return half * torch.cat([(value - targets).square() for value in values], 1).sum(1)
 
 
 def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
