@@ -121,7 +121,7 @@ def test_the_mean_of_ppos_sample_losses_is_its_loss():
 
 
 @AGENTS
-def test_all_of_them_act_on_every_agent_at_once(build):
+def test_all_interventions_together_act_on_every_agent(build):
     agent = build()
     hooks = driver(agent, *HOOKS)
     live(agent, hooks, steps=16)
@@ -151,7 +151,7 @@ def test_a_penalty_moves_no_parameter_of_another_environment_that_it_does_not_re
     assert id(named["policy.b.bias"]) not in reached
 
 
-def test_gradients_are_shown_to_who_acts_before_an_update_and_gone_afterwards():
+def test_hooks_before_updates_see_gradients_that_are_gone_afterwards():
     agent = ppo()
     hooks = driver(agent, "upgd(sigma=0)")
     live(agent, hooks, steps=8)
@@ -198,7 +198,7 @@ def test_chain_adapts_to_the_loss_of_each_agent(build):
 
 
 @AGENTS
-def test_other_minibatches_are_drawn_from_what_is_learned_from_by_generators_of_their_own(build):
+def test_other_minibatches_are_drawn_from_the_training_data_by_generators_of_their_own(build):
     """And chain, which asks for them, moves no other draw."""
     agent, plain = build(), build()
     hooks = driver(agent, "chain(strength=1)")

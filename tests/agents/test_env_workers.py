@@ -57,7 +57,7 @@ class Failing(gym.Env):
         return np.zeros(1 if self.count == 40 else 3, np.float32), 1.0, False, self.count % 10 == 0, {}
 
 
-def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) -> None:
+def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> None:
     gym.register("Failing-v0", entry_point=Failing)
     told = []
     try:
@@ -85,7 +85,7 @@ def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) ->
         (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step"),
     ],
 )
-def test_numbers_of_workers_that_cannot_be_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
+def test_invalid_numbers_of_workers_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
     words = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["supple", *words])

@@ -179,7 +179,7 @@ def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     assert max(steps_of(run)) == 200
 
 
-def test_on_the_command_line_a_fault_says_from_where_the_run_can_go_on(tmp_path: Path, wrong: type[Wrong]) -> None:
+def test_the_message_of_a_fault_says_from_which_step_the_run_can_be_resumed(tmp_path: Path, wrong: type[Wrong]) -> None:
     wrong.wrong = raising(OSError("no port"))
     run = begin(tmp_path, "ppo")
     with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 100$"):
@@ -196,7 +196,7 @@ def test_an_environment_that_cannot_be_made_is_named(tmp_path: Path, wrong: type
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("parts", [{"reward": np.nan}, {"observation": np.full(3, np.inf, np.float32)}])
-def test_what_is_not_finite_is_counted_and_said(
+def test_explosions_are_counted_and_reported(
     tmp_path: Path, wrong: type[Wrong], agent: str, parts: dict[str, Any]
 ) -> None:
     wrong.wrong = giving(**parts)
@@ -230,7 +230,7 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
         (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded"),
     ],
 )
-def test_the_command_line_says_it_in_one_line_and_goes_on_where_it_can(
+def test_the_command_line_reports_a_fault_in_one_line_and_resumes_where_it_can(
     tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, words: str
 ) -> None:
     run, errors = begin(tmp_path, "ppo"), tmp_path / "errors"

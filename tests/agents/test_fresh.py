@@ -43,7 +43,7 @@ def rows(run: Path, log: str) -> list[dict[str, Any]]:
 
 
 @every_agent
-def test_a_killed_run_goes_on_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
+def test_a_killed_run_resumes_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
     killed: Any, same: Any, tmp_path: Path, words: list[str]
 ) -> None:
     plain, fresh = tmp_path / "plain", tmp_path / "fresh"
@@ -94,7 +94,7 @@ def test_every_task_begins_with_new_weights_and_nothing_learned(
         assert not any((before[name] == after[name]).all() for name in drawn)
 
 
-def test_an_agent_is_gone_with_its_memory_when_the_next_one_learns(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_agent_and_its_memory_are_freed_before_the_next_one_learns(tmp_path: Path, monkeypatch: Any) -> None:
     memories: list[weakref.ref] = []
     enter = AgentWork.enter
 
@@ -119,7 +119,7 @@ def rows_in(tree: Any) -> Iterator[Rows]:
         yield from rows_in(item)
 
 
-def test_no_checkpoint_takes_one_agents_memory_for_anothers(tmp_path: Path) -> None:
+def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> None:
     """Tasks are told apart by what they show, offsets of about 10,000 and of 0. With states at the ends of tasks alone,
     and no episode cut off, the rows of both memories have the same numbers."""
     run = tmp_path / "run"
@@ -137,7 +137,7 @@ def test_no_checkpoint_takes_one_agents_memory_for_anothers(tmp_path: Path) -> N
 
 
 @every_agent
-def test_what_an_untrained_agent_is_worth_is_logged_once_a_task(tmp_path: Path, words: list[str]) -> None:
+def test_the_return_of_an_untrained_agent_is_logged_once_per_task(tmp_path: Path, words: list[str]) -> None:
     run = tmp_path / "run"
     train.main([*words, "--fresh", "True", "--out", str(run)])
     found = [row for row in rows(run, "events") if row["event"] == "untrained"]
@@ -180,7 +180,7 @@ def test_a_preset_brings_its_reference_unless_none_is_asked_for(
 
 
 @pytest.mark.parametrize(("place", "untrained"), [("0.5", [2]), ("0.3333333333", [1, 2])])
-def test_a_reference_that_forks_begins_anew_with_the_next_task(
+def test_a_forked_reference_begins_with_a_new_agent_in_the_next_task(
     here: Any, tmp_path: Path, place: str, untrained: list[int]
 ) -> None:
     """Within a task it goes on with the trunk's agent, which is not untrained; where a task begins it is new."""

@@ -39,7 +39,7 @@ def returns(run: Path) -> dict[int, float]:
 
 
 @pytest.mark.parametrize(("words", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
-def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
+def test_best_and_kept_states_can_be_used_and_survive_kills(
     nursery: Any, same: Any, tmp_path: Path, words: list[str], kept: list[int]
 ) -> None:
     run = tmp_path / "run"
@@ -91,7 +91,7 @@ def check_usable(run: Path, folder: Path, ret: float | None) -> None:
         ),
     ],
 )
-def test_where_no_state_can_be_called_best_this_is_said_in_one_line(
+def test_keeping_the_best_state_is_refused_where_returns_cannot_be_compared(
     tmp_path: Path, stream: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as refusal:

@@ -122,7 +122,7 @@ def test_with_mujoco_a_reward_below_the_floor_is_one(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_whatever_info_holds_is_harmless(tmp_path: Path, own: type[Own], agent: str) -> None:
+def test_entries_of_info_do_not_change_episodes(tmp_path: Path, own: type[Own], agent: str) -> None:
     own.info, own.acted = WORDS, actions_for(agent)
     run = trained(tmp_path / "run", agent, AGENTS[agent]())
     assert {(e["length"], "exploded" in e) for e in lines(run, "episodes")} == {(10, False)}
@@ -167,7 +167,7 @@ NO_BOUND = float(np.finfo(np.float32).max)
         ("dqn", spaces.MultiDiscrete([2, 2]), "dqn needs Discrete actions, .*: use ppo"),
     ],
 )
-def test_actions_that_cannot_be_right_are_refused_in_one_line(
+def test_unsupported_actions_are_refused_in_one_line(
     tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, words: str
 ) -> None:
     own.acted = space
@@ -243,7 +243,7 @@ def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type
         ('{"render_mode": "human"}', "--env-kwargs cannot set render_mode"),
     ],
 )
-def test_keyword_arguments_that_are_none_are_refused_in_one_line(text: str, words: str) -> None:
+def test_invalid_keyword_arguments_are_refused_in_one_line(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as error:
         ppo(env_kwargs=text).check()
     assert "\n" not in str(error.value)
@@ -299,7 +299,7 @@ def test_only_observations_of_its_space_are_given_to_a_trained_agent(
 
 @pytest.mark.parametrize("agent", ["dqn", "sac"])
 @pytest.mark.parametrize(("first", "offset"), [(1e9, 0.0), (0.0, 5.4e6)])
-def test_what_reset_shows_does_not_decide_how_later_values_are_stored(
+def test_the_observation_of_reset_does_not_decide_how_later_ones_are_stored(
     tmp_path: Path, own: type[Own], monkeypatch: pytest.MonkeyPatch, agent: str, first: float, offset: float
 ) -> None:
     own.shown, own.acted = spaces.Box(offset - 1, offset + 1, (1,), np.float64), actions_for(agent)

@@ -30,7 +30,7 @@ def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_fr
         ({"sequence": "a", "steps_per_task": 1, "cycles": 0}, "--cycles must be a positive number"),
     ],
 )
-def test_streams_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
+def test_contradictory_streams_are_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         AgentSettings(**values).stream()
 

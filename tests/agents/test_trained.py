@@ -46,7 +46,7 @@ def run(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_it_acts_as_the_runs_own_evaluation_did(name: str, tmp_path: Path) -> None:
+def test_a_trained_agent_acts_as_in_the_runs_evaluation(name: str, tmp_path: Path) -> None:
     path = run(tmp_path, name)
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     agent = Trained(path)
@@ -73,7 +73,7 @@ def test_each_checkpoint_has_its_agent(tmp_path: Path) -> None:
         Trained(path, 7)
 
 
-def test_what_it_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_invalid_uses_of_a_trained_agent_are_refused_in_one_line(tmp_path: Path) -> None:
     agent = Trained(run(tmp_path, "ppo"))
     for ask, words in (
         (lambda: agent.predict(np.zeros(4)), r"Pendulum-v1 have shape \(3,\), got \(4,\)"),

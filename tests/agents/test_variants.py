@@ -77,7 +77,7 @@ def test_its_report_names_every_arm_after_its_variant(varied: Path, tmp_path: Pa
         (["3", "5"], (3, 5), ""),
     ],
 )
-def test_one_number_is_one_seed_and_who_might_mean_a_count_is_told(
+def test_one_number_is_one_seed_and_a_note_says_how_to_give_a_count(
     capsys: pytest.CaptureFixture[str], seeds: list[str], read: tuple[int, ...], told: str
 ) -> None:
     options = compare.read(asked("compare", [*SETTINGS, "--seeds", *seeds, "--out", "x"]))

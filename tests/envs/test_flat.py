@@ -52,7 +52,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_a_vector_is_gymnasiums_flattening_of_the_space(kind: str, seed: int) -> None:
+def test_vectors_equal_gymnasiums_flattened_observations(kind: str, seed: int) -> None:
     space = KINDS[kind]
     inner = Shows(space)
     env = flatten(inner)
@@ -92,7 +92,7 @@ def test_several_copies_step_together() -> None:
         spaces.Text(4),
     ],
 )
-def test_what_has_no_form_as_a_vector_is_refused_by_name(space: spaces.Space) -> None:
+def test_observations_that_cannot_be_vectors_are_refused_by_name(space: spaces.Space) -> None:
     with pytest.raises(
         ValueError, match=r"cannot be vectors.*: use a Box, Discrete, .* or a Dict or Tuple of them$"
     ) as error:
@@ -112,7 +112,7 @@ IMAGES = [
 
 
 @pytest.mark.parametrize("space", IMAGES)
-def test_images_are_no_vectors_in_silence(space: spaces.Space) -> None:
+def test_images_are_refused_as_vectors(space: spaces.Space) -> None:
     for shown, words in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
         with pytest.raises(
             ValueError, match=rf"{words}, which only dqn reads, .*FlattenObservation around it$"
@@ -124,7 +124,7 @@ def test_images_are_no_vectors_in_silence(space: spaces.Space) -> None:
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Box(-1, 1, (3, 0)), spaces.Dict({})])
-def test_what_has_no_numbers_is_refused(space: spaces.Space) -> None:
+def test_observations_without_numbers_are_refused(space: spaces.Space) -> None:
     with pytest.raises(ValueError, match="are empty: an agent needs at least one number"):
         flatten(Shows(space))
 

@@ -84,7 +84,7 @@ def test_an_observation_that_is_no_number_ends_the_episode(value: float):
         (0.0, 255, np.uint8),
     ],
 )
-def test_the_large_and_finite_is_no_explosion(reward: float, value: float, dtype: Any):
+def test_large_finite_numbers_are_no_explosion(reward: float, value: float, dtype: Any):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         observation, given, terminated, truncated, info = third_step(Guard(Broken(reward, value, dtype=dtype)))
@@ -92,7 +92,7 @@ def test_the_large_and_finite_is_no_explosion(reward: float, value: float, dtype
     assert (given, terminated, truncated, info) == (reward, False, True, {"kept": 1})
 
 
-def test_the_next_episode_goes_on_as_if_nothing_had_happened():
+def test_the_episode_after_an_explosion_is_an_ordinary_one():
     env = Guard(Broken(reward=np.nan))
     assert third_step(env)[2]
     env.unwrapped.broken = False
@@ -182,13 +182,13 @@ def test_numbers_of_any_type_pass_unchanged(observation: Any, reward: Any, flag:
     assert all(one is other for one, other in zip(Guard(Rooms(*given)).step(0), given, strict=True))
 
 
-def test_a_space_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_that_is_no_gymnasium_space_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rooms, "observation_space", None)
     with pytest.raises(EnvironmentFault, match=r"^Rooms: observation_space is None, not a gymnasium\.Space$"):
         Guard(Rooms())
 
 
-def test_a_fault_at_the_end_is_told_only_where_nothing_went_wrong_before() -> None:
+def test_an_error_of_close_does_not_hide_an_earlier_error() -> None:
     vector = Vector(lambda: Guard(Rooms(9, 1.0, False, False, {})), 2)
     with pytest.raises(EnvironmentFault, match=r"close\(\) raised RuntimeError: stuck"):
         vector.close()
@@ -258,7 +258,7 @@ class Named(Shows):
         return SimpleNamespace(warning="none")
 
 
-def test_attributes_named_like_mujocos_are_an_environments_own_business():
+def test_attributes_named_like_mujocos_are_ignored():
     env = Guard(Named(BYTES, np.zeros(2, np.uint8)))
     env.reset()
     assert env.step(0)[1:] == (0.0, False, False, {})

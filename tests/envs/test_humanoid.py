@@ -152,7 +152,7 @@ def test_reach_shows_its_goal_and_draws_a_new_one_at_every_reset():
 
 
 @pytest.mark.parametrize("task", ["stand", "reach", "balance_hard"])
-def test_gymnasiums_checker_has_nothing_to_complain_of(task: str, recwarn: pytest.WarningsRecorder):
+def test_gymnasiums_checker_finds_no_problem(task: str, recwarn: pytest.WarningsRecorder):
     check_env(gym.make(f"h1-{task}-v0", disable_env_checker=True).unwrapped, skip_render_check=True)
     unbounded = "value is -infinity", "value is infinity"  # positions have no bounds
     assert [w for w in recwarn if not any(text in str(w.message) for text in unbounded)] == []

@@ -193,7 +193,7 @@ class Takes(gym.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def test_actions_belong_to_the_agent_whatever_environments_do_with_theirs():
+def test_environments_cannot_change_the_actions_of_the_agent():
     vector, actions = Vector(Takes, 2), np.array([[0, 1], [2, 0]])
     vector.reset([0, 1])
     vector.step(actions)

@@ -90,7 +90,7 @@ def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, p
 
 
 @pytest.mark.parametrize("copies", [2, 5])
-def test_copies_give_what_they_give_in_one_process(workers: EnvWorkers, copies: int) -> None:
+def test_copies_in_workers_equal_copies_in_one_process(workers: EnvWorkers, copies: int) -> None:
     assert assert_same(workers.envs(COUNT, counts, copies), counts(copies), restart_at=20) > 20
 
 
@@ -98,11 +98,11 @@ def test_physics_is_the_same_to_the_last_bit(workers: EnvWorkers) -> None:
     assert assert_same(workers.envs("Hopper-v5", bodies, 3), bodies(3), 120) > 0
 
 
-def test_whole_numbers_are_shown_as_such(workers: EnvWorkers) -> None:
+def test_discrete_observations_keep_their_type(workers: EnvWorkers) -> None:
     assert_same(workers.envs("NineRooms-v0", rooms, 2), rooms(2))
 
 
-def test_shifts_come_as_gradually_as_here(workers: EnvWorkers) -> None:
+def test_gradual_shifts_are_the_same_in_workers(workers: EnvWorkers) -> None:
     make = partial(counts, shifts="offset(scale=2,over=100)", seed=3, task=1)
     assert_same(workers.envs(COUNT, make, 3), make(3), passed=3)
 
@@ -126,7 +126,7 @@ def test_results_are_never_overwritten(workers: EnvWorkers) -> None:
     envs.close()
 
 
-def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers: EnvWorkers) -> None:
+def test_a_fault_in_a_worker_is_raised_here_and_the_workers_stay_usable(workers: EnvWorkers) -> None:
     envs, here = workers.envs(COUNT, counts, 2), counts(2)
     told = []
     for each in (envs, here):
@@ -153,7 +153,7 @@ def test_misuse_is_refused_in_one_line(workers: EnvWorkers) -> None:
     envs.close()
 
 
-def test_a_worker_that_is_killed_is_told_in_one_line_and_no_memory_is_left_behind() -> None:
+def test_a_killed_worker_is_reported_in_one_line_and_leaves_no_shared_memory() -> None:
     workers = EnvWorkers(2, int)
     envs = workers.envs("Hopper-v5", bodies, 2)
     assert not Path("/dev/shm", envs._memory.name).exists()  # the processes alone hold it, and it goes with them

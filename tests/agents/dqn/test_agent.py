@@ -326,7 +326,7 @@ def test_interventions_write_in_place(name: str, contract: str) -> None:
         ("injection", "fire", "reset:what=layer,layer=mlp.2"),
     ],
 )
-def test_an_agent_goes_on_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
     agent = agent_with(activation="rand_smooth_leaky")
     steps = begun(agent)
     torch.manual_seed(3)

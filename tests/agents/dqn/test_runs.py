@@ -47,7 +47,7 @@ def lines(run: Path, log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
-def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
+def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
     """Every hook fired, between checkpoints too; ReDo found something to do; the memory wrapped around."""
     fired = {e["step"]: e for e in lines(reference, "events") if e["event"] == "intervention"}
     assert [(step, e["intervention"].split("(")[0]) for step, e in fired.items()] == [
@@ -62,7 +62,9 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
 # -- killed, repeated, with other means to the same end ----------------------------------------------------
 
 
-def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
@@ -76,7 +78,9 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
     same.assert_runs(run, reference)
 
 
-def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     run, moments, kills = folder / "random", random.Random(0), 0
     pid = nursery.start(*RUN, "--out", run)
     nursery.wait_until((run / "config.json").exists)
@@ -150,7 +154,7 @@ def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
 
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+def test_a_killed_comparison_resumes_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Another choice of arms, killed within the one whose architecture has changed already."""
     broken = folder / "broken"
     arm = broken / "seed-0/injection"

@@ -58,7 +58,7 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
     assert rows[-1]["eval/return"] > 3.5  # 0.8 at random
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, same: Any, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(process: Any, same: Any, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
 
     def ended(child: int) -> int:

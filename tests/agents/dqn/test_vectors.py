@@ -223,7 +223,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None:
+def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: Path) -> None:
     changes, line = WRONG[case]
     values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
     with pytest.raises(UsageError) as error:

@@ -149,7 +149,7 @@ def test_every_call_learns_once_from_its_own_tensors(monkeypatch: pytest.MonkeyP
     assert len(recorder.graphs) == 1
 
 
-def test_each_shape_of_a_tensor_and_each_structure_is_recorded_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_shape_and_each_structure_has_its_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
     captured = Captured(recorder.learn)
     shapes = ((4, (4, 1)), (8, (8, 1)), (8, (8, 2)))
@@ -341,7 +341,7 @@ def test_double_q_clipping_and_singular_vectors_are_recorded_too() -> None:
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
 @pytest.mark.parametrize(("life_of", "contract"), [(x, contract) for x in LIVES for contract in x.contracts])
-def test_after_an_injection_the_update_is_recorded_anew(life_of: type[Life], contract: str) -> None:
+def test_after_an_injection_the_update_is_recorded_again(life_of: type[Life], contract: str) -> None:
     recorded, eager = life_of(capture=True), life_of(capture=False)
     for life in (recorded, eager):
         life.live(20)
@@ -365,7 +365,7 @@ def test_after_an_injection_the_update_is_recorded_anew(life_of: type[Life], con
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
 @pytest.mark.parametrize("life_of", LIVES)
-def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike(life_of: type[Life]) -> None:
+def test_a_loaded_agent_records_its_own_graph_and_learns_the_same(life_of: type[Life]) -> None:
     first, second = life_of(capture=True), life_of(capture=True)
     first.live(20)
     first.apply("injection")

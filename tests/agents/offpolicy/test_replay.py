@@ -281,7 +281,7 @@ def test_an_empty_memory_is_not_sampled() -> None:
         memory.begin(np.zeros((2, 4, *FRAME), np.uint8))
 
 
-def test_what_does_not_fit_is_refused_by_name() -> None:
+def test_wrong_shapes_and_types_are_refused_by_name() -> None:
     memory, world = ReplayMemory(10, 2, IMAGES), World(8, 2, IMAGES)
     world.begin()
     with pytest.raises(ValueError, match="call begin before add"):

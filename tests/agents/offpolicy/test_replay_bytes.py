@@ -46,14 +46,14 @@ print(len(memory), rss() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
-def test_memory_is_taken_as_it_fills() -> None:
+def test_memory_is_used_only_as_rows_fill() -> None:
     done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True)
     transitions, growth = map(int, done.stdout.split())
     assert transitions == 1000
     assert growth < 100e6
 
 
-def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lack_of_memory_is_refused_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(replay, "free_memory", lambda: 3_200_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     with pytest.raises(
@@ -66,7 +66,7 @@ def test_lack_of_memory_is_told_with_a_size_that_fits(monkeypatch: pytest.Monkey
     check_memory(needed, 1_000_000, tmp_path)
 
 
-def test_little_memory_is_told_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_sizes_are_written_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "free_memory", lambda: 120_000_000)
     with pytest.raises(ValueError, match=r"1,000,000 transitions needs 287 MB, but only 120 MB of memory is free"):
         check_memory(bytes_needed(1_000_000, 8, HUMANOID), 1_000_000)
@@ -82,7 +82,7 @@ def test_runs_side_by_side_need_memory_for_all_of_them(monkeypatch: pytest.Monke
         check_memory(needed, 1_000_000, runs=2)
 
 
-def test_lack_of_disk_space_is_told_with_the_folder(tmp_path: Path) -> None:
+def test_lack_of_disk_space_is_refused_with_the_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"[GM]B of {tmp_path} is free: lower .* or choose another --replay-folder"):
         check_memory(10**16, 10**12, tmp_path)
     with pytest.raises(ValueError, match=f"{tmp_path}/missing is not a folder"):

@@ -283,7 +283,7 @@ def test_observations_are_normalised_by_the_statistics_of_their_environment() ->
     np.testing.assert_array_equal(raw.current, first.astype(np.float32))
 
 
-def test_an_agent_goes_on_from_its_state_as_if_it_had_never_stopped() -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit() -> None:
     agent, other = agent_with(), agent_with(seed=1)
     live(agent, "a", rollouts=2)
     other.load_state_dict(copy.deepcopy(agent.state_dict()))

@@ -37,7 +37,7 @@ def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
         torch.testing.assert_close(out - into - fresh[f"{first}.bias"].square(), torch.full((8,), 1.5))
 
 
-def test_without_it_weights_are_orthogonal_as_ever() -> None:
+def test_without_init_lambda_weights_are_orthogonal() -> None:
     weight = agent().network.get_parameter("body.2.weight").detach()
     torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))
 

@@ -46,7 +46,7 @@ def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_bo
     assert {"body.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
 
 
-def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
+def test_a_separate_value_function_does_not_change_the_policy() -> None:
     net = network(share_value=False)
     net.values(torch.randn(4, 5), "a").sum().backward()
     assert {n.split(".")[0] for n, p in net.named_parameters() if p.grad is not None} == {
@@ -109,7 +109,7 @@ def test_pytorchs_initialisation_is_that_of_its_linear_layers() -> None:
                 assert float(mine.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.15)  # of U(−b, b)
 
 
-def test_a_value_function_of_its_own_may_have_other_widths() -> None:
+def test_a_separate_value_function_can_have_other_widths() -> None:
     draws = torch.Generator().manual_seed(0)
     net = MultiHead(SPACES, (8, 7), 6, "tanh", False, draws, value_hidden=(5, 4, 3))
     assert [layer.out_features for layer in net.body if isinstance(layer, nn.Linear)] == [8, 7]

@@ -38,7 +38,7 @@ def live(agent: PPO, env: str) -> None:
 
 
 @pytest.mark.parametrize("share_value", [True, False])
-def test_what_is_learned_in_one_environment_is_there_in_the_other(share_value: bool) -> None:
+def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> None:
     agent = agent_with(EQUAL, share_value=share_value)
     before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
     live(agent, "a")
@@ -54,7 +54,7 @@ def test_what_is_learned_in_one_environment_is_there_in_the_other(share_value: b
     assert steps == {4.0}  # two steps in each environment, for every parameter
 
 
-def test_it_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
+def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
     one, both = agent_with({"a": EQUAL["a"]}, one_head=False), agent_with(EQUAL)
     sizes = [[p.shape for p in agent.network.parameters()] for agent in (one, both)]
     assert sizes[0] == sizes[1]

@@ -58,7 +58,7 @@ def test_gradients_are_those_of_the_distribution(policy: Policy, peer: Peer) -> 
 
 
 @pytest.mark.parametrize("logits", [[0.0, 0.0, 0.0], [1.0, -1.0, 0.3], [5.0, 3.0, 0.0]])
-def test_draws_are_as_frequent_as_their_probabilities_say(logits: list[float]) -> None:
+def test_actions_are_drawn_with_their_probabilities(logits: list[float]) -> None:
     n, outputs = 20_000, torch.tensor(logits)
     rows, g = outputs.expand(n, 3).numpy(), torch.Generator().manual_seed(1)
     chosen = Categorical(3).draw(rows, Categorical(3).noise((n,), g).numpy(), None)
@@ -96,7 +96,7 @@ def test_logits_far_from_zero_give_finite_numbers(logit: float) -> None:
         assert torch.isfinite(policy.entropy(outputs, None)).all()
 
 
-def test_the_space_of_actions_says_which_policy_it_is() -> None:
+def test_the_space_of_actions_determines_the_policy() -> None:
     spaces = gym.spaces
     assert policy_for(spaces.Discrete(5)) == Categorical(5) != Categorical(4)
     assert policy_for(spaces.MultiBinary(5)) == Bernoulli(5) != Gaussian(5)

@@ -52,7 +52,7 @@ def _registered() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Echo-v0", "EchoBits-v0"])
-def test_a_killed_run_goes_on_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
     words = ["ppo", "--env", env, *SMALL]
     command.main([*words, "--out", str(tmp_path / "reference")])
     killed(["train", *words], tmp_path / "run", 120, 240)

@@ -279,7 +279,7 @@ def test_unfinished_arm_stays_out_of_the_plasticity_score(tmp_path):
     assert any("fire@task, seed 1: unfinished" in note for note in scores.notes)
 
 
-def test_returns_so_low_that_they_count_as_failures_are_said_to(tmp_path):
+def test_returns_that_count_as_failures_are_noted(tmp_path):
     folder = write_comparison(tmp_path / "c", seeds=(0, 1))
     assert not any("failures" in note for note in score(load(folder)).notes)
     file = folder / "seed-1" / "arm-1" / "episodes.jsonl"
@@ -347,7 +347,7 @@ def test_summary_table_has_a_row_an_arm_and_a_dash_for_what_is_missing(three_see
     assert "–" in text  # nothing was done to `none`
 
 
-def test_summary_leaves_out_what_no_arm_has_anything_of(tmp_path):
+def test_summary_leaves_out_columns_without_values(tmp_path):
     folder = write_comparison(tmp_path / "c", envs=("Hopper-v5",), cycles=1, per_task=20_000, fork=10_000)
     for events in folder.glob("*/*/events.jsonl"):
         events.write_text("")

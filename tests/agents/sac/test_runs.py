@@ -47,7 +47,7 @@ def interventions(run: Path) -> list[tuple[int, str, str]]:
     return [(event["step"], event["hook"], event["learner"]) for event in events]
 
 
-def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
+def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
     """Every hook fired on its learners, between checkpoints too; the memory wrapped around; episodes ended."""
     assert interventions(reference) == [
         (180, HOOKS[1], "actor"),
@@ -65,7 +65,9 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     assert len(lines(reference, "episodes")) > 20
 
 
-def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:

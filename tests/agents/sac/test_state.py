@@ -13,7 +13,7 @@ from supple.interventions import Hook, Intervention, Learner
 
 @pytest.mark.parametrize("network", ["simba", "mlp"])
 @pytest.mark.parametrize("changes", [(), ("injection",), ("injection", "injection", "fire", "snp")])
-def test_an_agent_goes_on_from_its_state_bit_for_bit(small: Any, changes: tuple[str, ...], network: str) -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, changes: tuple[str, ...], network: str) -> None:
     agent, steps = small.trained(activation="rand_smooth_leaky", network=network)
     for name in changes:
         small.apply(agent, name)

@@ -30,7 +30,7 @@ def breakout() -> gym.Env:
     return gym.make("ALE/Breakout-v5", obs_type="ram", disable_env_checker=True)
 
 
-def test_the_game_is_played_in_the_mode_that_is_drawn(breakout: gym.Env) -> None:
+def test_a_game_is_played_in_the_drawn_mode(breakout: gym.Env) -> None:
     env = Shifted(breakout, "mode", seed=1)
     seen = []
     for task in range(3):

@@ -30,7 +30,7 @@ def cheetah() -> gym.Env:
     return make_env("halfcheetah")
 
 
-def test_the_tests_here_of_modes_and_of_grids_know_every_shift() -> None:
+def test_every_shift_is_tested() -> None:
     known = {part.name for text in (HERE, PHYSICS) for part in parse_shifts(text).parts} | {
         "mode",
         "goal",
@@ -60,7 +60,7 @@ def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env,
 
 @settings(deadline=None)
 @given(seed=seeds, task=tasks)
-def test_a_shift_is_given_the_same_beside_any_others(env: gym.Env, seed: int, task: int) -> None:
+def test_values_of_a_shift_do_not_depend_on_other_shifts(env: gym.Env, seed: int, task: int) -> None:
     together = parse_shifts(HERE).values(env, seed, task)
     for part in parse_shifts(HERE).parts:
         assert parse_shifts(part.name).values(env, seed, task) == {part.name: together[part.name]}
@@ -86,7 +86,7 @@ def test_tasks_before_the_first_shifted_one_are_neutral(env: gym.Env, from_task:
     assert first["offset"]["offset"].all()
 
 
-def test_two_sides_alternate(env: gym.Env) -> None:
+def test_alternating_shifts_are_reversed_in_every_second_task(env: gym.Env) -> None:
     for name in ("flip_actions", "negate_reward"):
         sides = [parse_shifts(name).values(env, 0, task)[name]["reversed"] for task in range(5)]
         assert sides == [False, True, False, True, False]
@@ -111,7 +111,7 @@ def test_the_next_order_is_uniform_among_the_others() -> None:
     assert np.abs(counts - 1000).max() < 150  # five standard deviations
 
 
-def test_draws_have_the_distributions_that_are_said(toy: Callable[..., Any]) -> None:
+def test_values_have_the_documented_distributions(toy: Callable[..., Any]) -> None:
     env = toy(gym.spaces.Box(-1, 1, (4000,)))
     values = parse_shifts("offset(scale=3) + noise(scale=0.5) + rescale(low=0.1,high=10)").draw(env, 0, 1)
     assert np.std(values["offset"]["offset"]) == pytest.approx(3, rel=0.05)
