@@ -1,4 +1,4 @@
-"""Every agent's learners offer per-sample losses of recent batches, and take part in what is built on them."""
+"""Losses of single samples, which all agents' learners provide, and the interventions that use them."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(nursery: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, two runs at a time."""
+    """Return a comparison that is not killed, with two runs at a time."""
     arms = [word for arm in ("none", "fire@task", "snp") for word in ("--arm", arm)]
     assert nursery.run(*COMPARE, *arms, "--jobs", 2, "--out", folder / "whole") == 0, nursery.stderr()
     return folder / "whole/seed-0"

@@ -43,7 +43,7 @@ def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
 
 
 class Failing(gym.Env):
-    """Fails in the 40th step of each copy."""
+    """An environment that fails in its 40th step."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)

@@ -62,7 +62,7 @@ def test_train_mode_returns_even_where_evaluation_fails(agent: PPO) -> None:
 
 
 class Pusher:
-    """Pushes in the first environment, which soon ends its episode, then less, which takes longer; waits in the
+    """An agent that pushes hard in the first environment, which soon ends the episode, then less, and waits in the
     others."""
 
     def greedy(self, env: str) -> AbstractContextManager[Callable[[np.ndarray], np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Optimizers and activations exchanged in the middle of a run: resumed behind it, the run is the same bit for bit."""
+"""Optimizers and activations that are replaced during a run: a run resumed afterwards is the same bit for bit."""
 
 import json
 import shutil

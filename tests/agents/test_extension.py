@@ -1,4 +1,4 @@
-"""A run that goes on for longer than it was planned: with its own past, and what its hooks meant by a fraction."""
+"""Runs that are extended beyond their planned length, and the meaning of fractions in their hooks."""
 
 import json
 import shutil

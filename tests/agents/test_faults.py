@@ -40,7 +40,7 @@ AGENTS: dict[str, Callable[..., AgentSettings]] = {
 
 
 class Wrong(gym.Env):
-    """An environment that does one thing wrong, at its step `FAIL_AT` (or in its first reset behind it)."""
+    """An environment with one fault at its step `FAIL_AT`, or in its first reset afterwards."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
     wrong: Callable[..., Any] | None = None
@@ -85,7 +85,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 
 def giving(**parts: Any) -> Callable[..., Any]:
-    """What is right, with other parts."""
+    """Return a correct result with some parts replaced."""
 
     def wrong(*right: Any) -> Any:
         names = (

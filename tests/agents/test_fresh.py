@@ -1,4 +1,4 @@
-"""A new agent for every task: the reference for what can be learned at all."""
+"""A new agent for every task, the reference for plasticity."""
 
 import gc
 import json

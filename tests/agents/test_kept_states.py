@@ -29,7 +29,7 @@ SAC = shlex.split(
 
 
 def states(run: Path, kind: str) -> dict[int, Path]:
-    """Step → the folder of a state that was kept."""
+    """Return step → folder of the kept states."""
     return {int(folder.name): folder for folder in sorted((run / kind).iterdir())}
 
 
@@ -66,7 +66,7 @@ def test_best_and_kept_states_can_be_used_and_survive_kills(
 
 
 def check_usable(run: Path, folder: Path, ret: float | None) -> None:
-    """A new agent takes the state up, and is evaluated as the run was there, if it was."""
+    """Assert that a new agent can load a state, and that its evaluation equals that of the run at that step."""
     directory = RunDirectory.open(run)
     work = build(*settings_of(directory.config, run))
     try:

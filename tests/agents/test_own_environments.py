@@ -1,4 +1,4 @@
-"""Environments as people have them: their rewards, infos, spaces and keyword arguments, in whole runs."""
+"""Users' environments in whole runs: their rewards, infos, spaces and keyword arguments."""
 
 import json
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ AGENTS = {"ppo": ppo, "dqn": dqn, "sac": sac}
 
 
 class Own(gym.Env):
-    """Ten steps an episode of what it is told to show; it keeps the actions and arguments that it is given."""
+    """An environment with given observations and episodes of ten steps, which records its actions and arguments."""
 
     shown: spaces.Space = spaces.Box(-1, 1, (2,), np.float32)
     acted: spaces.Space = spaces.Discrete(2)

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(nursery: Any, folder: Path) -> Path:
-    """The run that is never killed."""
+    """Return a run that is never killed."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
 
@@ -167,7 +167,7 @@ def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
 
 
 def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
-    """Fill the disk but for so many pages of 4096 bytes."""
+    """Fill the disk except for this number of pages of 4096 bytes."""
     ballast.unlink(missing_ok=True)
     state = os.statvfs(disk)
     with ballast.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What agents are told: an environment or a stream of them; settings that cannot work are refused in one line."""
+"""Settings of agents: one environment or a stream of several. Settings that cannot work are refused in one line."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ def rows(run: Path, log: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nothing happens to; it saves a state where the comparison below forks."""
+    """Return a run that is not killed, with a saved state where the comparison below forks."""
     run = tmp_path_factory.mktemp("shifted") / "reference"
     train.main([*RUN[1:], "--out", str(run)])
     return run
@@ -58,7 +58,7 @@ def test_a_fork_during_a_gradual_change_is_what_the_trunk_would_have_done(
 
 
 def values_in(run: Path) -> list[dict[str, Any]]:
-    """What config.json says that each task is given."""
+    """Return the values of each task's shifts in config.json."""
     return [task["shift"] for task in json.loads((run / "config.json").read_text())["tasks"]]
 
 

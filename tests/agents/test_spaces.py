@@ -1,4 +1,4 @@
-"""Which agent serves which environment, and what it is told of it."""
+"""The observation and action spaces that each agent supports."""
 
 from collections.abc import Iterator
 

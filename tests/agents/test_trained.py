@@ -1,4 +1,4 @@
-"""An agent that a run has trained, from Python: it acts as the run's evaluations do, on what the environment shows."""
+"""Trained agents in Python, which act as in the evaluations of their runs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Videos of trained agents in reports: real rendering, on pages that are written in any case."""
+"""Videos of trained agents in reports, which are written also if nothing can be rendered."""
 
 import base64
 import io
@@ -52,7 +52,7 @@ def run(folder: Path, kind: str, settings: Any) -> Path:
 
 
 def shown(path: Path) -> dict[str, Image.Image]:
-    """The videos on the page of a report: alternative text → image."""
+    """Return the videos on the page of a report: alternative text → image."""
     page = (path / "report/index.html").read_text()
     found = re.findall(
         r'<details><summary>[^<]+</summary>\s*<figure><img src="data:image/webp;base64,([^"]+)" alt="([^"]+)">', page
@@ -177,7 +177,7 @@ def hopper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reported(path: Path, before: str = "") -> list[str]:
-    """The lines on stderr of a process without a display that writes a report."""
+    """Return the lines on stderr of a process that writes a report without a display."""
     unset = ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY")
     env = {name: value for name, value in os.environ.items() if name not in unset}
     command = [sys.executable, "-c", before + HOPPER, str(path)]

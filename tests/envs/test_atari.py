@@ -26,7 +26,7 @@ def reference(game: str, max_frames: int = 108_000) -> gym.Env:
 
 
 def play(envs: Envs, seeds: Sequence[int], steps: int) -> tuple[np.ndarray, list[StepResult]]:
-    """First observations, and the results of random actions that are the same in every call."""
+    """Return the first observations and the results of random actions, which are the same in every call."""
     rng = np.random.default_rng(0)
     first = envs.reset(seeds)
     return first, [envs.step(rng.integers(envs.single_action_space.n, size=len(seeds))) for _ in range(steps)]
@@ -173,7 +173,7 @@ def test_without_stickiness_the_seed_changes_nothing():
 
 
 class Spy:
-    """In place of ALE: writes down the actions that reach it; environment 0 ends at every tenth step."""
+    """A replacement for ALE that records its actions. Environment 0 ends its episode at every tenth step."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.single_observation_space = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)

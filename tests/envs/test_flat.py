@@ -13,7 +13,7 @@ from supple.envs import Flat, Guard, Vector, flatten
 
 
 class Shows(gym.Env):
-    """Shows random observations of a space."""
+    """An environment that returns random observations of a space."""
 
     action_space = spaces.Discrete(2)
 

@@ -1,4 +1,4 @@
-"""Physics explosions end the episode, are reported, and leave nothing behind."""
+"""Explosions of physics end the episode, are reported, and do not affect the next one."""
 
 import contextlib
 import math
@@ -16,7 +16,7 @@ from supple.envs.shifts.physics import model_of
 
 
 class Broken(gym.Env):
-    """Step k (from 1) observes k; at step `when` it gives the reward and the observation it was told to."""
+    """An environment that observes its step, from 1. At step `when`, reward and observation are the given ones."""
 
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
 
@@ -147,7 +147,7 @@ def test_clipping_needs_a_box():
 
 
 class Rooms(gym.Env):
-    """Shows and gives whatever it is told to."""
+    """An environment that returns the given results."""
 
     observation_space: Any = gym.spaces.Discrete(4, start=1)
     action_space: Any = gym.spaces.Discrete(2)
@@ -198,7 +198,7 @@ def test_an_error_of_close_does_not_hide_an_earlier_error() -> None:
 
 
 class Shows(gym.Env):
-    """Shows a value in a space."""
+    """An environment with the given observation space and observation."""
 
     action_space = gym.spaces.Discrete(2)
 
@@ -247,7 +247,7 @@ def test_a_reward_that_requires_a_gradient_is_a_fault():
 
 
 class Named(Shows):
-    """Has attributes with names of MuJoCo's."""
+    """An environment with attributes named like MuJoCo's."""
 
     @property
     def model(self) -> Any:

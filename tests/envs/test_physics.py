@@ -1,4 +1,4 @@
-"""Copies of a MuJoCo task stepped together give what they give one by one, to the last bit, or are not stepped so."""
+"""Copies of a MuJoCo task in one batch have the same results as one by one, bit for bit, or are not batched."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ COPIES = 4
 
 
 def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
-    """Return copies one by one and together, all begun."""
+    """Return copies that are stepped one by one and in one batch, after a reset."""
     make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
     both = Vector(make, COPIES), side_by_side(make, COPIES, threads=threads)
     assert isinstance(both[1], Batched)
@@ -31,7 +31,7 @@ def assert_same(one: StepResult, other: StepResult) -> None:
 
 
 def live(singly: Vector, together: Vector, steps: int, passed: int = 0) -> int:
-    """Take the same steps in both, with actions within the bounds and beyond; return how many episodes ended."""
+    """Take the same steps in both, with actions beyond the bounds, too, and return the number of ended episodes."""
     random, space, ended = np.random.default_rng(1), singly.single_action_space, 0
     for step in range(steps):
         actions = random.uniform(-1.5, 1.5, (COPIES, *space.shape)) * space.high  # type: ignore[misc, attr-defined]

@@ -16,7 +16,7 @@ needs_ale = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reaso
 
 
 class Clock(gym.Env):
-    """Shows, in every pixel, the number of its step (from 1); ends after five."""
+    """An environment whose pixels are all the number of its step, from 1, with episodes of five steps."""
 
     def __init__(self, shape: tuple[int, ...] = (36, 40), actions: int = 3) -> None:
         self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)

@@ -1,4 +1,4 @@
-"""The vector equals its environments stepped by hand, over the ends of episodes; no dummy steps."""
+"""A vector equals its environments stepped by hand, also across the ends of episodes, without dummy steps."""
 
 from typing import Any
 
@@ -181,7 +181,7 @@ def test_misuse_is_refused_in_one_line():
 
 
 class Takes(gym.Env):
-    """Changes the action that it gets."""
+    """An environment that changes its action in place."""
 
     observation_space, action_space = gym.spaces.Box(-1, 1, (1,), np.float32), gym.spaces.MultiDiscrete([3, 3])
 

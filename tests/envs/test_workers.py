@@ -1,4 +1,4 @@
-"""Environments in worker processes give what they give in one; workers and memory end with whoever began them."""
+"""Environments in worker processes equal those in one process, and end, with their memory, with their parent."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def workers() -> Iterator[EnvWorkers]:
 
 
 def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, passed: int = 0) -> int:
-    """Live through the same steps in both; return the number of episodes that ended."""
+    """Assert that both have the same results in the same steps, and return the number of ended episodes."""
     n, space, ended = ours.num_envs, theirs.single_action_space, 0
     assert (ours.single_observation_space, ours.single_action_space) == (theirs.single_observation_space, space)
     seeds = list(range(7, 7 + n))

@@ -1,4 +1,4 @@
-"""The callback in the real Lightning: hooks act, a resumed training is the same, and what cannot be is said."""
+"""The callback in Lightning: hooks act, resumed training is the same, and what cannot work is refused."""
 
 import warnings
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The callback in the real Trainer: hooks act, a resumed training is the same, and what cannot be is said."""
+"""The callback in the Trainer: hooks act, resumed training is the same, and what cannot work is refused."""
 
 import copy
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_training_that_is_only_measured_is_training_without_the_callback(tmp_pat
 
 def test_a_hook_acts_between_two_updates_on_weights_and_the_optimizers_state(tmp_path: Path) -> None:
     class Stop(hf.TrainerCallback):
-        """Take what there is behind the moment."""
+        """A callback that stops training at a step."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
             inner = given["optimizer"].optimizer

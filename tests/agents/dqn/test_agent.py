@@ -32,7 +32,7 @@ def agent_with(**changes: Any) -> DQN:
 
 
 def world(num_envs: int = 2, seed: int = 0, ends: float = 0.1) -> Iterator[StepResult]:
-    """Steps with random images and rewards, in which episodes end one way or the other."""
+    """Yield steps with random images and rewards, in which episodes are terminated and truncated."""
     rng = np.random.default_rng(seed)
     stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
     while True:
@@ -353,7 +353,7 @@ def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...])
 
 
 def saved(agent: DQN) -> dict[str, Any]:
-    """The agent's state as a checkpoint would keep it: the rows of the memory as they are now."""
+    """Return the agent's state as a checkpoint would store it, with the rows of the memory as they are now."""
     state = agent.state_dict()
     frozen = []
     for rows in state["experience"]["memory"]["envs"]:

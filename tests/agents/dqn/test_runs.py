@@ -1,4 +1,4 @@
-"""Whole runs of DQN on a real game: killed and resumed, forked, repeated, evaluated, with everything that can vary.
+"""Whole runs of DQN on a real game: killed and resumed, forked, repeated and evaluated.
 
 The processes and the kills are real; see the nursery in conftest.py. Sizes are the smallest at which episodes end,
 the replay memory wraps around, every hook fires and the target network is copied.
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(nursery: Any, folder: Path) -> Path:
-    """The run that nothing happens to."""
+    """Return a run that is neither killed nor forked."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
 
@@ -48,7 +48,7 @@ def lines(run: Path, log: str) -> list[dict[str, Any]]:
 
 
 def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
-    """Every hook fired, between checkpoints too; ReDo found something to do; the memory wrapped around."""
+    """Every hook fired, also between checkpoints, ReDo recycled units, and the ring of the memory was filled twice."""
     fired = {e["step"]: e for e in lines(reference, "events") if e["event"] == "intervention"}
     assert [(step, e["intervention"].split("(")[0]) for step, e in fired.items()] == [
         (90, "redo"), (96, "injection"), (168, "snp"), (180, "redo"),
@@ -124,7 +124,7 @@ def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
 
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, in one process."""
+    """Return a comparison that is not killed, in one process."""
     arms = [word for arm in ("none", "fire", "injection") for word in ("--arm", arm)]
     with here():
         dispatch([*COMPARE, *arms, "--jobs", "1", "--out", str(folder / "whole")])

@@ -23,7 +23,7 @@ RUN = shlex.split(
 
 
 class Echo(gym.Env):
-    """Shows a number, and rewards the action of the same number; an episode is four of them."""
+    """An environment that shows a number and rewards the action with this number, for four steps."""
 
     observation_space = spaces.Discrete(5)
     action_space = spaces.Discrete(5)

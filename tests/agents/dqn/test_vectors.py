@@ -59,7 +59,7 @@ def batch_of(agent: DQN, size: int = 32) -> Sample:
 
 
 def differing(agent: DQN) -> DQN:
-    """The agent with a target that is not its network."""
+    """Return an agent whose target differs from its network."""
     draws = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for p in agent.target.parameters():

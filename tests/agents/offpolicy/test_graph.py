@@ -33,7 +33,7 @@ TOLERANCE = 1e-4  # of parameters that differ by the order of sums; they move by
 
 
 def vectors(seed: int) -> Iterator[StepResult]:
-    """Random vectors of 7 numbers and rewards, whatever the actions; no episode ends."""
+    """Yield random vectors of 7 numbers and rewards that do not depend on the actions. No episode ends."""
     rng, going_on = np.random.default_rng(seed), np.zeros(2, bool)
     while True:
         obs = rng.normal(size=(2, 7))
@@ -41,7 +41,7 @@ def vectors(seed: int) -> Iterator[StepResult]:
 
 
 def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
-    """Random images and rewards, whatever the actions; no episode ends."""
+    """Yield random images and rewards that do not depend on the actions. No episode ends."""
     rng, going_on = np.random.default_rng(seed), np.zeros(num_envs, bool)
     stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
     while True:
@@ -115,7 +115,7 @@ class Recorder:
         monkeypatch.setattr(torch.cuda, "graph", self.record)
 
     def wait_stream(self, other: "Recorder") -> None:
-        """Streams are all the same here."""
+        """Do nothing: all streams are the same here."""
 
     def new_graph(self) -> Any:
         self.graphs.append(type("Graph", (), {"replay": None})())
@@ -165,7 +165,7 @@ def test_each_shape_and_each_structure_has_its_own_graph(monkeypatch: pytest.Mon
 
 
 class Life:
-    """One agent in a world that does not hear it: rounding cannot lead to another life."""
+    """An agent in a world that ignores its actions, so that rounding errors cannot change its observations."""
 
     agent: Any
     contracts: tuple[str, ...]  # of an injection
@@ -204,11 +204,11 @@ class Life:
         return list(self.agent.learners.values())
 
     def trained(self) -> list[Tensor]:
-        """The parameters that learn, of all networks."""
+        """Return the trained parameters of all networks."""
         return [p for x in self.agent.learners.values() for p in x.module.parameters() if p.requires_grad]
 
     def parameters(self) -> list[Tensor]:
-        """Copies of what `trained` gives, then of everything that an update writes."""
+        """Return copies of what `trained` returns, and of everything else that an update writes."""
         every = [p for x in self.learners() for m in (x.module, *x.followers) for p in m.parameters()]
         slots = [v for x in self.learners() for p in x.module.parameters() for v in self.slots(x, p)]
         return [tensor.detach().clone() for tensor in (*self.trained(), *every, *slots)]
@@ -225,7 +225,7 @@ class Life:
 
 
 class LifeOfDQN(Life):
-    """It acts at random."""
+    """DQN with random actions."""
 
     contracts = ("uniform", "as_released")
     values = {"hidden": 32, "exploration": 1.0, "target_period": 20}  # noqa: RUF012
@@ -235,7 +235,7 @@ class LifeOfDQN(Life):
 
 
 class LifeOfDQNOnVectors(Life):
-    """It acts at random, with double Q, clipped gradients and singular vectors that every update moves."""
+    """DQN with random actions, double Q, clipped gradients and singular vectors that every update changes."""
 
     contracts = ("uniform",)
     values = {  # noqa: RUF012
@@ -275,7 +275,7 @@ def assert_equal(a: Life, b: Life) -> None:
 
 
 def assert_moved(life: Life, before: list[Tensor]) -> None:
-    """Every trained parameter was learned: equality of what stood still would say nothing."""
+    """Assert that training changed every trained parameter; else the equality of two agents would say nothing."""
     moves = [(p.detach() - q).abs().max() for p, q in zip(life.trained(), before, strict=False)]
     assert min(map(float, moves)) > 10 * TOLERANCE
 

@@ -32,7 +32,7 @@ def dqn(**changes: Any) -> DQN:
 
 
 def taken(agent: SAC | DQN, decisions: int) -> list[int]:
-    """Return how many gradient steps were taken after every decision of both copies."""
+    """Return the number of gradient steps after every decision of both copies."""
     rng, no = np.random.default_rng(0), np.zeros(2, bool)
     agent.begin_episodes(rng.normal(size=(2, 3)).astype(np.float32))
     counts = []
@@ -77,7 +77,7 @@ class Killed(Exception):
 
 
 def test_a_killed_run_with_priming_resumes_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
-    """Killed before and after priming: a checkpoint is taken every 20 steps, learning begins at step 30."""
+    """It is killed before and after priming: there is a checkpoint every 20 steps, and learning begins at step 30."""
     settings = SACSettings(
         env="Pendulum-v1", steps=80, num_envs=2, action_repeat=1, network="mlp", hidden=(8,), batch_size=8,
         replay_size=100, learning_starts=30, priming_updates=40, replay_ratio=0.5, checkpoint_every=20,

@@ -1,4 +1,4 @@
-"""How much a replay memory takes, and what is said where the machine has too little."""
+"""The memory that a replay memory needs, and the errors where the machine has too little."""
 
 import subprocess
 import sys

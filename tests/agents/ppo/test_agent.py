@@ -28,7 +28,7 @@ def agent_with(spaces: Mapping[str, PolicySpace] = SPACES, **changes: Any) -> PP
 
 
 def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator[StepResult]:
-    """An endless stream of random steps; with `ends`, a tenth terminate and a tenth are truncated."""
+    """Yield random steps without end. With `ends`, a tenth terminate and a tenth are truncated."""
     rng = np.random.default_rng(seed)
     while True:
         obs, final = rng.normal(size=(2, envs, SPACES[key].observation))
@@ -40,7 +40,7 @@ def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator
 def live(
     agent: PPO, key: str, rollouts: int = 1, seed: int = 0, ends: bool = True, hooks: HookDriver = NO_HOOKS
 ) -> None:  # fmt: skip
-    """A task of some rollouts."""
+    """Let the agent act and learn in a task of some rollouts."""
     steps = world(key, agent.settings.num_envs, seed, ends)
     agent.begin_task(key)
     agent.begin_episodes(next(steps).obs)
@@ -51,7 +51,7 @@ def live(
 
 
 def own_state(agent: PPO, key: str) -> dict[str, Tensor]:
-    """Everything that belongs to one environment alone: parameters, Adam's slots, statistics."""
+    """Return everything that belongs to one environment only: parameters, Adam's state, statistics."""
     found = {}
     for name, p in agent.network.named_parameters():
         if f".{key}." in f".{name}.":
@@ -70,7 +70,7 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 
 
 class Looks(Intervention):
-    """Keep what a learner says that the last update was made on."""
+    """An intervention that records the inputs of the last update, as the learner returns them."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Tensor, str]] = []

@@ -1,4 +1,4 @@
-"""A step size that is lowered linearly: over the run, as CleanRL does, or in each task."""
+"""A learning rate that falls linearly: over the run, as CleanRL does, or in each task."""
 
 import shlex
 from pathlib import Path
@@ -19,7 +19,7 @@ RUN = shlex.split(
 
 @pytest.fixture
 def rates(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The step sizes of updates, as they come."""
+    """Return the learning rates of all updates, in order."""
     seen: list[float] = []
     update = PPO.update
 

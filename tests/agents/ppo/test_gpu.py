@@ -1,4 +1,4 @@
-"""PPO where its network is on a GPU; what needs one is left out where there is none."""
+"""PPO with its network on a GPU. Tests that need one are skipped where there is none."""
 
 from pathlib import Path
 

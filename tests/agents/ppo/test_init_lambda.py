@@ -1,4 +1,4 @@
-"""PPO that begins λ-balanced."""
+"""PPO with λ-balanced initial weights."""
 
 from itertools import pairwise
 from typing import Any

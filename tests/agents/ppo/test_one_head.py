@@ -26,7 +26,7 @@ def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
 
 
 def live(agent: PPO, env: str) -> None:
-    """A task of one rollout."""
+    """Let the agent act and learn in a task of one rollout."""
     rng, no = np.random.default_rng(0), np.zeros(2, bool)
     agent.begin_task(env)
     agent.begin_episodes(rng.normal(size=(2, 4)))

@@ -22,7 +22,7 @@ every_policy = pytest.mark.parametrize(("policy", "peer"), PEERS, ids=["gaussian
 
 
 def given(policy: Policy, n: int = N) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Outputs of a network, log σ, and what was drawn with them: actions and their noise."""
+    """Return outputs of a network, log σ, and actions drawn with them, and their noise."""
     g = torch.Generator().manual_seed(0)
     outputs, log_std = 2 * torch.randn(n, SIZE, generator=g), torch.tensor([-1.0, 0.0, 0.5, 2.0])
     noise = policy.noise((n,), g)

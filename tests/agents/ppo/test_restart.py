@@ -1,4 +1,4 @@
-"""Episodes that begin anew after every rollout."""
+"""Episodes that are restarted after every rollout (`restart_episodes`)."""
 
 import json
 import shlex

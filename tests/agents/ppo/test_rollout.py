@@ -13,7 +13,7 @@ GAMMA, LAM = 0.97, 0.9
 
 
 def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
-    """A rollout of random data; about a third of the steps end an episode."""
+    """Return a rollout of random data in which about a third of the steps end an episode."""
     rollout = Rollout(capacity or steps, envs, 3, Gaussian(2))
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2

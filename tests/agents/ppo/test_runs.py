@@ -22,7 +22,7 @@ SMALL = shlex.split(
 
 
 class Echo(gym.Env):
-    """Shows a number, and rewards the action that is its bits, or the number itself; an episode is four of them."""
+    """An environment that shows a number and rewards the action with its bits or with the number, for four steps."""
 
     observation_space = spaces.Discrete(4)
 

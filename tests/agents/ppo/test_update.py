@@ -59,7 +59,7 @@ def network() -> MultiHead:
 
 
 def batch(n: int = N) -> tuple[torch.Tensor, ...]:
-    """A minibatch whose old log-probabilities are far enough from the policy's that some ratios are clipped."""
+    """Return a minibatch whose old log-probabilities differ from the policy's so much that some ratios are clipped."""
     g = torch.Generator().manual_seed(1)
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
     net = network()
@@ -73,7 +73,7 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
 
 
 def sb3_update(max_grad_norm: float) -> tuple[Any, dict[str, float]]:
-    """Stable-Baselines3's PPO after one update on `batch()`, and what it logged."""
+    """Return Stable-Baselines3's PPO after one update on `batch()`, and what it logged."""
     from stable_baselines3 import PPO as Peer
     from stable_baselines3.common.logger import configure
 

@@ -1,4 +1,4 @@
-"""How much was learned in each task, and its share of what a fresh agent learns, on made-up runs."""
+"""Areas under learning curves, and their share of a fresh agent's, on artificial runs."""
 
 import html
 import json
@@ -17,7 +17,7 @@ LEARNED = {"none": 0.5, "fire@task": 0.9, "fresh": 1.0}  # of 100 in every task,
 
 
 def level(arm, task, seed):
-    """What an arm's episodes return all through a task: what a fresh agent learns differs by task and seed."""
+    """Return the return of all episodes of an arm in a task, which differs by task and seed."""
     full = 100 + 10 * task + seed
     return UNTRAINED + full * (LEARNED[arm] if task else 1.0)
 

@@ -1,4 +1,4 @@
-"""The report on made-up runs: scores, the page, the swap, and what happens where something is missing."""
+"""The report on artificial runs: scores, the page, replacing an older report, and missing data."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def write_lines(file, rows):
 
 
 def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2, per_task=60_000, start=0, stop=None):
-    """A plausible run directory from step `start` to `stop`: returns rise in each task, less so in later cycles."""
+    """Write a run directory from step `start` to `stop`, in which returns rise in each task, less in later cycles."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
     folder.mkdir(parents=True)
     tasks = [

@@ -1,4 +1,4 @@
-"""SAC's networks: the definition of SimBa in plain modules, what stacking changes (nothing), how they begin."""
+"""SAC's networks against a definition of SimBa in plain modules, stacks against separate networks, initial weights."""
 
 import math
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ class Plain(nn.Module):
 
 
 def scattered(module: nn.Module, seed: int = 1) -> None:
-    """Every parameter moved, so that zero biases and gains of one hide nothing."""
+    """Change every parameter, so that no bias is 0 and no gain is 1."""
     generator = draws(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -68,7 +68,7 @@ def scattered(module: nn.Module, seed: int = 1) -> None:
 
 
 def copied(plain: nn.Module, ours: nn.Module, member: int | None = None) -> dict[str, Tensor]:
-    """Give a plain network our values; returns our parameters under its names."""
+    """Copy our values into a plain network, and return our parameters under its names."""
     named = {name.removeprefix("body."): parameter for name, parameter in ours.named_parameters()}
     with torch.no_grad():
         for name, parameter in plain.named_parameters():
@@ -262,7 +262,7 @@ def test_critics_begin_different_and_the_same_seed_gives_the_same(network: str) 
 
 
 class Fixed(Actor):
-    """A policy that says what it is told."""
+    """An actor with fixed outputs."""
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         nn.Module.__init__(self)

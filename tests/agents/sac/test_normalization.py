@@ -1,4 +1,4 @@
-"""SAC with normalised hidden layers, other settings of AdamW, and observations that are no vectors."""
+"""SAC with normalised hidden layers, other settings of AdamW, and discrete observations."""
 
 from collections.abc import Iterator
 from typing import Any

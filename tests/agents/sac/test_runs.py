@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(nursery: Any, folder: Path) -> Path:
-    """The run that nothing happens to."""
+    """Return a run that is neither killed nor forked."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
 
@@ -48,7 +48,7 @@ def interventions(run: Path) -> list[tuple[int, str, str]]:
 
 
 def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
-    """Every hook fired on its learners, between checkpoints too; the memory wrapped around; episodes ended."""
+    """Every hook fired on its learners, also between checkpoints, the memory was full, and episodes ended."""
     assert interventions(reference) == [
         (180, HOOKS[1], "actor"),
         (192, HOOKS[0], "critic"),
@@ -84,7 +84,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
 def test_same_seed_gives_the_same_run_also_measured_more_often_and_evaluated(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    """Neither leaves a trace, with random activations too; observations lie in a file here. Another seed does."""
+    """Neither changes the run, also with random activations and observations in a file. Another seed does."""
     frames, run = folder / "frames", folder / "again"
     frames.mkdir()
     extra = ["--measure-every", 40, "--eval-every", 160, "--eval-episodes", 2, "--replay-folder", frames]
@@ -148,7 +148,7 @@ COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5", *
 
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, in one process."""
+    """Return a comparison that is not killed, in one process."""
     with here():
         dispatch([*COMPARE, "--jobs", "1", "--out", str(folder / "whole")])
     dispatch(["report", str(folder / "whole")])

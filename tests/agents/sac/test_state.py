@@ -1,4 +1,4 @@
-"""SAC's state in checkpoints, and hooks in each of its gradient steps."""
+"""SAC's state in checkpoints, and hooks that act at each of its gradient steps."""
 
 from typing import Any
 

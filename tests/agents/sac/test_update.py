@@ -328,7 +328,7 @@ def test_compiled_updates_are_the_eager_ones_across_interventions_and_compiled_o
 
 
 class Counter(Intervention):
-    """Pulls towards zero, and counts."""
+    """An intervention that pulls parameters towards 0 and counts its calls."""
 
     name = "counter"
 

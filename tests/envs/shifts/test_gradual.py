@@ -1,4 +1,4 @@
-"""Changes that come over steps: numbers on a straight line, everything else episode by episode."""
+"""Gradual shifts: numbers are interpolated linearly, everything else changes episode by episode."""
 
 from collections.abc import Callable
 from typing import Any

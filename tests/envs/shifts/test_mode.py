@@ -14,7 +14,7 @@ pytest.importorskip("cv2")
 
 
 def frames(mode: int, difficulty: int, steps: int = 30) -> np.ndarray:
-    """The memory of Breakout, played in a mode that was asked for when it was made."""
+    """Return the memory of Breakout in each step, in a mode that was set when it was made."""
     env = gym.make("ALE/Breakout-v5", mode=mode, difficulty=difficulty, obs_type="ram", disable_env_checker=True)
     return play(env, steps)
 

@@ -1,4 +1,4 @@
-"""Shifts of MuJoCo's model: written into it, and taken back."""
+"""Shifts that change MuJoCo's model."""
 
 import gymnasium as gym
 import numpy as np

@@ -1,4 +1,4 @@
-"""What tasks are given: a pure function of (seed, task), within its bounds, and another than the task before's."""
+"""The values of tasks: a function of seed and task only, within their bounds, different from the previous task's."""
 
 import json
 from collections.abc import Callable

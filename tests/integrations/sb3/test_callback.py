@@ -37,7 +37,7 @@ def small(kind: Any, **settings: Any) -> Any:
 
 
 def tensors(tree: Any) -> list[Tensor]:
-    """All tensors in a tree, copied."""
+    """Return copies of all tensors in a tree."""
     if isinstance(tree, Tensor):
         return [tree.detach().clone()]
     branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()

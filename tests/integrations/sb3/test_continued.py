@@ -1,4 +1,4 @@
-"""Models that are saved, loaded and trained further, with the callback's state, the same callback, or a new one."""
+"""Models that are saved, loaded and trained further, with the callback's state, with the same callback or a new one."""
 
 import warnings
 from pathlib import Path
@@ -35,7 +35,7 @@ def flat(tree: Any) -> list[torch.Tensor]:
 
 
 def on(kind: Any, folder: Path, callback: SuppleCallback) -> tuple[list[torch.Tensor], list[tuple[Any, ...]]]:
-    """Load the model and go on; return what is then in it, and the new events."""
+    """Load the model and continue to train it. Return its tensors afterwards, and the new events."""
     before = len(callback.events)
     again = kind.load(folder / "model", env=gym.make(ENV[kind]), device="cpu")
     callback.new_task()

@@ -1,4 +1,4 @@
-"""A saved model's weights, read without its pickles, with data of its own; and what is no such file."""
+"""Learners of saved models, read without their pickles, and the errors for other files."""
 
 import copy
 import io

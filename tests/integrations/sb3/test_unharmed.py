@@ -1,4 +1,4 @@
-"""Measuring leaves a run of SB3 as it is: default policies of all algorithms, also saved and continued."""
+"""Measuring does not change a run of SB3: default policies of all algorithms, also after saving and loading."""
 
 import warnings
 from pathlib import Path
