@@ -120,9 +120,3 @@ class RewardScale:
     def reset_returns(self) -> None:
         """Set the running returns to 0, because all episodes were interrupted."""
         self.returns[:] = 0.0
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.statistics.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.statistics.load_state_dict(state)

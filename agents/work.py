@@ -19,7 +19,7 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode
+from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import EnvironmentFailed, RunError
@@ -136,7 +136,7 @@ class AgentWork(Work):
             return make(s.num_envs)
         if self._workers is None:
             self._workers = EnvWorkers(s.env_workers, partial(_begin_worker, flushes(), plugins.sources()))
-        return self._workers.envs(env, make, s.num_envs)
+        return WorkerVector(self._workers, env, make, s.num_envs)
 
     @property
     def _steps_of_task(self) -> int:

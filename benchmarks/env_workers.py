@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from timing import Rounds
 
-from supple.envs import Envs, EnvWorkers, Vector, flatten, make_env, make_pixels, resolve_env
+from supple.envs import Envs, EnvWorkers, Vector, WorkerVector, flatten, make_env, make_pixels, resolve_env
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def contestant(env: str, copies: int, workers: EnvWorkers | None) -> Callable[[f
     """Return a function that steps all copies for some seconds, and returns the microseconds of one step: those that
     went by, and those of this process."""
     make = partial(copies_of, env)
-    envs = make(copies) if workers is None else workers.envs(resolve_env(env), make, copies)
+    envs = make(copies) if workers is None else WorkerVector(workers, resolve_env(env), make, copies)
     envs.reset(range(copies))
     space = envs.single_action_space
     space.seed(0)

@@ -15,7 +15,7 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from .fault import text_of
 from .make import games, import_ale, make_env, resolve_env
 from .shifts import Shifted, Shifts
-from .vector import Envs, Episode, StepResult, Vector
+from .vector import Envs, Episode, StepResult, Vector, require_one_each
 
 STACK = 4
 SMALLEST = 36  # pixels per side, below which the third convolution of the Nature CNN has no input
@@ -96,8 +96,7 @@ class AtariVector:
 
         Unfinished episodes are not reported. Raises ValueError if the number of seeds is wrong or one is out of range.
         """
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
+        require_one_each(self.num_envs, seeds, "seeds")
         if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative seed changes nothing
             raise ValueError(f"Atari needs seeds from 0 to 2**31 - 1, got {list(seeds)}")
         self._generator = np.random.default_rng([*map(int, seeds)])

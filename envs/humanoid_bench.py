@@ -47,6 +47,7 @@ class H1Env(MujocoEnv, ABC):
 
     metadata = {"render_modes": ["human", "rgb_array", "depth_array", "rgbd_tuple"], "render_fps": 50}  # noqa: RUF012
     camera = "cam_default"
+    lowest = -np.inf  # height of the pelvis, in metres, below which an episode ends
 
     def __init__(self, scene: str, render_mode: str | None = None, width: int = 256, height: int = 256) -> None:
         super().__init__(
@@ -104,15 +105,11 @@ class H1Env(MujocoEnv, ABC):
         """Return the reward of the last step, and its terms by name."""
 
     def has_ended(self) -> bool:
-        """Return whether the current state is terminal. By default, it never is."""
-        return False
+        """Return whether the current state is terminal: by default, whether the pelvis is below `lowest`."""
+        return float(self.data.qpos[2]) < self.lowest
 
     def _get_obs(self) -> np.ndarray:
         return np.concatenate((self.data.qpos, self.data.qvel))
-
-    def pelvis_height(self) -> float:
-        """Return the height of the pelvis in metres."""
-        return float(self.data.qpos[2])
 
     def contacts(self) -> list[list[int]]:
         """Return the pairs of geoms in contact or nearly so. They are few, so a list is faster than an array."""

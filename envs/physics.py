@@ -8,7 +8,7 @@ MuJoCo's own `rollout` is not used. It returns states without the constraint sol
 needs for equal bits, and without quantities that some rewards read (docs/reference/benchmarks.md).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from math import isfinite
@@ -25,12 +25,12 @@ from .guard import REWARD_FLOOR, ClipActions, Guard, json_reward
 from .helper import Helper
 from .make import make_env, resolve_env
 from .physics_tasks import TASKS, Array, PhysicsTask
-from .shifts.base import name_of
+from .shifts.base import name_of, wrappers_of
 from .shifts.none import Unshifted
 from .shifts.physics import PhysicsFactor
 from .shifts.several import Shifts
 from .shifts.shifted import Shifted
-from .vector import Episode, StepResult, Vector
+from .vector import Episode, StepResult, Vector, require_one_each
 
 PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `Batched` does for all copies
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
@@ -83,15 +83,13 @@ def _can_batch_shifts(shifts: Shifts | None) -> bool:
 
 def can_batch(env: gym.Env) -> bool:
     """Return whether `Batched` supports a task and all of its wrappers."""
-    spec = env.spec
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Shifted):
-            if not _can_batch_shifts(env.shifts):
-                return False
-        elif type(env) not in PLAIN:
+    for wrapper in wrappers_of(env):
+        if isinstance(wrapper, Shifted) and not _can_batch_shifts(wrapper.shifts):
             return False
-        env = env.env
-    return spec is not None and spec.id in TASKS and not spec.kwargs and env.render_mode is None
+        if not isinstance(wrapper, Shifted) and type(wrapper) not in PLAIN:
+            return False
+    spec = env.spec
+    return spec is not None and spec.id in TASKS and not spec.kwargs and env.unwrapped.render_mode is None
 
 
 class Batched(Vector):
@@ -111,7 +109,7 @@ class Batched(Vector):
         space: Any = self.single_action_space
         self._low, self._high = space.low, space.high
         self._name = name_of(envs[0])
-        self._clips = any(isinstance(wrapper, ClipActions) for wrapper in _wrappers(envs[0]))
+        self._clips = any(isinstance(wrapper, ClipActions) for wrapper in wrappers_of(envs[0]))
         limit = envs[0].spec.max_episode_steps  # type: ignore[union-attr]
         self._limit = np.inf if limit is None else limit
         self._substeps = first.frame_skip
@@ -169,8 +167,7 @@ class Batched(Vector):
         return restarted
 
     def step(self, actions: np.ndarray) -> StepResult:
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        require_one_each(self.num_envs, actions, "actions")
         if self._clips:
             actions = np.minimum(np.maximum(actions, self._low), self._high)
         before = self._now
@@ -266,9 +263,3 @@ class Batched(Vector):
             return []
         sound = (reward >= REWARD_FLOOR) & (reward < np.inf) & np.isfinite(obs).all(axis=1)
         return np.flatnonzero(~sound | diverged.reshape(self.num_envs, -1).any(axis=1)).tolist()
-
-
-def _wrappers(env: gym.Env) -> Iterator[gym.Wrapper]:
-    while isinstance(env, gym.Wrapper):
-        yield env
-        env = env.env

@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from .fault import EnvironmentFault, Exploded, text_of
 from .repeat import Repeat
 from .shifts import find_shifted
-from .shifts.base import name_of
+from .shifts.base import name_of, wrappers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,12 @@ class Envs(Protocol):
     def close(self) -> None: ...
 
 
+def require_one_each(num_envs: int, items: Sequence[Any] | np.ndarray, name: str) -> None:
+    """Raise ValueError unless there are as many items, which have this name, as environments."""
+    if len(items) != num_envs:
+        raise ValueError(f"{num_envs} environments need as many {name}, got {len(items)}")
+
+
 class Vector:
     """A vector of `num_envs` environments that are stepped one after the other in this thread.
 
@@ -107,7 +113,7 @@ class Vector:
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
-        self._repeats = [_find_repeat(env) for env in self.envs]
+        self._repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
         shifted = [find_shifted(env) for env in self.envs]
         self._gradual = [env for env in shifted if env is not None and env.shifts.is_gradual]
 
@@ -116,8 +122,7 @@ class Vector:
 
         Unfinished episodes are not reported. Raises ValueError unless there are `num_envs` seeds.
         """
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
+        require_one_each(self.num_envs, seeds, "seeds")
         obs = np.empty(self._shape, self._dtype)
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
@@ -130,8 +135,7 @@ class Vector:
 
         Raises ValueError unless there are `num_envs` actions.
         """
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        require_one_each(self.num_envs, actions, "actions")
         actions = np.array(actions)  # an environment may change its action in place
         obs = np.empty(self._shape, self._dtype)
         reward = np.empty(self.num_envs)
@@ -183,12 +187,3 @@ class Vector:
         with ExitStack() as stack:
             for env in self.envs:
                 stack.callback(env.close)
-
-
-def _find_repeat(env: gym.Env) -> Repeat | None:
-    """Return the wrapper that repeats the actions of this environment, or None if it has none."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Repeat):
-            return env
-        env = env.env
-    return None

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..registry import signals, streams
 from .fault import BLAMED, EnvironmentFault
-from .vector import Envs, Episode, StepResult
+from .vector import Envs, Episode, StepResult, require_one_each
 
 Make = Callable[[int], Envs]  # number of copies → copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end
@@ -47,12 +47,6 @@ class EnvWorkers:
                 theirs.close()
                 self._pipes.append(ours)
                 self._processes.append(process)
-
-    def envs(self, env: str, make: Make, copies: int) -> "WorkerVector":
-        """Return copies of an environment, distributed evenly over the workers. Earlier copies must be closed.
-
-        Raises what `make` raises, and ValueError if there are fewer copies than workers."""
-        return WorkerVector(self, env, make, copies)
 
     def ask(self, env: str, orders: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send each worker its command, (method of `_Share`, *arguments), and return their results.
@@ -106,11 +100,17 @@ class EnvWorkers:
 class WorkerVector:
     """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit.
 
+    The copies are distributed evenly over the workers. Earlier copies must be closed.
+
     Args:
         workers: The processes.
         env: The environment's name.
         make: Returns copies, in a worker process.
         copies: Number of copies, at least one for each worker.
+
+    Raises:
+        ValueError: There are fewer copies than workers.
+        Exception: What `make` raises.
     """
 
     def __init__(self, workers: EnvWorkers, env: str, make: Make, copies: int) -> None:
@@ -145,15 +145,13 @@ class WorkerVector:
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape)."""
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
+        require_one_each(self.num_envs, seeds, "seeds")
         self._ask("reset", *((seeds[rows],) for rows in self._rows))
         return self._shared["obs"].copy()
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step all environments with `actions`, (n, *action shape)."""
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        require_one_each(self.num_envs, actions, "actions")
         episodes = self._episodes(self._ask("step", *((actions[rows],) for rows in self._rows)))
         shared = self._shared
         final_obs = obs = shared["obs"].copy()

@@ -342,7 +342,7 @@ class PPO:
             "learner": learner_state(self.learners["agent"]),
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "centres": {key: centre.state_dict() for key, centre in self.centres.items()},
-            "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
+            "rewards": {key: r.statistics.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},
             "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
             "key": self.key,
@@ -355,7 +355,7 @@ class PPO:
         for key, centre in self.centres.items():
             centre.load_state_dict(state["centres"][key])
         for key, scale in self.reward_scales.items():
-            scale.load_state_dict(state["rewards"][key])
+            scale.statistics.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
         self.last = None if state["last"] is None else self._restore_batch(**state["last"])

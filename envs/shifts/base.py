@@ -1,6 +1,6 @@
 """The contract of a shift, a change between the tasks of a stream: a class with optional methods."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -114,6 +114,13 @@ def bind_method(part: Shift, method: str) -> Callable[..., Any]:
 
 
 shifts: Registry[type[Shift]] = Registry("shift", groups=("supple.shifts",))
+
+
+def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
+    """Yield the wrappers of an environment, the outermost first."""
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env
 
 
 def name_of(env: gym.Env) -> str:

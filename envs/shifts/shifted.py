@@ -6,7 +6,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from .base import Shift, Values, bind_method, call_shift
+from .base import Shift, Values, bind_method, call_shift, wrappers_of
 from .several import Shifts, parse_shifts
 
 
@@ -109,11 +109,7 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
 def find_shifted(env: gym.Env) -> Shifted | None:
     """Return the wrapper with the shifts of this environment, or None if it has none."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Shifted):
-            return env
-        env = env.env
-    return None
+    return next((wrapper for wrapper in wrappers_of(env) if isinstance(wrapper, Shifted)), None)
 
 
 def _generator(seed: int | None) -> np.random.Generator:

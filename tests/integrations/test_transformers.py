@@ -65,15 +65,15 @@ def test_training_that_is_only_measured_is_training_without_the_callback(tmp_pat
 
 
 def test_a_hook_acts_between_two_updates_on_weights_and_the_optimizers_state(tmp_path: Path) -> None:
-    class Stop(hf.TrainerCallback):
-        """A callback that stops training at a step."""
+    class Copies(hf.TrainerCallback):
+        """A callback that copies the state of model and optimizer after each step."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
             inner = given["optimizer"].optimizer
             found[state.global_step] = copy.deepcopy((given["model"].state_dict(), inner.state_dict()["state"]))
 
     found: dict[int, Any] = {}
-    told = trainer(tmp_path, SuppleCallback(["fire@0.5"], measure_every=0), Stop(), max_steps=4)
+    told = trainer(tmp_path, SuppleCallback(["fire@0.5"], measure_every=0), Copies(), max_steps=4)
     told.train()
     plain = trainer(tmp_path / "plain", max_steps=2)
     plain.train()
