@@ -80,7 +80,7 @@ class Centre:
         """Return the observations, (n, size), less the offset."""
         return observations - self.offset if self._moves else observations
 
-    def of(self, result: StepResult) -> StepResult:
+    def centre_result(self, result: StepResult) -> StepResult:
         """Return the result of a step with centred observations."""
         if not self._moves:
             return result

@@ -174,12 +174,12 @@ class AgentWork(Work):
                 for episode in result.episodes:
                     self._log_episode(run, task, self.now, episode)
                 if agent.update(hooks, last=self.now >= until):
-                    self.learned(run, task, self.now)
+                    self.after_update(run, task, self.now)
                     if self.untrained and self._steps_of_task >= self.settings.untrained_steps:
                         self._log_untrained(run, task, self.now)
                     return self.now - step
 
-    def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
+    def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Prepare the environments after an update. By default, do nothing."""
 
     def _log_untrained(self, run: RunDirectory, task: EnvTask, step: int) -> None:

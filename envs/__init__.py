@@ -2,14 +2,14 @@
 
 from .atari import AtariVector, make_pixels
 from .elsewhere import package_hint
-from .fault import EnvironmentFault, Exploded
+from .fault import EnvironmentFault, ExplosionInfo
 from .flat import Flat, flatten, is_image
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .nine_rooms import register_nine_rooms
-from .physics import Batched, is_batched, side_by_side
+from .physics import BatchedVector, is_batched, side_by_side
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
@@ -24,13 +24,13 @@ __all__ = [
     "REWARD_FLOOR",
     "SEQUENCES",
     "AtariVector",
-    "Batched",
+    "BatchedVector",
     "ClipActions",
     "EnvWorkers",
     "EnvironmentFault",
     "Envs",
     "Episode",
-    "Exploded",
+    "ExplosionInfo",
     "Flat",
     "Guard",
     "Repeat",

@@ -26,7 +26,7 @@ class EnvironmentFault(RuntimeError):
         return f"{self.environment}: {self.what}"
 
 
-class Exploded(dict[Any, Any]):
+class ExplosionInfo(dict[Any, Any]):
     """The `info` of a step in which the physics exploded: that of the environment, with two attributes.
 
     Its class marks it and not an entry, because an environment's own entries may have any name.

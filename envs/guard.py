@@ -17,7 +17,7 @@ from numpy import ndarray, vdot
 from .fault import (
     BLAMED,
     EnvironmentFault,
-    Exploded,
+    ExplosionInfo,
     describe_error,
     describe_value,
     find_unfit,
@@ -67,7 +67,7 @@ class Guard(gym.Wrapper):
     step of an episode.)
 
     At an explosion, `step` returns the last finite observation, reward 0.0, terminated True, truncated False,
-    and an info of class `Exploded`. Otherwise it returns what the environment returned.
+    and an info of class `ExplosionInfo`. Otherwise it returns what the environment returned.
 
     Raises EnvironmentFault if the environment raises an exception or exits, or if it returns invalid values:
     observations with the wrong shape or outside a discrete space, numbers that the type of a Box of integers cannot
@@ -166,7 +166,7 @@ class Guard(gym.Wrapper):
         if cause is None:
             self._last_observation = observation
             return observation, reward, terminated, truncated, info
-        return self._last_observation, 0.0, True, False, Exploded(info, json_reward(reward), cause)
+        return self._last_observation, 0.0, True, False, ExplosionInfo(info, json_reward(reward), cause)
 
     def _is_finite(self, observation: Any) -> bool:
         return all(

@@ -32,7 +32,7 @@ from .shifts.several import Shifts
 from .shifts.shifted import Shifted
 from .vector import Episode, StepResult, Vector, require_one_each
 
-PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `Batched` does for all copies
+PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `BatchedVector` does for all copies
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
 TRIALS, TRIAL = 3, 10  # turns of each number of threads in a trial, and the steps of one
 ONE, AHEAD = (1, 0), (0, 1, 2)  # one thread, and copies that the calling thread may have beyond an equal share
@@ -57,7 +57,7 @@ def side_by_side(
     one_by_one = Vector(make, copies)
     if copies == 1 or not (batched and all(map(can_batch, one_by_one.envs))):
         return one_by_one
-    together = Batched(one_by_one.envs, 1 if fewer else threads)
+    together = BatchedVector(one_by_one.envs, 1 if fewer else threads)
     if not together.is_proven():
         return one_by_one
     if fewer:
@@ -73,7 +73,7 @@ def is_batched(name: str, shifts: Shifts | None = None, kwargs: Mapping[str, Any
         return False
     envs = side_by_side(lambda: make_env(name), 2)
     envs.close()
-    return isinstance(envs, Batched)
+    return isinstance(envs, BatchedVector)
 
 
 def _can_batch_shifts(shifts: Shifts | None) -> bool:
@@ -82,7 +82,7 @@ def _can_batch_shifts(shifts: Shifts | None) -> bool:
 
 
 def can_batch(env: gym.Env) -> bool:
-    """Return whether `Batched` supports a task and all of its wrappers."""
+    """Return whether `BatchedVector` supports a task and all of its wrappers."""
     for wrapper in wrappers_of(env):
         if isinstance(wrapper, Shifted) and not _can_batch_shifts(wrapper.shifts):
             return False
@@ -92,7 +92,7 @@ def can_batch(env: gym.Env) -> bool:
     return spec is not None and spec.id in TASKS and not spec.kwargs and env.unwrapped.render_mode is None
 
 
-class Batched(Vector):
+class BatchedVector(Vector):
     """A `Vector` that steps copies of an environment in one batch. `can_batch` must be true for them.
 
     The wrappers are determined from the first copy. The environments are reset but not stepped, so their wrappers do

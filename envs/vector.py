@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .fault import EnvironmentFault, Exploded, text_of
+from .fault import EnvironmentFault, ExplosionInfo, text_of
 from .repeat import Repeat
 from .shifts import find_shifted
 from .shifts.base import name_of, wrappers_of
@@ -155,7 +155,7 @@ class Vector:
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():
-            reward_before = info.reward if isinstance(info, Exploded) else None
+            reward_before = info.reward if isinstance(info, ExplosionInfo) else None
             episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), reward_before))
             self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]

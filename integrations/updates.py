@@ -91,7 +91,7 @@ class Updates:
         Raises:
             ValueError: A hook does not work here or never fires.
         """
-        if saved is None and step and self._attached_to(model, step):
+        if saved is None and step and self._is_attached_to(model, step):
             saved = self.state()  # training goes on with the same network, as in a second call of `fit`
         self.hooks = parse_hooks([hook.text for hook in self.hooks])  # without the memory of an earlier training
         for hook in self.hooks:
@@ -152,5 +152,5 @@ class Updates:
             switches=self._switches, switching=self._switching,
         )  # fmt: skip
 
-    def _attached_to(self, model: nn.Module, step: int) -> bool:
+    def _is_attached_to(self, model: nn.Module, step: int) -> bool:
         return hasattr(self, "learner") and self.learner.module is model and self._step == step

@@ -27,7 +27,7 @@ from ...networks.optimizers import step
 from ..agent import Policy
 from ..normalize import Centre
 from ..offpolicy.experience import Experience
-from ..offpolicy.graph import Captured
+from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
 from .network import NatureCNN, ValueMLP
@@ -98,7 +98,7 @@ class DQN:
         self.experience = Experience(
             s, self.space.layout, self.device, STATISTICS, prepare=lambda sample, draws: sample
         )
-        self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
+        self.captured = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
         self.centre = Centre(self.space.size) if isinstance(self.space, Vectors) else None
         self.learner = self._learner()
         self.learners = {"q": self.learner}
@@ -213,7 +213,7 @@ class DQN:
         if self.centre is not None and not self.centre.known:
             self.centre.begin(result.final_obs)
             self.experience.memory.begin(self._centre(self.current))
-        kept = result if self.centre is None else self.centre.of(result)
+        kept = result if self.centre is None else self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
 

@@ -8,7 +8,7 @@ from torch import Tensor
 WARM_UP = 3  # eager calls on a side stream before recording, as PyTorch requires; they create Adam's state
 
 
-class Captured:
+class UpdateGraph:
     """A function `learn(*tensors)` that is recorded once for each set of shapes. The types must not change.
 
     The graph reads and writes the memory of parameters, optimizer state and target network, so that the next replay

@@ -328,11 +328,11 @@ class PPO:
             return lambda *batch: ppo_loss(network, key, batch, settings)
         learner = self.learners["agent"]
 
-        def penalized(*batch: Tensor) -> tuple[Tensor, Tensor]:
+        def penalized_loss(*batch: Tensor) -> tuple[Tensor, Tensor]:
             loss, statistics = ppo_loss(network, key, batch, settings)
             return loss + hooks.drawn_penalty(learner), statistics
 
-        return penalized
+        return penalized_loss
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class PPOWork(AgentWork):
             self.agent.scale_learning_rate((end - step) / (end - start))
         return super().advance(task, step, until, hooks, run)
 
-    def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
+    def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""
         if self.settings.restart_episodes:
             assert isinstance(self._envs, Vector | WorkerVector)

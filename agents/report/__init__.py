@@ -29,12 +29,12 @@ def compose(paths: Sequence[Path]) -> Content:
     data = load(alone(paths))
     scores = score(data)
 
-    def with_videos(warn: "Warn") -> Content:
+    def add_videos(warn: "Warn") -> Content:
         from ..video import record_videos  # PyTorch takes a moment
 
         return _content(data, scores, record_videos(data, warn))
 
-    return replace(_content(data, scores), with_videos=with_videos)
+    return replace(_content(data, scores), with_videos=add_videos)
 
 
 def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]" = ()) -> Content:

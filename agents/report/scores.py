@@ -20,7 +20,7 @@ from ...metrics import (
 from ...reports.tables.differences import Difference, Measure, differences, points_of, variants_of
 from ...reports.tables.differences import to_json as differences_json
 from ...reports.tables.numbers import Spread, mean, means_at_events, spread_json, strict
-from .learned import FINAL, Share, mean_return, shares, window
+from .areas import FINAL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds

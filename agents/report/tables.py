@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.differences import tables as difference_tables
 from ...reports.tables.tables import MISSING, BySeed, Table, estimate, number, over_seeds
-from .learned import share_table
+from .areas import share_table
 from .scores import AgentScores, ArmScores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"

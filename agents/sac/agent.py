@@ -25,7 +25,7 @@ from ...networks import copy_module_, evaluating
 from ..agent import Policy
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
-from ..offpolicy.graph import Captured
+from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
 from .networks import (
@@ -81,7 +81,7 @@ class SAC:
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
         on_gpu = self.device.type == "cuda"
-        self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
+        self.captured = UpdateGraph(self._learn_from) if on_gpu and s.capture else None
 
     # -- networks and learners -------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class SAC:
         if not self.centre.known:
             self.centre.begin(result.final_obs)
             self.experience.memory.begin(self.centre(self.current))
-        self.experience.add(self.actions, result.reward, self.centre.of(result))
+        self.experience.add(self.actions, result.reward, self.centre.centre_result(result))
         self.current = result.obs
 
     @contextmanager

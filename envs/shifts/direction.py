@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..fault import EnvironmentFault, Exploded, describe_value, is_numbers
+from ..fault import EnvironmentFault, ExplosionInfo, describe_value, is_numbers
 from .alternating import Alternating
 from .base import Values, name_of, shifts
 
@@ -31,7 +31,7 @@ class Direction(Alternating):
         self._name = name_of(env)
 
     def reward(self, reward: float, info: dict[str, Any]) -> float:
-        if not self._reversed or isinstance(info, Exploded):
+        if not self._reversed or isinstance(info, ExplosionInfo):
             return reward
         forward: Any = info.get(FORWARD)
         if not is_numbers(forward, ()):

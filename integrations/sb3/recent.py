@@ -219,5 +219,5 @@ def _temperature(model: SAC) -> Tensor:
 
 def _returns(model: OffPolicyAlgorithm, batch: ReplayBufferSamples, following: Tensor) -> Tensor:
     """Return r + γ·(1 − done)·following, (n, 1), with the discounts of the batch for n-step returns."""
-    discounts = getattr(batch, "discounts", None)  # before SB3 2.7, batches had none
-    return batch.rewards + (1 - batch.dones) * (model.gamma if discounts is None else discounts) * following
+    discounts = model.gamma if batch.discounts is None else batch.discounts
+    return batch.rewards + (1 - batch.dones) * discounts * following

@@ -19,7 +19,7 @@ from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
 from supple.engine.runs import create, train
-from supple.envs import Exploded, make_env
+from supple.envs import ExplosionInfo, make_env
 from supple.registry.errors import UsageError
 
 ID = "Own-v0"
@@ -117,7 +117,7 @@ def test_with_mujoco_a_reward_below_the_floor_is_one(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(env.unwrapped, "_get_rew", lambda *_: (-1.1e6, {}))
     _, reward, terminated, _, info = env.step(np.zeros(6))
     assert (reward, terminated) == (0.0, True)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert (info.reward, info.cause) == (-1.1e6, "reward")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from supple.envs import ClipActions, EnvironmentFault, Exploded, Guard, Vector, make_env
+from supple.envs import ClipActions, EnvironmentFault, ExplosionInfo, Guard, Vector, make_env
 from supple.envs.shifts.physics import model_of
 
 
@@ -59,7 +59,7 @@ def test_a_reward_that_is_no_number_ends_the_episode_and_is_reported(reward: flo
     observation, given, terminated, truncated, info = third_step(env)
     np.testing.assert_array_equal(observation, [2.0, 2.0])
     assert (given, terminated, truncated) == (0.0, True, False)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert (info, info.reward, info.cause) == ({"kept": 1}, reported, "reward")
 
 
@@ -70,7 +70,7 @@ def test_an_observation_that_is_no_number_ends_the_episode(value: float):
         observation, given, terminated, _, info = third_step(Guard(Broken(reward=7.5, observation=value)))
     np.testing.assert_array_equal(observation, [2.0, 2.0])
     assert (given, terminated) == (0.0, True)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert (info.reward, info.cause) == (7.5, "observation")
 
 
@@ -111,7 +111,7 @@ def test_a_diverged_simulation_that_mujoco_reset_by_itself_is_an_explosion(steps
     observation, reward, terminated, truncated, info = env.step(actions[-1])
     np.testing.assert_array_equal(observation, last)
     assert (reward, terminated, truncated) == (0.0, True, False)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert info.cause == "simulation"
     assert math.isfinite(info.reward)  # MuJoCo hid the divergence from the reward
 
@@ -128,7 +128,7 @@ def test_an_action_that_is_no_number_is_an_explosion():
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(np.array([np.nan]))
     assert (reward, terminated) == (0.0, True)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
 
 
 def test_sound_episodes_pass_unchanged():
@@ -273,8 +273,8 @@ def test_numbers_that_are_infinite_in_the_type_of_their_space_are_not_finite(dty
         env = Guard(Shows(shown, value))
         env.reset()
         env.unwrapped.value = np.full(2, most) if shown is space else {"a": np.full(2, most)}  # type: ignore[attr-defined]
-        assert not isinstance(env.step(0)[4], Exploded)
+        assert not isinstance(env.step(0)[4], ExplosionInfo)
         env.unwrapped.value = np.full(2, 2 * most) if shown is space else {"a": np.full(2, 2 * most)}  # type: ignore[attr-defined]
-        assert isinstance(env.step(0)[4], Exploded)
+        assert isinstance(env.step(0)[4], ExplosionInfo)
         with pytest.raises(EnvironmentFault, match="an observation that is not finite"):
             env.reset()

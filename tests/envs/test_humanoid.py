@@ -13,7 +13,7 @@ import pytest
 from gymnasium.envs.mujoco import MujocoEnv
 from gymnasium.utils.env_checker import check_env
 
-from supple.envs import Exploded, environment_names, has_friction, make_env, resolve_env
+from supple.envs import ExplosionInfo, environment_names, has_friction, make_env, resolve_env
 from supple.envs.h1 import H1_TASKS
 from supple.envs.humanoid_assets import assets_folder
 
@@ -107,7 +107,7 @@ def test_a_copy_goes_on_from_the_same_state_on_its_own(task: str, way: str):
         assert ours[1:] == theirs[1:]
     other.unwrapped.data.qvel[:] = 1e12  # its guard looks at its own physics
     assert other.step(STILL)[4].cause == "simulation"
-    assert not isinstance(env.step(STILL)[4], Exploded)
+    assert not isinstance(env.step(STILL)[4], ExplosionInfo)
 
 
 def test_a_fall_ends_the_episode_and_time_truncates_it(walk: gym.Env):

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import Exploded, environment_names, has_friction, make_env, resolve_env
+from supple.envs import ExplosionInfo, environment_names, has_friction, make_env, resolve_env
 
 
 def test_every_short_name_stands_for_a_registered_task():
@@ -153,7 +153,7 @@ def test_an_unhealthy_height_ends_the_episode(name: str, healthy: tuple[float, f
     _, _, terminated, truncated, info = env.step(still)
     assert terminated
     assert not truncated
-    assert not isinstance(info, Exploded)
+    assert not isinstance(info, ExplosionInfo)
 
 
 def test_halfcheetah_runs_its_full_length_even_upside_down():

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import Batched, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
+from supple.envs import BatchedVector, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
 from supple.envs import parse_shifts as parsed
 from supple.envs.physics_tasks import TASKS, HalfCheetah
 
@@ -18,7 +18,7 @@ def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
     """Return copies that are stepped one by one and in one batch, after a reset."""
     make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
     both = Vector(make, COPIES), side_by_side(make, COPIES, threads=threads)
-    assert isinstance(both[1], Batched)
+    assert isinstance(both[1], BatchedVector)
     np.testing.assert_array_equal(*(envs.reset(range(5, 5 + COPIES)) for envs in both))
     return both
 

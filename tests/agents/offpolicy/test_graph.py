@@ -15,7 +15,7 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN, Pixels, Vectors
-from supple.agents.offpolicy.graph import WARM_UP, Captured
+from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.agents.sac import SACSettings
@@ -142,7 +142,7 @@ def sample_of(size: int, reward: float) -> Sample:
 
 def test_every_call_learns_once_from_its_own_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    captured = Captured(recorder.learn)
+    captured = UpdateGraph(recorder.learn)
     for number in range(3 * WARM_UP):
         captured(*sample_of(4, number), torch.full((2, 4), number / 8), structure=0)
     assert recorder.learned == [2 * number for number in range(3 * WARM_UP)]
@@ -151,7 +151,7 @@ def test_every_call_learns_once_from_its_own_tensors(monkeypatch: pytest.MonkeyP
 
 def test_each_shape_and_each_structure_has_its_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    captured = Captured(recorder.learn)
+    captured = UpdateGraph(recorder.learn)
     shapes = ((4, (4, 1)), (8, (8, 1)), (8, (8, 2)))
     calls = [(shape, structure) for structure in (0, 1) for _ in range(WARM_UP + 2) for shape in shapes]
     for number, ((size, noise), structure) in enumerate(calls):

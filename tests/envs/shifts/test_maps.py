@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from supple.envs import Exploded, Shifted, make_env
+from supple.envs import ExplosionInfo, Shifted, make_env
 
 Make = Callable[..., Any]
 
@@ -164,4 +164,4 @@ def test_an_explosion_keeps_its_reward_of_0() -> None:
         env.unwrapped.data.qvel[:] = 1e12
         _, reward, terminated, _, info = env.step(np.zeros(6))
         assert (reward, terminated) == (0, True)
-        assert isinstance(info, Exploded)
+        assert isinstance(info, ExplosionInfo)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from supple.agents.report import score
-from supple.agents.report.learned import areas, mean_return
+from supple.agents.report.areas import areas, mean_return
 from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
 from supple.reports import build_report, load
