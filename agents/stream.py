@@ -13,8 +13,10 @@ from ..registry.errors import UsageError
 class EnvTask(Task):
     """A task of a stream: the agent acts in `env` for the steps start ≤ step < end, counted over all copies.
 
-    env: the Gymnasium id. cycle: the number of completed passes through the sequence, from 0.
-    shift: the values of this task's shifts, by the names of shift and value (see `Shifts.values`).
+    Attributes:
+        env: The Gymnasium id.
+        cycle: The number of completed passes through the sequence, from 0.
+        shift: The values of this task's shifts, by the names of shift and value (see `Shifts.values`).
     """
 
     env: str

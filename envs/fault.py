@@ -15,7 +15,9 @@ LONGEST = 300  # characters of the original error message
 class EnvironmentFault(RuntimeError):
     """An environment raised an exception or violated Gymnasium's interface.
 
-    environment: its name. what: a description in one line.
+    Attributes:
+        environment: Its name.
+        what: A description in one line.
     """
 
     def __init__(self, environment: str, what: str) -> None:
@@ -31,7 +33,9 @@ class ExplosionInfo(dict[Any, Any]):
 
     Its class marks it and not an entry, because an environment's own entries may have any name.
 
-    reward: the original reward, a float, or "nan", "inf", "-inf". cause: "reward", "observation" or "simulation".
+    Attributes:
+        reward: The original reward, a float, or "nan", "inf", "-inf".
+        cause: "reward", "observation" or "simulation".
     """
 
     def __init__(self, info: dict[Any, Any], reward: float | str, cause: str) -> None:

@@ -64,7 +64,9 @@ class NineRooms(gym.Env):
     goal, and 3 in the goal, where any action ends the episode. The return of a shortest path of d steps is therefore
     3 − 0.005·d·(d + 1).
 
-    goals: the possible goal cells. goal: the current one. Raises ValueError for any other cell.
+    Attributes:
+        goals: The possible goal cells.
+        goal: The current one. Raises ValueError for any other cell.
     """
 
     observation_space = gym.spaces.Discrete(SIDE**2)

@@ -18,7 +18,8 @@ class PhysicsTask(ABC):
     """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, then
     `other_views`.
 
-    feels: whether the task needs contact forces, which MuJoCo only computes on request.
+    Attributes:
+        needs_forces: Whether the task needs contact forces, which MuJoCo only computes on request.
     """
 
     needs_forces = False

@@ -22,17 +22,13 @@ from .shifts.base import name_of, wrappers_of
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode of environment `index`: undiscounted return and length in steps.
+    """A finished episode."""
 
-    explosion: the reward at which the physics exploded, as the guard reports it, or None.
-    broken_off: whether the agent interrupted the episode.
-    """
-
-    index: int
-    ret: float
-    length: int
-    explosion: float | str | None = None
-    broken_off: bool = False
+    index: int  # of its environment
+    ret: float  # undiscounted
+    length: int  # steps
+    explosion: float | str | None = None  # the reward at which the physics exploded, as the guard reports it
+    broken_off: bool = False  # whether the agent interrupted it
 
     @property
     def exploded(self) -> bool:
@@ -42,12 +38,14 @@ class Episode:
 class StepResult(NamedTuple):
     """One step of n environments. The arrays are new, and nothing overwrites them.
 
-    obs: (n, *shape), the current observations. After the end of an episode, the first of the next one.
-    reward: (n,) float64.
-    terminated, truncated: (n,) bool. Both may be true at once.
-    final_obs: (n, *shape), the observations before any reset. This is the s′ of the transition, valid in every row. It
-        is the same array as `obs` if no episode ended.
-    episodes: the episodes that ended at this step.
+    Attributes:
+        obs: The current observations, (n, *shape). After the end of an episode, the first of the next one.
+        reward: The rewards, (n,) float64.
+        terminated: Where an episode was terminated, (n,) bool.
+        truncated: Where an episode was truncated, (n,) bool. Both may be true at once.
+        final_obs: The observations before any reset, (n, *shape). This is the s′ of the transition, valid in every row.
+            It is the same array as `obs` if no episode ended.
+        episodes: The episodes that ended at this step.
     """
 
     obs: np.ndarray
@@ -61,7 +59,7 @@ class StepResult(NamedTuple):
 class Envs(Protocol):
     """The protocol of vector environments, such as `Vector` and `AtariVector`. The contract is `Vector`'s.
 
-    single_observation_space, single_action_space: the `gymnasium.Space`s of one environment.
+    The spaces are the `gymnasium.Space`s of one environment.
     """
 
     num_envs: int

@@ -31,7 +31,9 @@ PATIENCE = 1.0  # seconds to wait for a worker to end
 class EnvWorkers:
     """A pool of `count` processes that run copies of environments. They end at `close` or with this process.
 
-    begin: called first in each process, for instance to set its floating-point mode. It is sent there.
+    Args:
+        count: The number of processes.
+        begin: Called first in each process, for instance to set its floating-point mode. It is sent there.
     """
 
     def __init__(self, count: int, begin: Callable[[], object]) -> None:

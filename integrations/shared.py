@@ -119,7 +119,10 @@ def add_penalty(driver: HookDriver, learner: Learner) -> None:
 class Events(list[dict[str, Any]]):
     """The events of a run in order, with the contents of `events.jsonl`.
 
-    file: each event is appended to it as a line of JSON. verbose: print a line for each event."""
+    Args:
+        file: Each event is appended to it as a line of JSON.
+        verbose: Print a line for each event.
+    """
 
     def __init__(self, file: str | Path | None = None, verbose: bool = False) -> None:
         super().__init__()

@@ -43,12 +43,17 @@ class Sample(NamedTuple):
 class ReplayLayout:
     """The contents of one step in a replay memory.
 
-    frame: the shape of a frame, an image (H, W) or a vector (d,). dtype: of a stored frame.
-    stack: the number of frames in an observation, oldest first, (stack, *frame). None: an observation is one frame,
-    (*frame,). action: the shape of a continuous action, stored as float32. (): actions are discrete, stored as int16,
-    or as a larger integer type if there are more than 32,768. actions: the number of discrete actions.
+    Attributes:
+        frame: The shape of a frame, an image (H, W) or a vector (d,).
+        dtype: The type of a stored frame.
+        stack: The number of frames in an observation, oldest first, (stack, *frame). None: an observation is one
+            frame, (*frame,).
+        action: The shape of a continuous action, stored as float32. (): actions are discrete, stored as int16, or as a
+            larger integer type if there are more than 32,768.
+        actions: The number of discrete actions.
 
-    Raises ValueError if a size is below 1.
+    Raises:
+        ValueError: A size is below 1.
     """
 
     frame: tuple[int, ...]

@@ -142,7 +142,10 @@ class Categorical(Policy):
 class Categoricals(Categorical):
     """A policy for `MultiDiscrete`: independent categorical distributions, for which the network returns logits.
 
-    sizes: the number of values of each entry of an action, in C order. shape: of an action."""
+    Args:
+        sizes: The number of values of each entry of an action, in C order.
+        shape: The shape of an action.
+    """
 
     def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self.sizes, self.shape, self.outputs = sizes, shape, sum(sizes)
@@ -174,7 +177,10 @@ class Categoricals(Categorical):
 class Bernoulli(Policy):
     """A policy for `MultiBinary`: independent bits, for which the network returns logits.
 
-    shape: of an action; by default, (size,)."""
+    Args:
+        size: The number of bits.
+        shape: The shape of an action. By default, (size,).
+    """
 
     dtype = np.int8
 

@@ -29,16 +29,13 @@ class LossSettings:
 
 
 class Terms(NamedTuple):
-    """The terms of PPO's loss for each sample, (n,).
+    """The terms of PPO's loss for each sample, (n,)."""
 
-    gain: the clipped surrogate objective. error: the squared error of the value. ratio, log_ratio: the probability
-    ratio and its logarithm. entropy: of the policy, (n,), or () if it is the same for all samples."""
-
-    gain: Tensor
-    error: Tensor
-    ratio: Tensor
+    gain: Tensor  # the clipped surrogate objective
+    error: Tensor  # the squared error of the value
+    ratio: Tensor  # of the action's probability to that when it was drawn
     log_ratio: Tensor
-    entropy: Tensor
+    entropy: Tensor  # of the policy, or () if it is the same for all samples
 
 
 def normalize(advantages: Tensor) -> Tensor:

@@ -30,13 +30,22 @@ Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
 class ArmScores:
     """The scores of one arm. Arrays are (seeds, cycles, environments), with NaN where nothing was measured.
 
-    finals: mean return of the episodes that ended in the last 15 % of a task. evaluations: mean return of the last
-    evaluation in those 15 %. tests: the same with held-out friction. gaps: finals − tests, 0 for failures.
-    gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: whether physics
-    exploded in the task. at_events: means over all interventions. plasticity, human: None if they are undefined (see
-    `score`). human_cells: the human-normalised scores that `human` aggregates, (seeds, environments). mean_returns:
-    (seeds, environments), mean area under the learning curves after the fork point. share: of a fresh agent, if there
-    is one.
+    Attributes:
+        seeds: The seeds of the runs.
+        finals: Mean return of the episodes that ended in the last 15 % of a task.
+        evaluations: Mean return of the last evaluation in those 15 %.
+        tests: The same with held-out friction.
+        gaps: finals − tests, 0 for failures.
+        gap_change: IQM of the last minus the first cycle's gap over seeds and environments.
+        exploded: Whether physics exploded in the task.
+        explosions: The number of explosions.
+        interventions: The number of interventions.
+        at_events: Means over all interventions, by the names of metrics.
+        mean_returns: Mean area under the learning curves after the fork point, (seeds, environments).
+        plasticity: The plasticity score, or None if it is undefined (see `score`).
+        human: The human-normalised score, or None if it is undefined (see `score`).
+        share: The share of a fresh agent, if there is one.
+        human_cells: The human-normalised scores that `human` aggregates, (seeds, environments).
     """
 
     seeds: tuple[int, ...]
@@ -74,11 +83,16 @@ class ArmScores:
 
 @dataclass(eq=False)
 class AgentScores:
-    """The scores of all arms of a report. environments: one label for each position in the sequence.
+    """The scores of all arms of a report.
 
-    human_from: the returns that were human-normalised, "evaluation" or "training", or None.
-    measures: the numbers by which arms are compared. differences: between arms with the same seeds.
-    end: a description of the steps over which final returns are averaged.
+    Attributes:
+        environments: One label for each position in the sequence.
+        cycles: The number of passes through the sequence.
+        arms: The scores of each arm, by its label.
+        notes: Lines on what is missing.
+        measures: The numbers by which arms are compared.
+        differences: The differences between arms with the same seeds.
+        human_from: The returns that were human-normalised, "evaluation" or "training", or None.
     """
 
     environments: tuple[str, ...]
@@ -91,6 +105,7 @@ class AgentScores:
 
     @property
     def end(self) -> str:
+        """A description of the steps over which final returns are averaged."""
         of = "the last cycle" if self.cycles > 1 else "each environment" if len(self.environments) > 1 else "the run"
         return f"the last {100 * FINAL:.0f} % of {of}"
 

@@ -25,13 +25,15 @@ class Shift:
     observation, action, reward  the maps between environment and agent
     space(observation_space)     the space of the observations that `observation` returns, the same for all tasks
 
-    over: the number of steps, counted from the start of a task over all copies of the environment, over which the
-        change is gradual; 0: immediate. If `gradual` is "numbers", the values change linearly from the previous task's
-        to the new ones. If it is "episodes", because the values cannot be interpolated, each episode has the new values
-        with probability steps / over, drawn at its reset.
-    from_task: the first task that is shifted.
+    Args:
+        over: The number of steps, counted from the start of a task over all copies of the environment, over which the
+            change is gradual. 0: immediate. If `gradual` is "numbers", the values change linearly from the previous
+            task's to the new ones. If it is "episodes", because the values cannot be interpolated, each episode has the
+            new values with probability steps / over, drawn at its reset.
+        from_task: The first task that is shifted.
 
-    Raises ValueError if `over` or `from_task` is negative.
+    Raises:
+        ValueError: `over` or `from_task` is negative.
     """
 
     name: str = ""

@@ -47,9 +47,9 @@ _acting: "WeakSet[SuppleCallback]" = WeakSet()  # those with hooks on optimizers
 
 
 class CallbackState(TypedDict):
-    """The state of a callback. start, step, seen: as the attributes of the same names."""
+    """The state of a callback."""
 
-    start: int
+    start: int  # as the callback's private attributes of these names
     step: int
     seen: int
     switches: int

@@ -149,7 +149,7 @@ def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32(
         )
     assert not torch.equal(*ends)
     assert torch.cosine_similarity(*ends, dim=0) > 0.9
-    sample = agents[1].experience.known()
+    sample = agents[1].experience.require_recent()
     wanted = agents[1]._targets(sample)
     assert wanted.dtype == torch.float32
     exact = (
