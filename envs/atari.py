@@ -203,30 +203,30 @@ def make_pixels(
         ImportError: Atari with shifts or a render mode needs OpenCV, which is not installed.
     """
     env_id = resolve_env(env)
-    if env_id.startswith("ALE/") and max_episode_steps is not None:
+    if not env_id.startswith("ALE/"):
+        world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
+        world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
+        return Vector(lambda: _make_stacked(env_id, world), num_envs)
+    if max_episode_steps is not None:
         raise ValueError(f"{env_id} has no --max-episode-steps: use --max-frames, 4 for each step")
-    if env_id.startswith("ALE/") and kwargs:
+    if kwargs:
         raise ValueError(
             f"{env_id} is given the keyword arguments {', '.join(kwargs)}: use --sticky, --sticky-per, --max-frames "
             "and --shift mode instead"
         )
-    if env_id.startswith("ALE/") and (shifts is not None or render_mode is not None):
-        _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
-
-        def make() -> gym.Env:
-            game = _make_game(env_id, sticky, sticky_per, max_frames, render_mode)
-            if shifts is not None:
-                game = Shifted(game, shifts, seed, task)
-            return FrameStackObservation(game, STACK, padding_type="zero")
-
-        return Vector(make, num_envs)
-    if env_id.startswith("ALE/"):
+    if shifts is None and render_mode is None:
         return AtariVector(
             env_id, num_envs, sticky=sticky, sticky_per=sticky_per, max_frames=max_frames, threads=threads
         )
-    world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
-    world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
-    return Vector(lambda: _make_stacked(env_id, world), num_envs)
+    _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
+
+    def make() -> gym.Env:
+        game = _make_game(env_id, sticky, sticky_per, max_frames, render_mode)
+        if shifts is not None:
+            game = Shifted(game, shifts, seed, task)
+        return FrameStackObservation(game, STACK, padding_type="zero")
+
+    return Vector(make, num_envs)
 
 
 def _make_game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:

@@ -34,6 +34,7 @@ from .tables import short_name
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
+COLUMNS = 4  # most panels in a row
 MOST_NAMED = 16  # cycles; the names of more would not fit
 # The events that are marked: title, marker, size.
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
@@ -186,16 +187,27 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
     axes.tick_params(axis="y", length=0)
 
 
+def _make_panels(scores: AgentScores, margin: float, height: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels, one for each environment. margin, height: of the figure and of a row, in inches.
+
+    sharey: use one y-axis for all panels."""
+    count = len(scores.environments)
+    columns = min(count, COLUMNS)
+    rows = -(-count // columns)
+    figure = new_figure(margin + height * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel()
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, list(grid[:count])
+
+
 def plot_by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns of each environment by cycle, as small multiples."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
-    panels = len(scores.environments)
-    columns = min(panels, 4)
-    figure = new_figure(0.4 + 2.5 * -(-panels // columns))
-    grid = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
+    figure, panels = _make_panels(scores, 0.4, 2.5)
     styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
-    for position, axes in enumerate(grid[:panels]):
+    for position, axes in enumerate(panels):
         tidy(axes, short_name(scores.environments[position]))
         for i, (label, arm) in enumerate(scores.arms.items()):
             shift = 0.07 * (i - (len(scores.arms) - 1) / 2)
@@ -206,10 +218,8 @@ def plot_by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
         axes.set_xticks(cycles, [str(c) for c in cycles])
         axes.set_xlim(0.6, scores.cycles + 0.4)
         axes.set_xlabel("cycle", fontsize=9)
-        if position % columns == 0:
+        if position % COLUMNS == 0:
             axes.set_ylabel("mean final return", fontsize=9)
-    for axes in grid[panels:]:
-        axes.set_axis_off()
     legend(figure, list(scores.arms))
     caption = (
         "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of "
@@ -232,12 +242,10 @@ def plot_final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None
     """Plot the final returns as bars with a dot per seed, each environment with its own scale."""
     if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
         return None
-    panels, arms = len(scores.environments), list(scores.arms.items())
-    columns = min(panels, 4)
-    figure = new_figure(0.5 + (0.75 + 0.32 * len(arms)) * -(-panels // columns))
-    grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=True).ravel()
+    arms = list(scores.arms.items())
+    figure, panels = _make_panels(scores, 0.5, 0.75 + 0.32 * len(arms), sharey=True)
     styles = arm_styles([label for label, _ in arms])
-    for position, axes in enumerate(grid[:panels]):
+    for position, axes in enumerate(panels):
         tidy(axes, short_name(scores.environments[position]), grid="x")
         for row, (label, arm) in enumerate(arms):
             values = arm.last[:, position]
@@ -255,9 +263,7 @@ def plot_final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None
         axes.set_ylim(len(arms) - 0.5, -0.5)
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("return", fontsize=9)
-    for axes in grid[panels:]:
-        axes.set_axis_off()
     dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these runs"
-    scales = "; scales differ between environments" if panels > 1 else ""
+    scales = "; scales differ between environments" if len(panels) > 1 else ""
     caption = f"Mean training return in {scores.end}{scales}; {dots}. It does not show how fast that level was reached."
     return Plot("final_returns", "Final returns", caption, figure)
