@@ -30,15 +30,15 @@ DQN = shlex.split(
 )
 
 
-@pytest.mark.parametrize("words", [PPO, SAC, DQN], ids=lambda words: words[1])
+@pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
 def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
-    tmp_path: Path, same: Any, killed: Callable[..., None], words: list[str]
+    tmp_path: Path, same: Any, killed: Callable[..., None], arguments: list[str]
 ) -> None:
-    if words is DQN:
+    if arguments is DQN:
         pytest.importorskip("ale_py", reason="ale-py is an extra")
-    killed(words, tmp_path / "one")
-    workers, deaths = ("2", [512]) if words is PPO else ("1", [])  # splitting and resuming are the same for all
-    killed([*words, "--env-workers", workers], tmp_path / "other", *deaths)
+    killed(arguments, tmp_path / "one")
+    workers, deaths = ("2", [512]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
+    killed([*arguments, "--env-workers", workers], tmp_path / "other", *deaths)
     same.assert_runs(tmp_path / "other", tmp_path / "one")
 
 
@@ -86,9 +86,9 @@ def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> N
     ],
 )
 def test_invalid_numbers_of_workers_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
-    words = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
+    arguments = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["supple", *words])
+        patch.setattr("sys.argv", ["supple", *arguments])
         with pytest.raises(UsageError, match=complaint):
-            dispatch(words)
+            dispatch(arguments)
     assert not (tmp_path / "run").exists()

@@ -70,9 +70,9 @@ def test_a_killed_extended_run_resumes_to_the_same_bytes(run: Path, same: Any, t
     same.assert_runs(run, whole)
 
 
-def refused(path: Path, steps: int, words: str) -> None:
+def refused(path: Path, steps: int, message: str) -> None:
     before = (path / "config.json").read_bytes()
-    with pytest.raises((UsageError, RunError), match=words):
+    with pytest.raises((UsageError, RunError), match=message):
         dispatch(["resume", str(path), "--steps", str(steps)])
     assert (path / "config.json").read_bytes() == before
 

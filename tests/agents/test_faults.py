@@ -164,16 +164,16 @@ def steps_of(run: Path) -> list[int]:
 def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     tmp_path: Path, wrong: type[Wrong], agent: str, name: str
 ) -> None:
-    wrong.where, wrong.wrong, words = FAULTS[name]
+    wrong.where, wrong.wrong, message = FAULTS[name]
     run = begin(tmp_path, agent)
     with pytest.raises(RunError) as error:
         go_on(run)
     text = str(error.value)
     came = 200 if wrong.where == "close" else 2 * FAIL_AT - 2
     assert text.startswith(f"{ID} after {came} steps of the run: ")
-    assert words in text
+    assert message in text
     assert "\n" not in text
-    assert text.endswith(words)
+    assert text.endswith(message)
     wrong.wrong = None
     go_on(run)
     assert max(steps_of(run)) == 200
@@ -223,7 +223,7 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong_part", "code", "words"),
+    ("name", "wrong_part", "code", "message"),
     [
         ("step has no disk", None, 1, f"supple: {ID} after 148 steps of the run: step() raised OSError: [Errno 28]"),
         ("step leaves", None, 1, f"supple: {ID} after 148 steps of the run: step() raised SystemExit: 3"),
@@ -231,11 +231,11 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
     ],
 )
 def test_the_command_line_reports_a_fault_in_one_line_and_resumes_where_it_can(
-    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, words: str
+    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, message: str
 ) -> None:
     run, errors = begin(tmp_path, "ppo"), tmp_path / "errors"
     wrong.wrong = FAULTS[name][1] if name else wrong_part
     _, status = os.waitpid(process(["resume", str(run)], errors), 0)
     (line,) = errors.read_text().splitlines()
-    assert line.startswith(words)
+    assert line.startswith(message)
     assert os.waitstatus_to_exitcode(status) == code

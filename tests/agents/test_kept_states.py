@@ -38,12 +38,12 @@ def returns(run: Path) -> dict[int, float]:
     return {row["step"]: row["eval/return"] for row in rows if "eval/return" in row}
 
 
-@pytest.mark.parametrize(("words", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
+@pytest.mark.parametrize(("arguments", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
 def test_best_and_kept_states_can_be_used_and_survive_kills(
-    nursery: Any, same: Any, tmp_path: Path, words: list[str], kept: list[int]
+    nursery: Any, same: Any, tmp_path: Path, arguments: list[str], kept: list[int]
 ) -> None:
     run = tmp_path / "run"
-    assert nursery.run(*words, "--out", run) == 0, nursery.stderr()
+    assert nursery.run(*arguments, "--out", run) == 0, nursery.stderr()
     seen = returns(run)
     assert list(states(run, "kept")) == kept
     assert list(states(run, "best")) == [max(seen, key=seen.__getitem__)]  # the first of equals
@@ -52,7 +52,7 @@ def test_best_and_kept_states_can_be_used_and_survive_kills(
 
     again, moments, kills = tmp_path / "again", random.Random(0), 0
     while True:
-        order = ["resume", again] if (again / "config.json").exists() else [*words, "--out", again]
+        order = ["resume", again] if (again / "config.json").exists() else [*arguments, "--out", again]
         code = nursery.run(*order, die_at=1 + 30 * kills + moments.randrange(30))
         if code == 0:
             break

@@ -156,7 +156,7 @@ NO_BOUND = float(np.finfo(np.float32).max)
 
 
 @pytest.mark.parametrize(
-    ("agent", "space", "words"),
+    ("agent", "space", "message"),
     [
         ("ppo", spaces.Box(0, 3, (2,), np.int64), "ppo needs actions of real numbers"),
         ("sac", spaces.Box(0, 255, (2,), np.uint8), "sac needs actions of real numbers"),
@@ -168,10 +168,10 @@ NO_BOUND = float(np.finfo(np.float32).max)
     ],
 )
 def test_unsupported_actions_are_refused_in_one_line(
-    tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, words: str
+    tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, message: str
 ) -> None:
     own.acted = space
-    with pytest.raises(UsageError, match=f"^{ID}: {words}") as error:
+    with pytest.raises(UsageError, match=f"^{ID}: {message}") as error:
         create(tmp_path / "run", agent, AGENTS[agent](), command="")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
@@ -235,7 +235,7 @@ def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("{", "--env-kwargs is not JSON"),
         ("[1]", "--env-kwargs must be a JSON object such as"),
@@ -243,8 +243,8 @@ def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type
         ('{"render_mode": "human"}', "--env-kwargs cannot set render_mode"),
     ],
 )
-def test_invalid_keyword_arguments_are_refused_in_one_line(text: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as error:
+def test_invalid_keyword_arguments_are_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as error:
         ppo(env_kwargs=text).check()
     assert "\n" not in str(error.value)
 

@@ -15,7 +15,7 @@ def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_fr
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
         ({}, "give either --env"),
         ({"env": "a", "sequence": "b"}, "give either --env"),
@@ -30,8 +30,8 @@ def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_fr
         ({"sequence": "a", "steps_per_task": 1, "cycles": 0}, "--cycles must be a positive number"),
     ],
 )
-def test_contradictory_streams_are_refused(values: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_contradictory_streams_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         AgentSettings(**values).stream()
 
 

@@ -74,10 +74,10 @@ def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) 
 
 
 def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
-    words = ["ppo", *SHIFTED, "--cycles", "2", "--steps-per-task", "80", "--shift", "offset(scale=2)"]
+    arguments = ["ppo", *SHIFTED, "--cycles", "2", "--steps-per-task", "80", "--shift", "offset(scale=2)"]
     arms = ["--fork-at", "0", "--arm", "none", "--arm", "fire@task", "--reference", "fresh", "--seeds", "0", "1"]
     with here():
-        compare.main([*words, *arms, "--out", str(tmp_path / "out")])
+        compare.main([*arguments, *arms, "--out", str(tmp_path / "out")])
     given = [
         [values_in(tmp_path / f"out/seed-{seed}" / arm) for arm in ("none", "fire_task", "fresh")] for seed in "01"
     ]

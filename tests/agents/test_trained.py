@@ -75,12 +75,12 @@ def test_each_checkpoint_has_its_agent(tmp_path: Path) -> None:
 
 def test_invalid_uses_of_a_trained_agent_are_refused_in_one_line(tmp_path: Path) -> None:
     agent = Trained(run(tmp_path, "ppo"))
-    for ask, words in (
+    for ask, message in (
         (lambda: agent.predict(np.zeros(4)), r"Pendulum-v1 have shape \(3,\), got \(4,\)"),
         (lambda: agent.predict(np.zeros(3), env="CartPole-v1"), "CartPole-v1: .* only trained on Pendulum-v1"),
         (lambda: agent.evaluate(episodes=0), "episodes must be 1 or more"),
     ):
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(UsageError, match=message):
             ask()
     create(tmp_path / "linear", "linear", LinearSettings(tasks="semantic", updates_per_task=10), command="")
     with pytest.raises(RunError, match="has no checkpoint yet"):

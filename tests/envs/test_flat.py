@@ -113,9 +113,9 @@ IMAGES = [
 
 @pytest.mark.parametrize("space", IMAGES)
 def test_images_are_refused_as_vectors(space: spaces.Space) -> None:
-    for shown, words in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
+    for shown, message in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
         with pytest.raises(
-            ValueError, match=rf"{words}, which only dqn reads, .*FlattenObservation around it$"
+            ValueError, match=rf"{message}, which only dqn reads, .*FlattenObservation around it$"
         ) as error:
             flatten(Shows(shown))
         assert "\n" not in str(error.value)

@@ -167,10 +167,10 @@ class Rooms(gym.Env):
 
 @pytest.mark.parametrize("observation", [0, 5, 1.0, None, "1", np.array([1]), np.float64(1.0)])
 def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None:
-    words = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + words):
+    message = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + message):
         Guard(Rooms(observation, 1.0, False, False, {})).step(0)
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + words):
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + message):
         Guard(Rooms(first=observation)).reset()
 
 
@@ -216,7 +216,7 @@ BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
 
 
 @pytest.mark.parametrize(
-    ("space", "value", "words"),
+    ("space", "value", "message"),
     [
         (BYTES, np.array([0.5, 1.0]), "0.5 as a number of observation, which uint8 cannot hold"),
         (BYTES, [300, 0], "300 as a number of observation, which uint8"),
@@ -227,8 +227,8 @@ BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
         (gym.spaces.Box(-1, 1, (1,)), torch.zeros(1, requires_grad=True), "as observation, not 1 numbers"),
     ],
 )
-def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any, words: str):
-    with pytest.raises(EnvironmentFault, match=f"reset\\(\\) returned .*{words}"):
+def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any, message: str):
+    with pytest.raises(EnvironmentFault, match=f"reset\\(\\) returned .*{message}"):
         Guard(Shows(space, value)).reset()
 
 

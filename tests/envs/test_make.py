@@ -91,7 +91,7 @@ def test_an_old_id_that_still_works_is_made_with_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("minigrid:MiniGrid-Empty-5x5-v0", "pip install minigrid, .*FlatObsWrapper"),
         ("BabyAI-GoToRedBall-v0", "pip install minigrid, .*FlatObsWrapper"),
@@ -104,8 +104,8 @@ def test_an_old_id_that_still_works_is_made_with_a_warning():
         ("pick-place-v2-goal-observable", "metaworld 3.0.0 fails"),
     ],
 )
-def test_environments_of_known_packages_are_answered_with_what_makes_them_work(name: str, words: str):
-    with pytest.raises(ValueError, match=f"environment '{name}': .*{words}") as error:
+def test_environments_of_known_packages_are_answered_with_what_makes_them_work(name: str, message: str):
+    with pytest.raises(ValueError, match=f"environment '{name}': .*{message}") as error:
         resolve_env(name)
     assert "\n" not in str(error.value)
 

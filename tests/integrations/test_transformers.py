@@ -164,7 +164,7 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("hooks", "more", "words"),
+    ("hooks", "more", "message"),
     [
         (["fier@0.5"], {}, "did you mean 'fire'"),
         (["fire@0.5", "fire@0.5"], {}, "is given twice"),
@@ -176,9 +176,9 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line_before_training(
-    tmp_path: Path, hooks: list[str], more: dict[str, int], words: str
+    tmp_path: Path, hooks: list[str], more: dict[str, int], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         trainer(tmp_path, SuppleCallback(hooks, **more)).train()
     assert "\n" not in str(refusal.value)
 

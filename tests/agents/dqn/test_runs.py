@@ -206,8 +206,8 @@ def test_replay_ratio_is_gradient_steps_per_environment_step(
 
 def test_games_with_equal_actions_make_a_stream(nursery: Any, tmp_path: Path) -> None:
     """Asterix and BeamRider have nine actions each; the network and its memory go on from one to the other."""
-    words = iter(GAME)
-    game = [word for word in words if not (word in ("--env", "--steps") and next(words))]
+    arguments = iter(GAME)
+    game = [word for word in arguments if not (word in ("--env", "--steps") and next(arguments))]
     stream = ["--sequence", "asterix,beam_rider", "--steps-per-task", 80, "--eval-episodes", 1, "--hook", "fire@task"]
     assert nursery.run("train", *game, *stream, "--out", tmp_path / "run") == 0, nursery.stderr()
     events = [(e["event"], e["step"]) for e in lines(tmp_path / "run", "events")]

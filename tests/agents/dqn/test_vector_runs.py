@@ -67,8 +67,8 @@ def test_a_killed_run_resumes_to_the_same_bytes(process: Any, same: Any, tmp_pat
     assert ended(process([*RUN, "--out", str(tmp_path / "reference")], errors)) == 0, errors.read_text()
     run = tmp_path / "killed"
     for checkpoint in ("000000000200", "000000000400"):
-        words = ["resume", str(run)] if run.exists() else [*RUN, "--out", str(run)]
-        child = process(words, errors)
+        arguments = ["resume", str(run)] if run.exists() else [*RUN, "--out", str(run)]
+        child = process(arguments, errors)
         end = time.monotonic() + 60
         while not (run / "checkpoints" / checkpoint).exists():
             assert time.monotonic() < end, errors.read_text()

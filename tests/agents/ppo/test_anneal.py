@@ -43,24 +43,24 @@ def test_an_update_has_the_learning_rate_of_its_rollouts_first_step(
 
 
 def test_muon_keeps_its_ratio_to_an_annealed_learning_rate(rates: list[float], tmp_path: Path) -> None:
-    words = ["--hook", "muon@0.25", "--anneal", "run", "--learning-rate", "0.01", "--out", str(tmp_path / "run")]
-    train.main([*RUN, *words])
+    arguments = ["--hook", "muon@0.25", "--anneal", "run", "--learning-rate", "0.01", "--out", str(tmp_path / "run")]
+    train.main([*RUN, *arguments])
     steps = [(0.01,), (0.0075, 0.075), (0.005, 0.05), (0.0025, 0.025)]  # Adam's, Muon's
     assert rates == pytest.approx([rate for pair in steps for rate in pair])
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
-    words = [*RUN, "--anneal", "run", "--hook", "muon@0.25"]
-    train.main([*words, "--out", str(tmp_path / "reference")])
-    killed(["train", *words], tmp_path / "run", 160)
+    arguments = [*RUN, "--anneal", "run", "--hook", "muon@0.25"]
+    train.main([*arguments, "--out", str(tmp_path / "reference")])
+    killed(["train", *arguments], tmp_path / "run", 160)
     same.assert_runs(tmp_path / "run", tmp_path / "reference")
 
 
 def test_an_arm_continues_with_the_learning_rate_of_the_trunk(here: Any, same: Any, tmp_path: Path) -> None:
-    words = [*RUN, "--anneal", "run"]
-    train.main([*words, "--out", str(tmp_path / "whole")])
+    arguments = [*RUN, "--anneal", "run"]
+    train.main([*arguments, "--out", str(tmp_path / "whole")])
     with here():
-        compare.main([*words, "--fork-at", "0.5", "--arm", "none", "--out", str(tmp_path / "forked")])
+        compare.main([*arguments, "--fork-at", "0.5", "--arm", "none", "--out", str(tmp_path / "forked")])
     assert same.last_state(tmp_path / "forked/seed-0/none") == same.last_state(tmp_path / "whole")
 
 

@@ -61,7 +61,7 @@ def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> Non
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("other", "message"),
     [
         (
             PolicySpace(5, Categorical(3)),
@@ -77,9 +77,9 @@ def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> Non
         ),
     ],
 )
-def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, words: str) -> None:
+def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, message: str) -> None:
     with pytest.raises(ValueError, match="--one-head True needs environments with equal spaces") as error:
         agent_with({"a": EQUAL["a"], "b": other})
-    assert words in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
     agent_with({"a": EQUAL["a"], "b": other}, one_head=False)

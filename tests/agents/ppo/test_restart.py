@@ -29,8 +29,8 @@ def test_every_rollout_ends_all_episodes_and_logs_the_interrupted_ones(tmp_path:
 
 
 def test_episodes_that_end_by_themselves_are_not_marked(tmp_path: Path) -> None:
-    words = [*RUN, "--restart-episodes", "True", "--max-episode-steps", "30"]
-    train.main([*words, "--out", str(tmp_path / "run")])
+    arguments = [*RUN, "--restart-episodes", "True", "--max-episode-steps", "30"]
+    train.main([*arguments, "--out", str(tmp_path / "run")])
     found = [(row["length"], row.get("broken_off", False)) for row in episodes(tmp_path / "run")]
     # The last rollout ends where the episodes end: nothing is left to be broken off.
     assert found == [*3 * [*2 * [(30, False)], *2 * [(10, True)]], *2 * [(30, False)]]
@@ -42,7 +42,7 @@ def test_without_restarts_episodes_continue_after_a_rollout(tmp_path: Path) -> N
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
-    words = [*RUN, "--restart-episodes", "True"]
-    train.main([*words, "--out", str(tmp_path / "reference")])
-    killed(["train", *words], tmp_path / "run", 160)
+    arguments = [*RUN, "--restart-episodes", "True"]
+    train.main([*arguments, "--out", str(tmp_path / "reference")])
+    killed(["train", *arguments], tmp_path / "run", 160)
     same.assert_runs(tmp_path / "run", tmp_path / "reference")

@@ -53,9 +53,9 @@ def _registered() -> Iterator[None]:
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Echo-v0", "EchoBits-v0"])
 def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
-    words = ["ppo", "--env", env, *SMALL]
-    command.main([*words, "--out", str(tmp_path / "reference")])
-    killed(["train", *words], tmp_path / "run", 120, 240)
+    arguments = ["ppo", "--env", env, *SMALL]
+    command.main([*arguments, "--out", str(tmp_path / "reference")])
+    killed(["train", *arguments], tmp_path / "run", 120, 240)
     same.assert_runs(tmp_path / "run", tmp_path / "reference")
 
 

@@ -125,14 +125,14 @@ def test_page_shows_scores_and_evaluations_and_says_where_they_are_from(asterix)
         "learning_curves", "evaluation", "plasticity_score", "human_normalized", "final_returns", "metrics",
         "before_and_after",
     ]  # fmt: skip
-    for words in (
+    for text in (
         "DQN on Asterix",
         "ε = 0.001",
         "returns from the last evaluation in the last 15 % of the run",
         "One game says nothing about others",
         "whose coverage with 3 seeds is about 75 %",
     ):
-        assert words in page
+        assert text in page
     for physics in ("explosion of physics", "ΔGAP", "friction"):
         assert physics not in page
 

@@ -153,9 +153,9 @@ def test_page_loads_nothing_from_elsewhere(three_seeds):
 
 def test_page_opens_with_what_was_compared_and_then_shows_the_main_figure(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    words = ["4 arms of PPO on HalfCheetah → Hopper → Walker2d → Ant, twice were compared", "What can be concluded",
+    parts = ["4 arms of PPO on HalfCheetah → Hopper → Walker2d → Ant, twice were compared", "What can be concluded",
              "What cannot be concluded", "<figure>", "<table"]  # fmt: skip
-    assert sorted(words, key=page.index) == words
+    assert sorted(parts, key=page.index) == parts
 
 
 def test_cells_show_their_numbers_by_seed(three_seeds):
@@ -176,8 +176,8 @@ def test_every_run_is_listed_with_links_that_lead_to_its_page_and_folder(three_s
 
 def test_page_prints_arms_contracts_and_command(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    for words in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "Student-t interval over 3 seeds"):
-        assert words in page
+    for text in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "Student-t interval over 3 seeds"):
+        assert text in page
     assert "PPO on HalfCheetah → Hopper → Walker2d → Ant, twice" in page
 
 

@@ -117,8 +117,8 @@ def test_steps_and_lengths_count_steps_of_the_environment(nursery: Any, tmp_path
 
 def test_hooks_name_a_learner_or_a_condition_on_one_and_come_back_periodically(nursery: Any, tmp_path: Path) -> None:
     hooks = ["reset@every:200", "critic/fire(contract=as_released)@0.25", "snp@when:critic/srank<99.5"]
-    words = [word for hook in hooks for word in ("--hook", hook)]
-    assert nursery.run("train", *SWING, *words, "--steps", 960, "--out", tmp_path / "run") == 0, nursery.stderr()
+    arguments = [word for hook in hooks for word in ("--hook", hook)]
+    assert nursery.run("train", *SWING, *arguments, "--steps", 960, "--out", tmp_path / "run") == 0, nursery.stderr()
     found = interventions(tmp_path / "run")
     both = ("actor", "critic")
     assert [f for f in found if f[1] == hooks[0]] == [(s, hooks[0], x) for s in (200, 400, 600, 800) for x in both]
@@ -131,8 +131,8 @@ def test_hooks_name_a_learner_or_a_condition_on_one_and_come_back_periodically(n
 
 def test_a_stream_of_tasks_shares_networks_memory_and_statistics(nursery: Any, tmp_path: Path) -> None:
     """Balancing one pendulum or another: both show 4 numbers in one run and take one action within ±3."""
-    words = iter(BALANCE)
-    common = [word for word in words if not (word in ("--env", "--steps") and next(words))]
+    arguments = iter(BALANCE)
+    common = [word for word in arguments if not (word in ("--env", "--steps") and next(arguments))]
     stream = ["--sequence", "inverted_pendulum,inverted_pendulum", "--steps-per-task", 160, "--hook", "fire@task"]
     assert nursery.run("train", *common, *stream, "--out", tmp_path / "run") == 0, nursery.stderr()
     assert interventions(tmp_path / "run") == [(160, "fire@task", "actor"), (160, "fire@task", "critic")]
@@ -178,7 +178,7 @@ def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder:
 
 def test_a_comparison_has_a_report(whole: Path) -> None:
     page = (whole / "report/index.html").read_text()
-    for words in ("critic/fire", "injection", "Pendulum-v1", "critic"):
-        assert words in page
+    for text in ("critic/fire", "injection", "Pendulum-v1", "critic"):
+        assert text in page
     assert json.loads((whole / "report/scores.json").read_text())
     assert list((whole / "report").glob("*.png"))

@@ -89,16 +89,16 @@ def test_an_episode_on_the_small_lake_has_at_most_two_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "text", "words"),
+    ("env", "text", "message"),
     [
         ("cartpole", "goal", "goal needs an environment with a settable goal (ninerooms), but CartPole-v1 has none"),
         ("ninerooms", "mirror_map", "mirror_map needs FrozenLake, got NineRooms-v0"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, words: str) -> None:
+def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is compared
         make_env(env, shifts=text)
-    assert str(error.value) == words
+    assert str(error.value) == message
 
 
 def test_a_map_that_is_not_square_is_refused() -> None:
