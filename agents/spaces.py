@@ -28,11 +28,15 @@ class VectorSpace(NamedTuple):
 def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None) -> VectorSpace:
     """Return the sizes of an environment with vector observations, for an agent (`ppo`, `dqn`, `sac`).
 
-    kwargs: the keyword arguments of the environment.
+    Args:
+        name: The environment's name.
+        agent: The agent's name.
+        kwargs: The keyword arguments of the environment.
 
     Raises:
         ValueError: The observations cannot be turned into vectors, or the agent does not support the actions. The
-            message names the environment and the agents that support its actions."""
+            message names the environment and the agents that support its actions.
+    """
     env = make_env(name, kwargs=kwargs)
     try:
         shown = flatten(env).observation_space

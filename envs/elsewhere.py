@@ -36,7 +36,11 @@ def package_hint(name: str) -> str:
 def successor(name: str, ids: Iterable[str], games: Mapping[str, str]) -> str | None:
     """Return the newest version of an id such as HalfCheetah-v3 or PongNoFrameskip-v4, or None if it has no newer one.
 
-    ids: the registered ids. games: those of the Atari games, by their names in lower case without separators."""
+    Args:
+        name: The id.
+        ids: The registered ids.
+        games: The ids of Atari games, by their names in lower case without separators.
+    """
     if not (old := VERSIONED.fullmatch(name)):
         return None
     game = ATARI_SUFFIX.sub("", old["name"].rpartition("/")[2])

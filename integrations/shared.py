@@ -57,7 +57,11 @@ def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, b
 def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None) -> None:
     """Warn about hooks that have not fired by the end of training.
 
-    switches: the number of task switches that the user has announced. None if training may go on with more."""
+    Args:
+        hooks: The hooks.
+        total: The planned steps.
+        switches: The number of task switches that the user has announced. None if training may go on with more.
+    """
     for hook in hooks:
         if hook.waits:
             warnings.warn(f"{hook.text} has not fired: its condition was never met", stacklevel=2)

@@ -85,7 +85,15 @@ class DQN:
     """The DQN agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
-        """spaces: environment id → its sizes. Raises ValueError unless all environments have the same."""
+        """Make the network, its target and an empty replay memory.
+
+        Args:
+            settings: The settings.
+            spaces: Environment id → its sizes.
+
+        Raises:
+            ValueError: The environments differ in their sizes, or there is not enough memory.
+        """
         s = self.settings = settings
         self.space = only_space("DQN", spaces)
         self.device = torch.device(s.device)
@@ -171,9 +179,7 @@ class DQN:
         """Do nothing: all tasks share the network and the replay memory."""
 
     def begin_episodes(self, observations: np.ndarray) -> None:
-        """Begin episodes: all environments were reset to these observations.
-
-        observations: (num_envs, stack, H, W) or (num_envs, size)."""
+        """Begin episodes: all environments were reset to these observations, (num_envs, stack, H, W) or (num_envs, d)."""
         self.current = self._centre(observations)
         if self.centre is None or self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)

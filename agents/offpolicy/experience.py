@@ -82,7 +82,13 @@ class Experience(Generic[Prepared]):
         check_memory(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-        """Store one step of every environment. rewards: those to learn from, which may be clipped."""
+        """Store one step of every environment.
+
+        Args:
+            actions: The actions, (num_envs, *shape).
+            rewards: The rewards to learn from, which may be clipped, (num_envs,).
+            result: The result of the step.
+        """
         self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
         self.decisions += len(rewards)
 

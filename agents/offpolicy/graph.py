@@ -24,7 +24,12 @@ class UpdateGraph:
         self._calls: dict[tuple[torch.Size, ...], int] = {}
 
     def __call__(self, *tensors: Tensor, structure: int) -> None:
-        """Learn from the tensors. structure: a number that changes whenever parameters are added or removed."""
+        """Learn from the tensors.
+
+        Args:
+            tensors: The arguments of `learn`.
+            structure: A number that changes whenever parameters are added or removed.
+        """
         if structure != self.structure:
             self._graphs, self._calls, self.structure = {}, {}, structure
         shapes = tuple(tensor.shape for tensor in tensors)

@@ -225,8 +225,14 @@ class ReplayMemory:
         """Return `size` transitions, drawn uniformly with replacement from all `len(self)`.
 
         They depend only on the generator and on the contents of the memory.
-        out: receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
-        Raises ValueError if the memory is empty, or if `out` has the wrong shape, type or device.
+
+        Args:
+            size: The number of transitions.
+            generator: Draws them.
+            out: Receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
+
+        Raises:
+            ValueError: The memory is empty, or `out` has the wrong shape, type or device.
         """
         if not self.count:
             raise ValueError("the replay memory is empty: add transitions before sampling")

@@ -50,9 +50,15 @@ class PPO:
     """The PPO agent. The loop calls act → remember → update, and `begin_task` for another environment."""
 
     def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> None:
-        """spaces: environment id → its space, in the order of the stream.
+        """Make the network, and the statistics of each environment.
 
-        Raises ValueError if the environments must share one head, but their spaces differ."""
+        Args:
+            settings: The settings.
+            spaces: Environment id → its space, in the order of the stream.
+
+        Raises:
+            ValueError: The environments must share one head, but their spaces differ.
+        """
         s = self.settings = settings
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")

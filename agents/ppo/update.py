@@ -127,7 +127,12 @@ class GradientStep:
     """
 
     def __init__(self, max_norm: float, compiled: bool) -> None:
-        """max_norm: the global gradient norm above which gradients are clipped; 0: no clipping."""
+        """Set what does not change between calls of `begin`.
+
+        Args:
+            max_norm: The global gradient norm above which gradients are clipped. 0: no clipping.
+            compiled: Whether to compile the steps.
+        """
         self.max_norm, self.compile = max_norm, compiled
 
     def begin(

@@ -62,7 +62,15 @@ class SAC:
     """The SAC agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: SACSettings, spaces: Mapping[str, Control]) -> None:
-        """spaces: environment id → its sizes and bounds. Raises ValueError unless all environments have the same."""
+        """Make the networks and an empty replay memory.
+
+        Args:
+            settings: The settings.
+            spaces: Environment id → its sizes and bounds.
+
+        Raises:
+            ValueError: The environments differ in sizes or bounds, or there is not enough memory.
+        """
         s = self.settings = settings
         self.control = only_space("SAC", spaces)
         self.device = torch.device(s.device)

@@ -108,9 +108,13 @@ class SoftUpdate:
             self.differentiate = compile_step(differentiate)
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
-        """Make the step and return the statistics that STATISTICS names.
+        """Make the step and return the statistics that STATISTICS names, (5,).
 
-        noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′)."""
+        Args:
+            batch: The transitions, n rows.
+            noise: Standard normal numbers for a ~ π(·|s) and a′ ~ π(·|s′), (n, 2, actions).
+            hooks: Act on the actor and the critics at their updates.
+        """
         for_actor, for_target = noise.unbind(1)
         self._prepare()
         policy, critics = self.trained

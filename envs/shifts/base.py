@@ -57,7 +57,10 @@ class Shift:
     def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
         """Return the values of a shifted task, drawn only from `random`.
 
-        previous: the values of the task before, which may be neutral.
+        Args:
+            env: The environment, which is not changed.
+            random: Draws the values.
+            previous: The values of the task before, which may be neutral.
         """
         return {}
 

@@ -32,7 +32,9 @@ class Shifts:
     def check(self, env: gym.Env, steps_per_task: int | None = None) -> None:
         """Raise ValueError if a shift does not fit this environment. May reset the environment.
 
-        steps_per_task: the length of a task in steps, over all copies. No gradual change may be longer.
+        Args:
+            env: The environment.
+            steps_per_task: The length of a task in steps, over all copies. No gradual change may be longer.
         """
         for part in self.parts:
             call_shift(part, "check", env)

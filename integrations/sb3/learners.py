@@ -181,8 +181,11 @@ def anatomy(
 ) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring], dict[str, str]]:
     """Return the layers, units and wiring of a network, and its units without wiring with the reasons.
 
-    paths: the paths from the input to the heads. They may share modules. Parallel layers have the same depth, and the
-    parts of a `CombinedExtractor` are parallel.
+    Parallel layers have the same depth, and the parts of a `CombinedExtractor` are parallel.
+
+    Args:
+        module: The network.
+        paths: The paths from the input to the heads, which may share modules.
     """
     layers: dict[str, Layer] = {}
     units: dict[str, None] = {}
