@@ -179,7 +179,7 @@ class DQN:
         """Do nothing: all tasks share the network and the replay memory."""
 
     def begin_episodes(self, observations: np.ndarray) -> None:
-        """Begin episodes: all environments were reset to these observations, (num_envs, stack, H, W) or (num_envs, d)."""
+        """Begin episodes with these observations of all environments, (num_envs, stack, H, W) or (num_envs, size)."""
         self.current = self._centre(observations)
         if self.centre is None or self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
