@@ -142,10 +142,10 @@ def test_all_interventions_together_act_on_every_agent(build):
 def test_a_penalty_moves_no_parameter_of_another_environment_that_it_does_not_reach():
     agent = ppo()
     agent.begin_task("a")
-    before = agent._trained(driver(agent))
-    assert len(agent._trained(driver(agent, "ewc"))) == len(before)  # nothing yet
-    assert len(agent._trained(driver(agent, "l2_init"))) == len(list(agent.network.parameters()))
-    reached = {id(p) for p in agent._trained(driver(agent, "parseval"))}
+    before = agent._trained_parameters(driver(agent))
+    assert len(agent._trained_parameters(driver(agent, "ewc"))) == len(before)  # nothing yet
+    assert len(agent._trained_parameters(driver(agent, "l2_init"))) == len(list(agent.network.parameters()))
+    reached = {id(p) for p in agent._trained_parameters(driver(agent, "parseval"))}
     named = dict(agent.network.named_parameters())
     assert id(named["policy.b.weight"]) in reached
     assert id(named["policy.b.bias"]) not in reached
