@@ -13,7 +13,7 @@ from torch import Tensor
 from ..engine.hooks.driver import HookDriver
 from ..engine.storage.alike import alike
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
-from ..networks.state_dicts import listed
+from ..networks.state_dicts import list_names
 from ..registry import tell
 
 
@@ -92,7 +92,7 @@ def restore_learner(learner: Learner, state: LearnerState) -> None:
     of, marked = f"'{learner.name}' in the saved state", state["marked"]
     tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
     if missing := learner.trained().keys() - state["initial"].keys():
-        raise ValueError(f"initial of {of} lacks {listed(sorted(missing))}: it is the state of another network")
+        raise ValueError(f"initial of {of} lacks {list_names(sorted(missing))}: it is the state of another network")
     initial = _fit_tensors(state["initial"], tensors, f"initial of {of}")
     learner.initial.clear()  # and not another dictionary: the learner's `redraw` looks at this one
     learner.initial.update(initial)
@@ -102,7 +102,7 @@ def restore_learner(learner: Learner, state: LearnerState) -> None:
 
 def _fit_tensors(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
     if strangers := sorted(values.keys() - like.keys()):
-        raise ValueError(f"{what} has {listed(strangers)}: it is the state of another network")
+        raise ValueError(f"{what} has {list_names(strangers)}: it is the state of another network")
     templates = {name: like[name].detach().cpu() for name in values}
     return {n: alike(v.cpu(), templates[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..experiments.comparisons.comparison import Point
 from .studies.cell_tables import PERCENT, heading
 from .studies.cells import Cell, evaluated_in, score, to_json
 from .studies.content import Beside, Content, Report
@@ -99,7 +100,7 @@ def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequen
                 if alone or cell.group.words == variant:
                     arm = study.name(cell.group, cell.arm) if alone else cell.arm
                     arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
-                    points[arm] = (cell.arm, cell.group.variant)
+                    points[arm] = Point(cell.arm, cell.group.variant)
             found.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
     return found
 

@@ -70,7 +70,7 @@ def _received(way: Any) -> Any:
 
 
 def _work(work: Callable[[Item], Made], item: Item, way: Connection) -> None:
-    for number in signals.heeded():
+    for number in signals.interrupting_signals():
         signal.signal(number, signal.SIG_DFL)  # only the first process prints a message
     try:
         way.send(work(item))

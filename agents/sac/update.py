@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ...engine.compile import compiled as compile_step
 from ...engine.hooks.driver import HookDriver
-from ...interventions import Learner
+from ...interventions import EntropyTemperature, Learner
 from ...networks.optimizers import step
 from .networks import Actor
 
@@ -79,7 +79,7 @@ class SoftUpdate:
     """One gradient step of actor, temperature and critics, and the update of the target.
 
     Args:
-        actor: The actor's learner, whose `temperature` is the learner of the temperature.
+        actor: The actor's learner, which offers the temperature.
         critics: The critics' learner, whose follower is the target.
         gamma: The discount factor per decision, in [0, 1].
         tau: The rate at which the target moves towards the critics, in [0, 1].
@@ -92,9 +92,10 @@ class SoftUpdate:
     def __init__(
         self, actor: Learner, critics: Learner, gamma: float, tau: float, target_entropy: float, compiled: bool
     ) -> None:
-        assert actor.temperature is not None
+        temperature = actor.offers(EntropyTemperature)
+        assert temperature is not None
         assert isinstance(actor.module, Actor)
-        self.actor, self.critics, self.temperature, self.policy = actor, critics, actor.temperature, actor.module
+        self.actor, self.critics, self.temperature, self.policy = actor, critics, temperature.learner, actor.module
         (self.target,) = critics.followers
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, by learner

@@ -18,7 +18,7 @@ from ...engine.storage import checkpoint, schema, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
 from ...engine.storage.versions import mixed
 from ...registry.errors import RunError
-from ..comparisons.comparison import files_of_runs, label_of
+from ..comparisons.comparison import Point, files_of_runs
 from .logs import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
@@ -206,11 +206,11 @@ def _load_comparison(path: Path) -> ComparisonData:
 
     for folder in trunks.values():
         _require_whole(folder, configs[folder], fork)
-    arms: dict[str, list[RunData]] = {label_of(arm, variant): [] for variant, arm in planned_points(plan)}
+    arms: dict[str, list[RunData]] = {Point(arm, variant).label: [] for variant, arm in planned_points(plan)}
     begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm continues from the trunk of its seed
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            label = label_of(config["arm"], config.get("variant", {}))
+            label = Point(config["arm"], config.get("variant", {})).label
             trunk = trunks.get(folder.parent)
             arms.setdefault(label, []).extend(load_runs(folder, partial(begun, trunk) if trunk else None))
     planned = plan.get("seeds", [])

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.comparisons.comparison import folder_of_arm
+from ...experiments.comparisons.comparison import Point
 from ...experiments.sweeps.study import Published
 from ...metrics import (
     bootstrap_coverage,
@@ -17,7 +17,7 @@ from ...metrics import (
     probability_of_improvement,
     t_interval,
 )
-from .differences import Measure, Point
+from .differences import Measure
 from .tables import MISSING, BySeed, Table, estimate
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def better(measure: Measure, arm: str) -> Array:
 
 
 def point_of(measure: Measure, arm: str) -> Point:
-    return measure.points.get(arm, (arm, {}))
+    return measure.points.get(arm, Point(arm, {}))
 
 
 def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), beside: Published | None = None) -> Table:
@@ -171,7 +171,7 @@ def _share(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
 
 
 def _published(beside: Published, point: Point) -> str:
-    value = beside.rows.get(folder_of_arm(*point))
+    value = beside.rows.get(Point(*point).folder)
     return MISSING if value is None else f"{value:g}".replace("-", "−")
 
 

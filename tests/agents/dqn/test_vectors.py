@@ -16,7 +16,8 @@ from supple.agents.dqn.agent import DQN, Vectors
 from supple.agents.dqn.network import ValueMLP
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import create
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs import StepResult
 from supple.interventions import make
 from supple.metrics import measure
@@ -227,7 +228,7 @@ def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: 
     changes, line = WRONG[case]
     values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
     with pytest.raises(UsageError) as error:
-        create(tmp_path / "run", "dqn", DQNSettings(**{**values, **changes}), "")
+        prepare(RunSpec("dqn", DQNSettings(**{**values, **changes})), tmp_path / "run").close()
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()

@@ -7,8 +7,8 @@ from ....reports.of_studies import Said, finals, of_studies
 from ....reports.studies.cell_tables import plain
 from ....reports.studies.cells import Cell, gaps
 from ....reports.studies.study import Study
-from .continual import compared, learned, order_line, summary, tasks_table, to_json
-from .tables import gap_line, pretraining, tuning
+from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
+from .tables import gap_line, pretraining_tables, tuning_tables
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def _pretraining(study: Study, cells: Sequence[Cell]) -> Said:
     def plots() -> "list[Plot | None]":
-        from .losses import validation_loss
+        from .losses import draw_validation_loss
 
-        return [validation_loss(study)]
+        return [draw_validation_loss(study)]
 
     return Said(
-        pretraining(study, cells),
+        pretraining_tables(study, cells),
         [gap_line(gaps(study, cells))],
         plots,
         compared=finals(cells, ["val_loss"]),
@@ -29,24 +29,26 @@ def _pretraining(study: Study, cells: Sequence[Cell]) -> Said:
 
 
 def _tuning(study: Study, cells: Sequence[Cell]) -> Said:
-    from .fronts import fronts, fronts_table, trade_off
+    from .fronts import draw_fronts, find_trade_off, fronts_table
 
-    if (found := trade_off(cells)) is None:
-        return Said(tuning(study, cells))
-    return Said([*tuning(study, cells), fronts_table(found)], plots=lambda: [fronts(found)])
+    if (trade_off := find_trade_off(cells)) is None:
+        return Said(tuning_tables(study, cells))
+    return Said([*tuning_tables(study, cells), fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
 
 
 def _continual(study: Study, cells: Sequence[Cell]) -> Said:
-    found = learned(cells)
+    learned = collect_scores(cells)
 
     def plots() -> "list[Plot | None]":
-        from .atom_maps import stored_maps
-        from .score_matrix import along_the_stream, matrices
+        from .atom_maps import draw_stored_maps
+        from .score_matrix import draw_along_stream, draw_matrices
 
-        return [along_the_stream(study, found), matrices(study, found), stored_maps(study)]
+        return [draw_along_stream(study, learned), draw_matrices(study, learned), draw_stored_maps(study)]
 
-    tables = [summary(study, found), tasks_table(study, found)]
-    return Said(tables, [order_line(study, found)], plots, [to_json(each) for each in found], compared(found))
+    tables = [summary_table(study, learned), tasks_table(study, learned)]
+    return Said(
+        tables, [order_line(study, learned)], plots, [to_json(scores) for scores in learned], compared_measures(learned)
+    )
 
 
 PRETRAIN = of_studies("Pretraining", _pretraining, apart=True)

@@ -5,7 +5,7 @@ from ....reports.studies.evaluations import CUT, draw_arms, limit
 from ....reports.studies.study import Study
 
 
-def validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
+def draw_validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
     """Plot the loss over the updates since each start, one panel per start and one line per arm (FIRE, Figure 3).
 
     Return None with a single start, whose curves `of_views` draws."""
