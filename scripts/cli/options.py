@@ -168,9 +168,9 @@ def load_plugins(args: Sequence[str]) -> None:
                 try:
                     plugins.load(module, option)
                 except UsageError as error:
-                    from supple.envs.elsewhere import of_package
+                    from supple.envs.elsewhere import package_hint
 
-                    hint = of_package(module)
+                    hint = package_hint(module)
                     raise UsageError(f"{option} {name.strip()}: {hint}" if hint else str(error)) from error
 
 
