@@ -136,7 +136,7 @@ def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> Non
         bench, "--vary", 'order="2,0,1","0,1,2"', "--vary", "targets=q_proj v_proj,all-linear", kind="continual"
     )
     orders, targets = ("2,0,1", "0,1,2"), (("q_proj", "v_proj"), ("all-linear",))
-    assert comparison.variants == tuple({"order": order, "targets": target} for order in orders for target in targets)
+    assert comparison.variants == [{"order": order, "targets": target} for order in orders for target in targets]
     first = str(bench.texts["first"])
     activations = "activation=swish(beta=2),rand_smooth_leaky(c=0.8, p=1)"
     comparison = plan_comparison(bench, "--first", first, "--vary", activations, kind="pretrain")
