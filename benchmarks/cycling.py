@@ -31,7 +31,7 @@ from supple.engine.runs import create, train
 from supple.envs.make import quiet_mujoco
 from supple.experiments.results import load
 from supple.metrics import generalization_gap, iqm, plasticity_score
-from supple.reports.tables.numbers import strict
+from supple.reports.tables.statistics import strict
 
 RUNS = Path(__file__).parents[1] / "docs" / "results" / "cycling" / "runs.jsonl"
 ARMS: dict[str, dict[str, Any]] = {

@@ -57,7 +57,7 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
 
     scores.json is strict JSON, in which null stands for values that were not measured. Its keys are documented for each
     kind: agents in `agents.report.scores.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
-    models and linear networks in `cells.to_json`.
+    models and linear networks in `evaluations.to_json`.
 
     Args:
         directories: A run directory, a comparison directory of `supple compare`, or several runs of one kind other than

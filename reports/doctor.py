@@ -15,8 +15,8 @@ from ..registry import shown
 from .figures.style import Plot, in_legend, new_figure, tidy
 from .pages import exports
 from .pages.page import template
-from .tables.numbers import strict
-from .tables.tables import MISSING, Table, number
+from .tables.statistics import strict
+from .tables.table import MISSING, Table, number
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -73,7 +73,7 @@ def show_sweep(path: Path) -> None:
     from supple import reports
     from supple.experiments.sweeps.sweep import open_sweep
     from supple.experiments.sweeps.tuning import TUNING
-    from supple.reports.of_sweeps import overview, reported
+    from supple.reports.sweep_report import overview, reported
     from supple.reports.tables.published import published, title
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))

@@ -19,7 +19,7 @@ from ...metrics import (
 )
 from ...reports.tables.differences import Difference, Measure, differences, points_of, variants_of
 from ...reports.tables.differences import to_json as differences_json
-from ...reports.tables.numbers import Spread, mean, means_at_events, spread_json, strict
+from ...reports.tables.statistics import Spread, mean, means_at_events, spread_json, strict
 from .learned import FINAL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]

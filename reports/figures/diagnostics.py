@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ...experiments.history.collect import ComparisonData, Row, RunData
-from ..tables.numbers import mean
+from ..tables.statistics import mean
 from .style import (
     FAINT,
     INK,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...registry import shown
-from ..tables.tables import MISSING, Table
+from ..tables.table import MISSING, Table
 
 if TYPE_CHECKING:
     from ..figures.style import Plot

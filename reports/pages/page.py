@@ -13,7 +13,7 @@ from ...experiments.history.collect import ComparisonData, RunData
 from ..figures.style import Plot
 from ..figures.video import Video
 from ..studies.side_by_side import differing
-from ..tables.tables import Table, contracts, event_rows
+from ..tables.table import Table, contracts, event_rows
 from .exports import named
 from .opening import Opening
 from .run_list import run_lines
@@ -46,7 +46,7 @@ def page(
     resets, idle = contracts(data)
     config = data.first.config
     runs = [run for runs in data.arms.values() for run in runs]
-    return template("template.html").render(
+    return template("report.html").render(
         what="report",
         numbers="scores.json",
         title=title,

@@ -13,7 +13,7 @@ from ...engine.kinds import find_kind
 from ...experiments.history.collect import Row, RunData
 from ...registry import quoted
 from ..figures.sketch import drawing, marked
-from ..tables.tables import number
+from ..tables.table import number
 from . import exports
 from .page import flat, template
 from .run_list import alone, command_text, names_of

@@ -9,7 +9,7 @@ from ...experiments.history.collect import ComparisonData
 from ..figures.style import Plot
 from ..studies.study import Study
 from ..tables.differences import Measure
-from ..tables.tables import Table
+from ..tables.table import Table
 from .opening import opening
 from .page import flat, limits, page, range_text, settings_of
 from .run_list import command_text

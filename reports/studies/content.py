@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...experiments.history.collect import RunData
     from ..figures.style import Plot
     from ..tables.differences import Measure
-    from ..tables.tables import Table
+    from ..tables.table import Table
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ...metrics import (
     t_interval,
 )
 from .differences import Measure, Point
-from .tables import MISSING, BySeed, Table, estimate
+from .table import MISSING, BySeed, Table, estimate
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine.forks import FRESH, NONE
 from ...experiments.history.collect import ComparisonData
 from ...metrics import Paired, holm, paired
-from .tables import MISSING, BySeed, Table, estimate, number
+from .table import MISSING, BySeed, Table, estimate, number
 
 LEVEL = 0.05
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better

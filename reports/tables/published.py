@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 from ...engine.storage import schema, signed_json
 from ...experiments.sweeps.study import Published
 from ...registry.errors import RunError
-from .tables import MISSING, Table, number
+from .table import MISSING, Table, number
 
 TUNED = "tuned.json"
 

@@ -31,7 +31,7 @@ from supple.interventions import interventions
 from supple.registry import quoted, shown
 from supple.reports.figures.style import Plot, in_legend, legend, new_figure, tidy
 from supple.reports.pages import exports
-from supple.reports.tables.tables import Table
+from supple.reports.tables.table import Table
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 

@@ -4,7 +4,7 @@ import csv
 import io
 
 from supple.reports.pages.exports import as_csv, as_latex, named
-from supple.reports.tables.tables import Table
+from supple.reports.tables.table import Table
 
 TABLE = Table(
     "ReDo & L2_init: 95 %",

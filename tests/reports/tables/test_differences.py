@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from supple.metrics import holm, paired
 from supple.reports.tables.differences import Measure, differences, tables, to_json, verdict
-from supple.reports.tables.tables import MISSING, estimate
+from supple.reports.tables.table import MISSING, estimate
 
 few = settings(max_examples=25, deadline=None)
 returns = st.lists(st.integers(-50, 50).map(float), min_size=4, max_size=4)

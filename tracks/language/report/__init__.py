@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ....reports.of_studies import Said, finals, of_studies
-from ....reports.studies.cell_tables import plain
-from ....reports.studies.cells import Cell, gaps
+from ....reports.studies.evaluation_tables import plain
+from ....reports.studies.evaluations import Cell, gaps
 from ....reports.studies.study import Study
+from ....reports.study_report import Said, finals, of_studies
 from .continual import compared, learned, order_line, summary, tasks_table, to_json
 from .tables import gap_line, pretraining, tuning
 

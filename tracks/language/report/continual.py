@@ -17,11 +17,11 @@ from ....metrics import (
     order_disparity,
     overall_performance,
 )
-from ....reports.studies.cell_tables import spread_text, table_of
-from ....reports.studies.cells import Cell
+from ....reports.studies.evaluation_tables import spread_text, table_of
+from ....reports.studies.evaluations import Cell
 from ....reports.studies.study import Study
-from ....reports.tables.numbers import NAN, Spread, mean, spread_json
-from ....reports.tables.tables import Table
+from ....reports.tables.statistics import NAN, Spread, mean, spread_json
+from ....reports.tables.table import Table
 
 Array = NDArray[np.float64]
 BY_TASK: dict[str, Callable[[Array], Array]] = {

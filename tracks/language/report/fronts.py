@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ....metrics import hypervolume, pareto_front
 from ....reports.figures.style import INK, Plot, arm_styles, in_legend, mean_and_interval, new_figure, tidy
-from ....reports.studies.cells import Cell
-from ....reports.tables.tables import Table, number
+from ....reports.studies.evaluations import Cell
+from ....reports.tables.table import Table, number
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"

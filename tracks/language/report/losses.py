@@ -1,7 +1,7 @@
 """The figure of pretraining: losses from each start."""
 
 from ....reports.figures.style import INK, Plot, legend, new_figure, seeds_phrase, step_unit, tidy
-from ....reports.studies.evaluations import CUT, draw_arms, limit
+from ....reports.studies.evaluation_figures import CUT, draw_arms, limit
 from ....reports.studies.study import Study
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ....reports.studies.cell_tables import heading, intervened, interventions, number_text, spread_text, table_of
-from ....reports.studies.cells import Cell, Gap, short_names
+from ....reports.studies.evaluation_tables import heading, intervened, interventions, number_text, spread_text, table_of
+from ....reports.studies.evaluations import Cell, Gap, short_names
 from ....reports.studies.study import Study
-from ....reports.tables.tables import MISSING, Table
+from ....reports.tables.table import MISSING, Table
 
 
 def pretraining(study: Study, cells: Sequence[Cell]) -> list[Table]:

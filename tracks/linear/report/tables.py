@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....experiments.history.collect import RunData, Segment
-from ....reports.of_studies import finals
-from ....reports.studies.cell_tables import arrow, intervened, interventions, table_of
-from ....reports.studies.cells import Cell
+from ....reports.studies.evaluation_tables import arrow, intervened, interventions, table_of
+from ....reports.studies.evaluations import Cell
 from ....reports.studies.study import Study
-from ....reports.tables.numbers import Spread
-from ....reports.tables.tables import MISSING, Table, number
+from ....reports.study_report import finals
+from ....reports.tables.statistics import Spread
+from ....reports.tables.table import MISSING, Table, number
 
 EXCESS = "excess_loss"
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything

@@ -13,7 +13,7 @@ from ....reports.pages.run_list import command_text
 from ....reports.studies.side_by_side import differing
 from ....reports.tables.differences import Measure, verdict
 from ....reports.tables.differences import tables as difference_tables
-from ....reports.tables.tables import Table
+from ....reports.tables.table import Table
 from .scores import ClassifierScores
 from .tables import grid, shock_table, summary
 

@@ -17,7 +17,7 @@ from ....metrics import (
 )
 from ....reports.tables.differences import Difference, Measure, differences, points_of, variants_of
 from ....reports.tables.differences import to_json as differences_json
-from ....reports.tables.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
+from ....reports.tables.statistics import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.reports.tables.numbers import Spread
-from supple.reports.tables.tables import MISSING
+from supple.reports.tables.statistics import Spread
+from supple.reports.tables.table import MISSING
 from supple.tracks.language.report.fronts import Point, TradeOff, fronts, fronts_table, trade_off
 
 NAN = float("nan")

@@ -10,8 +10,8 @@ from rich.console import Console
 from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.comparison import folder_of_arm
 from supple.reports import build_report, summary_table
-from supple.reports.studies.cells import score, short_names, to_json
-from supple.reports.studies.evaluations import first_phase, of_views
+from supple.reports.studies.evaluation_figures import first_phase, of_views
+from supple.reports.studies.evaluations import score, short_names, to_json
 from supple.reports.studies.study import read_study
 from supple.tracks.language.report.continual import learned
 from supple.tracks.language.report.losses import validation_loss

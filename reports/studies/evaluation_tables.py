@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..tables.numbers import Spread
-from ..tables.tables import MISSING, BySeed, Table, number, over_seeds
-from .cells import Cell, Number
+from ..tables.statistics import Spread
+from ..tables.table import MISSING, BySeed, Table, number, over_seeds
+from .evaluations import Cell, Number
 from .study import Study
 
 SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # names that end so are shares, shown in %

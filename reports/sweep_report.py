@@ -20,7 +20,7 @@ from .pages.run_list import RunLine, outcomes, run_lines
 from .studies.content import Content
 from .tables.arms import arms_table, by_family, by_name, overall_table, pairs_table
 from .tables.published import tuning
-from .tables.tables import Table
+from .tables.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group

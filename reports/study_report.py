@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .studies.cell_tables import PERCENT, heading
-from .studies.cells import Cell, evaluated_in, score, to_json
 from .studies.content import Beside, Content, Report
+from .studies.evaluation_tables import PERCENT, heading
+from .studies.evaluations import Cell, evaluated_in, score, to_json
 from .studies.study import Study, read_study
 from .tables.differences import Measure, differences, tables, verdict
 from .tables.differences import to_json as differences_json
-from .tables.numbers import NAN, Spread, strict
-from .tables.tables import Table
+from .tables.statistics import NAN, Spread, strict
+from .tables.table import Table
 
 if TYPE_CHECKING:
     from .figures.style import Plot
@@ -106,7 +106,7 @@ def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequen
 
 def _plots(study: Study, said: Said, apart: bool) -> list["Plot"]:
     """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
-    from .studies.evaluations import first_phase, of_views
+    from .studies.evaluation_figures import first_phase, of_views
 
     plots = [*said.plots(), first_phase(study)]
     return [*(plot for plot in plots if plot is not None), *of_views(study, apart)]

@@ -3,7 +3,7 @@
 import pickle
 
 from supple.reports.pages.page import template
-from supple.reports.tables.tables import BySeed, Table
+from supple.reports.tables.table import BySeed, Table
 
 
 def test_a_cell_is_its_text_and_keeps_its_numbers_between_processes() -> None:
