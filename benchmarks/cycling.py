@@ -31,7 +31,7 @@ from supple.engine.runs import create, train
 from supple.envs.make import quiet_mujoco
 from supple.experiments.results import load
 from supple.metrics import generalization_gap, iqm, plasticity_score
-from supple.reports.tables.statistics import strict
+from supple.reports.tables.statistics import strict_json
 
 RUNS = Path(__file__).parents[1] / "docs" / "results" / "cycling" / "runs.jsonl"
 ARMS: dict[str, dict[str, Any]] = {
@@ -120,7 +120,7 @@ def one(job: Job) -> Row:
 def show(rows: Sequence[Row], out: Path) -> None:
     """Print the tables of the arms that have rows, and write their numbers to `out`."""
     scores = summary(rows)
-    out.write_text(json.dumps(strict(scores), indent=1, allow_nan=False) + "\n")
+    out.write_text(json.dumps(strict_json(scores), indent=1, allow_nan=False) + "\n")
     names, cycles, arms = scores["environments"], scores["cycles"], scores["arms"].items()
     table(["plasticity score, IQM [95 % interval]", "seeds"], {arm: [score(x), len(x["seeds"])] for arm, x in arms})
     table(names, {arm: [spread(env[cycles[-1]]) for env in x["returns"].values()] for arm, x in arms})

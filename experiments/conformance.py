@@ -54,7 +54,7 @@ class Finding:
 # -- trials -----------------------------------------------------------------------------------------------------------
 
 
-def attached(call: str, learner: Learner) -> Intervention:
+def attach(call: str, learner: Learner) -> Intervention:
     """Return the attached intervention. Raises Refused, or Broken if it gives no reason in one line."""
     parsed = parse_call(call)
     intervention = make(parsed.name, **parsed.params)
@@ -101,12 +101,12 @@ def tensors(learner: Learner) -> Bits:
     return found
 
 
-def copied(found: Bits) -> Bits:
+def copy_tensors(found: Bits) -> Bits:
     """Return copies of tensors."""
     return {name: tensor.detach().clone() for name, tensor in found.items()}
 
 
-def differing(before: Bits, after: Bits) -> list[str]:
+def differing_names(before: Bits, after: Bits) -> list[str]:
     """Return the names of the tensors that differ in any bit, or exist only before or after."""
 
     def same(name: str) -> bool:
@@ -134,9 +134,9 @@ def explains_itself(call: str, new: Network) -> None:
 def attaches(call: str, new: Network) -> None:
     """Require that `attach` changes nothing, and that `contract` and `numbers` return the right types."""
     learner = new()
-    before = copied(tensors(learner))
-    it = attached(call, learner)
-    if changed := differing(before, tensors(learner)):
+    before = copy_tensors(tensors(learner))
+    it = attach(call, learner)
+    if changed := differing_names(before, tensors(learner)):
         raise Broken(f"attach changed {', '.join(changed[:3])}")
     words, numbers = it.contract(learner), it.numbers(learner)
     if not isinstance(words, dict) or not all(isinstance(word, str) for pair in words.items() for word in pair):
@@ -150,7 +150,7 @@ def attaches(call: str, new: Network) -> None:
 def writes_in_place(call: str, new: Network) -> None:
     """Require that parameters, followers and optimizer slots stay the same tensors."""
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     train(learner, it, 0, APPLIED)
     before = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
     trained = learner.trained().keys()
@@ -167,7 +167,7 @@ def writes_in_place(call: str, new: Network) -> None:
 def stays_finite(call: str, new: Network) -> None:
     """Require that numbers that are finite stay finite."""
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     train(learner, it)
     if bad := [name for name, tensor in tensors(learner).items() if not tensor.isfinite().all()]:
         raise Broken(f"{bad[0]} has NaN or infinite numbers after {UPDATES} updates")
@@ -176,11 +176,11 @@ def stays_finite(call: str, new: Network) -> None:
 def names_what_it_wrote(call: str, new: Network) -> None:
     """Require that `apply` returns the names of the parameters that it wrote."""
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     if not it.has("apply"):
         return
     train(learner, it, 0, APPLIED)
-    before = copied(dict(learner.module.named_parameters()))
+    before = copy_tensors(dict(learner.module.named_parameters()))
     written = it.apply(learner)
     after: Bits = dict(learner.module.named_parameters())
     if not isinstance(written, list):
@@ -189,7 +189,7 @@ def names_what_it_wrote(call: str, new: Network) -> None:
         raise Broken(f"apply names {strange[0]!r}, which is not a parameter")
     if len(set(written)) < len(written):
         raise Broken("apply names a parameter twice")
-    if not learner.changes and (secret := [name for name in differing(before, after) if name not in written]):
+    if not learner.changes and (secret := [name for name in differing_names(before, after) if name not in written]):
         raise Broken(f"apply wrote {secret[0]}, but does not name it")
 
 
@@ -197,17 +197,17 @@ def writes_all_or_nothing(call: str, new: Network) -> None:
     """Require that `apply` raises ValueError before it writes anything if it cannot work."""
     for harm in (float("nan"), 0.0):
         learner = new()
-        it = attached(call, learner)
+        it = attach(call, learner)
         if not it.has("apply"):
             return
         train(learner, it, 0, APPLIED)
         with torch.no_grad():
             learner.layers[-1].weight.fill_(harm)
-        before = copied(tensors(learner))
+        before = copy_tensors(tensors(learner))
         try:
             it.apply(learner)
         except ValueError as error:
-            if changed := differing(before, tensors(learner)):
+            if changed := differing_names(before, tensors(learner)):
                 raise Broken(f"it refused a last layer of {harm} but had already changed {changed[0]}") from error
         except Exception as error:
             raise Broken(f"with a last layer of {harm} it raised {one_line(error)}") from error
@@ -221,19 +221,19 @@ def draws_from_the_seed(call: str, new: Network) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             before = torch.get_rng_state()
-            train(learner, attached(call, learner))
+            train(learner, attach(call, learner))
             if not torch.equal(before, torch.get_rng_state()):
                 raise Broken("it draws from PyTorch's global generator: draw from learner.generator")
-        ends.append(copied(tensors(learner)))
-    if found := differing(*ends):
+        ends.append(copy_tensors(tensors(learner)))
+    if found := differing_names(*ends):
         raise Broken(f"{found[0]} differs between two runs with the same seed")
 
 
 def survives_a_checkpoint(call: str, new: Network) -> None:
     """Require that a run ends with the same bits if it is killed and resumed from a checkpoint."""
     whole, before, after = new(), new(), new()
-    train(whole, attached(call, whole))
-    it, resumed = attached(call, before), attached(call, after)
+    train(whole, attach(call, whole))
+    it, resumed = attach(call, before), attach(call, after)
     train(before, it, 0, SAVED)
     with tempfile.TemporaryDirectory() as folder:
         tree: dict[str, Any] = {"learner": learner_state(before), "intervention": it.state_dict()}
@@ -244,7 +244,7 @@ def survives_a_checkpoint(call: str, new: Network) -> None:
     load_learner_state(after, saved["learner"])
     resumed.load_state_dict(saved["intervention"])
     train(after, resumed, SAVED)
-    if found := differing(tensors(whole), tensors(after)):
+    if found := differing_names(tensors(whole), tensors(after)):
         raise Broken(
             f"{found[0]} differs in a resumed run: state_dict must contain all of the intervention's state, and random "
             f"numbers must come from the learner"
@@ -254,10 +254,10 @@ def survives_a_checkpoint(call: str, new: Network) -> None:
 def treats_members_as_networks(call: str, new: Network) -> None:
     """Require that each member of a stack ends with the same values as if it were trained alone."""
     stack = new()
-    train(stack, attached(call, stack))
+    train(stack, attach(call, stack))
     for member in range(MEMBERS):
         alone = network(member, momentum=True)
-        train(alone, attached(call, alone))
+        train(alone, attach(call, alone))
         for name, value in alone.module.named_parameters():
             own = stack.module.get_parameter(name)[member]
             if own.shape != value.shape or not torch.allclose(own, value, rtol=1e-6, atol=1e-8):
@@ -269,7 +269,7 @@ def has_a_penalty_that_can_be_compiled(call: str, new: Network) -> None:
     from torch._dynamo.exc import Unsupported  # takes a second to import
 
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     if not it.has("penalty") or not it.traceable:
         return
     train(learner, it, 0, TASK)

@@ -157,9 +157,9 @@ def _over_measures(report: Content) -> list[Plot]:
     """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
     from .figures.profiles import profiles
     from .figures.sensitivity import sensitivity
-    from .tables.arms import by_family
+    from .tables.arms import group_by_family
 
-    first = next(iter(by_family(report.measures).values()), [])
+    first = next(iter(group_by_family(report.measures).values()), [])
     return [*sensitivity(first), *filter(None, [profiles(first)])] if first else []
 
 

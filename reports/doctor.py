@@ -12,10 +12,10 @@ from ..engine.storage import files
 from ..metrics import Condition, Diagnosis
 from ..metrics.diagnosis import State
 from ..registry import shown
-from .figures.style import Plot, in_legend, new_figure, tidy
+from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template
-from .tables.statistics import strict
+from .tables.statistics import strict_json
 from .tables.table import MISSING, Table, number
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ class Findings:
         for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
             own = [stage for stage in self.stages if stage.diagnosis.learner == name]
             at = [stage.step for stage in own]
-            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=in_legend(name))
+            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=legend_text(name))
             initial = [1 - stage.diagnosis.new_loss for stage in own]
-            left.plot(at, initial, "--", color="#7a7a7a", label=in_legend(f"{name}, at initialisation"))
-            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=in_legend(name))
+            left.plot(at, initial, "--", color="#7a7a7a", label=legend_text(f"{name}, at initialisation"))
+            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=legend_text(name))
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
         worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss
@@ -144,7 +144,7 @@ def write(findings: Findings, folder: Path) -> None:
         folder.rmdir()
     with files.appearing(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
-        body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
+        body = json.dumps(strict_json(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / "doctor.json", body)
         exports.put(temporary / "index.html", page)
 

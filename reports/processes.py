@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def each(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
+def map_in_processes(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
     """Yield `work(item)` for all items in order, computed in as many processes as there are cores.
 
     The processes are forks of this one: a new interpreter would need seconds for imports, and would not have the

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .studies.content import Beside, Content, Report
+from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import PERCENT, heading
-from .studies.evaluations import Cell, evaluated_in, score, to_json
-from .studies.study import Study, read_study
-from .tables.differences import Measure, differences, tables, verdict
-from .tables.differences import to_json as differences_json
-from .tables.statistics import NAN, Spread, strict
+from .studies.evaluations import Cell, compared_names, read_cells, to_json
+from .studies.study import ReportedStudy, read_study
+from .tables.differences import Measure, difference_tables, differences, differences_json, verdict
+from .tables.statistics import NAN, Spread, strict_json
 from .tables.table import Table
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Said:
+class StudyParts:
     """The parts of a study's report that depend on the kind.
 
     Attributes:
@@ -40,43 +39,43 @@ class Said:
     compared: Mapping[str, Sequence[Spread]] | None = None
 
 
-def of_studies(
-    title: str, say: Callable[[Study, Sequence[Cell]], Said], named: str = "", apart: bool = False
+def make_report(
+    title: str, say: Callable[[ReportedStudy, Sequence[Cell]], StudyParts], named: str = "", apart: bool = False
 ) -> Report:
     """Return the report of a kind.
 
     Args:
         title: The title of its page.
         say: Returns the parts that depend on the kind.
-        named: See `Beside`.
+        named: See `SideBySide`.
         apart: Whether each variant has its own figures.
     """
 
     def compose(paths: Sequence[Path]) -> Content:
-        from .pages.study_page import render
+        from .pages.study_page import render_study
 
         study = read_study(paths)
-        cells = score(study)
+        cells = read_cells(study)
         said = say(study, cells)
-        compared = finals(cells, evaluated_in(cells)) if said.compared is None else said.compared
+        compared = final_values(cells, compared_names(cells)) if said.compared is None else said.compared
         measures = _measures(study, cells, compared)
         found = differences(measures)
-        every = [*said.tables, *tables(found)]
+        every = [*said.tables, *difference_tables(found)]
         lines, told = [line for line in said.lines if line], verdict(found)
         return Content(
             every,
-            to_json(study, cells, said.more) | strict(differences_json(found)),
+            to_json(study, cells, said.more) | strict_json(differences_json(found)),
             lambda: _plots(study, said, apart),
-            lambda plots, place: render(study, title, every, lines, measures, told, plots, place),
+            lambda plots, place: render_study(study, title, every, lines, measures, told, plots, place),
             [*told, *lines, *study.notes],
             measures,
             runs=[run for runs in study.arms.values() for run in runs],
         )
 
-    return Report(compose, beside=Beside(named))
+    return Report(compose, SideBySide(named))
 
 
-def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
+def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
     """Return the final values of these numbers, by heading, with one spread per cell."""
     nothing = [Spread(np.full(len(cell.runs), NAN)) for cell in cells]
     return {
@@ -87,7 +86,7 @@ def finals(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread
     }
 
 
-def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
+def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
     """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
     alone = all(len(group.data.arms) == 1 for group in study.groups)
     variants = [""] if alone else [group.words for group in study.groups]
@@ -104,9 +103,9 @@ def _measures(study: Study, cells: Sequence[Cell], compared: Mapping[str, Sequen
     return found
 
 
-def _plots(study: Study, said: Said, apart: bool) -> list["Plot"]:
+def _plots(study: ReportedStudy, said: StudyParts, apart: bool) -> list["Plot"]:
     """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
-    from .studies.evaluation_figures import first_phase, of_views
+    from .studies.evaluation_figures import plot_first_phase, plot_views
 
-    plots = [*said.plots(), first_phase(study)]
-    return [*(plot for plot in plots if plot is not None), *of_views(study, apart)]
+    plots = [*said.plots(), plot_first_phase(study)]
+    return [*(plot for plot in plots if plot is not None), *plot_views(study, apart)]

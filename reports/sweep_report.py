@@ -14,12 +14,12 @@ from ..experiments.sweeps.study import Published
 from ..experiments.sweeps.tuning import TUNING
 from . import compose, processes, summary, write
 from .figures.style import Plot
-from .pages.exports import named
+from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
 from .studies.content import Content
-from .tables.arms import arms_table, by_family, by_name, overall_table, pairs_table
-from .tables.published import tuning
+from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
+from .tables.published import tuning_tables
 from .tables.table import Table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ OF_OVERVIEW = ("sensitivity_", "performance_profiles")
 
 
 @dataclass(frozen=True)
-class Shown:
+class OverviewFigure:
     """A figure of a study's own report. `file` is its SVG."""
 
     name: str
@@ -56,7 +56,7 @@ class Section:
     first: list[Table]
     others: list[Table]
     tuned: list[Table]
-    figures: list[Shown]
+    figures: list[OverviewFigure]
     runs: list[RunLine]
     scores: dict[str, Any]
 
@@ -66,7 +66,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Reported:
+class WrittenReport:
     """The result of writing a study's own report. `said` and `where` are for the terminal; `problem` if it failed."""
 
     name: str
@@ -76,7 +76,7 @@ class Reported:
     problem: str = ""
 
 
-def reported(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> Iterator[Reported]:
+def write_study_reports(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> Iterator[WrittenReport]:
     """Write the reports of a sweep's studies, several at a time in separate processes, and yield the results in order.
 
     Args:
@@ -90,39 +90,39 @@ def reported(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> It
     import scipy.stats  # noqa: F401
 
     asked = [(name, folder, beside.get(name) or beside.get(name.split("/")[0])) for name, folder in folders.items()]
-    return processes.each(_report, asked)
+    return processes.map_in_processes(_report, asked)
 
 
-def _report(asked: tuple[str, Path, Published | None]) -> Reported:
+def _report(asked: tuple[str, Path, Published | None]) -> WrittenReport:
     name, folder, beside = asked
     try:
         content = compose(folder)
     except ValueError as error:  # none of its runs has started
-        return Reported(name, problem=str(error))
+        return WrittenReport(name, problem=str(error))
     paths = write(content, folder)
-    return Reported(
-        name, summary(content, str(folder)), paths.lines, section(name, folder, content, paths.plots, beside)
+    return WrittenReport(
+        name, summary(content, str(folder)), paths.lines, make_section(name, folder, content, paths.plots, beside)
     )
 
 
-def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Published | None) -> Section:
+def make_section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Published | None) -> Section:
     """Return the part of a sweep's page about a study whose own report has been written in `folder`.
 
     `plots` are the figures of that report, and `beside` are published numbers. Raises ValueError for a damaged
     tuned.json.
     """
-    groups = by_name(content.measures)
+    groups = group_by_name(content.measures)
     at = next((measured for measured in groups if beside and measured.lower() == beside.measure.lower()), None)
     at = at or next(iter(groups), "")
     tables = [arms_table(own, content.shares, beside if each == at else None) for each, own in groups.items()]
-    families = by_family(content.measures)
+    families = group_by_family(content.measures)
     over = [table for each, own in families.items() if (table := overall_table(each, own))]
     pairs = [table for each, own in families.items() if (table := pairs_table(each, own))]
     first, others = [*over[:1], *tables[:1], *pairs[:1]], [*over[1:], *tables[1:], *pairs[1:]]
     if not groups:
         first = content.tables[:1]
     figures = [
-        Shown(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
+        OverviewFigure(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
         for plot in plots
         if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
     ]
@@ -131,12 +131,12 @@ def section(name: str, folder: Path, content: Content, plots: Sequence[Plot], be
         return [replace(table, title=f"{name}: {table.title}") for table in tables]
 
     return Section(
-        name, content.lines, failures(folder), called(first), called(others), called(tuning(folder)), figures,
+        name, content.lines, failures(folder), called(first), called(others), called(tuning_tables(folder)), figures,
         run_lines(folder, content.runs), content.scores,
     )  # fmt: skip
 
 
-def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
+def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
     """Return the contents of the report of a sweep.
 
     Args:
@@ -165,7 +165,7 @@ def overview(path: Path, sections: Sequence[Section], planned: Mapping[str, int]
     scores = {"studies": {each.name: each.scores for each in sections}}
 
     def page(plots: list[Plot], _: Path) -> str:
-        names = {id(table): name for name, table in named([counts, *tables])}
+        names = {id(table): name for name, table in with_file_names([counts, *tables])}
         return template("sweep.html").render(
             what="sweep", numbers="scores.json", title=title or ", ".join(studies), path=path.resolve().name,
             facts=[
@@ -189,11 +189,13 @@ def _images(sections: Sequence[Section]) -> dict[Path, str]:
                 figure = each.figures[i]
                 data = base64.b64encode(figure.file.read_bytes()).decode()
                 left -= len(data)
-                found[figure.file] = f"data:image/svg+xml;base64,{data}" if left >= 0 else beside_page(each, figure)
+                found[figure.file] = (
+                    f"data:image/svg+xml;base64,{data}" if left >= 0 else file_beside_page(each, figure)
+                )
     return found
 
 
-def beside_page(section: Section, figure: Shown) -> str:
+def file_beside_page(section: Section, figure: OverviewFigure) -> str:
     """Return the address of a figure's file, relative to the sweep's page."""
     return f"../{section.name}/report/{figure.name}.svg"
 

@@ -73,8 +73,8 @@ def show_sweep(path: Path) -> None:
     from supple import reports
     from supple.experiments.sweeps.sweep import open_sweep
     from supple.experiments.sweeps.tuning import TUNING
-    from supple.reports.sweep_report import overview, reported
-    from supple.reports.tables.published import published, title
+    from supple.reports.sweep_report import compose_sweep, write_study_reports
+    from supple.reports.tables.published import read_published, read_title
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
     # tuning runs are no results: a table of their study lists them
@@ -83,7 +83,7 @@ def show_sweep(path: Path) -> None:
     try:
         for folder in (path, *names.values()):
             reports.place_of([folder], None)
-        for each in reported(names, published(path)):
+        for each in write_study_reports(names, read_published(path)):
             if each.section is None:
                 warn(each.problem)
                 continue
@@ -93,7 +93,7 @@ def show_sweep(path: Path) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
-    whole = overview(path, sections, planned, title(path))
+    whole = compose_sweep(path, sections, planned, read_title(path))
     screen.print(reports.summary(whole, str(path)))
     say(*reports.write(whole, path).lines)
 

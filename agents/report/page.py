@@ -6,8 +6,8 @@ from pathlib import Path
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import Plot
 from ...reports.figures.video import Video
-from ...reports.pages.opening import opening
-from ...reports.pages.page import limits, page, range_text, settings_of
+from ...reports.pages.opening import make_opening
+from ...reports.pages.page import limits_text, range_text, render_page, settings_of
 from ...reports.pages.run_list import command_text
 from ...reports.tables.differences import verdict
 from .scores import Scores
@@ -19,15 +19,15 @@ TIMES = {1: "once", 2: "twice"}
 def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots: Sequence[Plot], place: Path) -> str:
     """Return the page as HTML."""
     config = data.first.config
-    return page(
+    return render_page(
         data,
         plots,
         tables(scores),
         scores.notes,
         title=_title(data, scores),
         facts=_facts(data),
-        limits=limits(data),
-        opening=opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
+        limits=limits_text(data),
+        opening=make_opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=command_text(config.get("command")),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ...metrics import Score, bootstrap_coverage
-from ...reports.tables.differences import tables as difference_tables
+from ...reports.tables.differences import difference_tables
 from ...reports.tables.table import MISSING, BySeed, Table, estimate, number, over_seeds
 from .learned import share_table
 from .scores import ArmScores, Scores, interval

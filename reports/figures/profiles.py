@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
 from ...metrics import performance_profile
-from ..tables.arms import padded, scores_of
+from ..tables.arms import pad_columns, scores_of
 from ..tables.differences import Measure
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
@@ -31,7 +31,7 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
             scores = scores_of(measure, arm)
             if scores.size:
                 arms.setdefault(arm, []).append((scores - low) / ((high - low) or 1.0))
-    known = {arm: padded(columns) for arm, columns in arms.items() if sum(map(len, columns)) >= FEWEST}
+    known = {arm: pad_columns(columns) for arm, columns in arms.items() if sum(map(len, columns)) >= FEWEST}
     if not 1 < len(known) <= MOST_ARMS or set(arms) - known.keys() - {FRESH}:
         return None
     every = np.concatenate([matrix[np.isfinite(matrix)] for matrix in known.values()])

@@ -20,12 +20,12 @@ DRAWING = Markup(
 )
 
 
-def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
+def draw_curves(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
     """Return curves over steps 0 to `end` as an SVG element, with colours from the page's style sheet.
 
-    `curves` are pairs of steps and values, each of shape (n,), finite and sorted by step. `marks` come from `marked`.
+    `curves` are pairs of steps and values, each of shape (n,), finite and sorted by step. `marks`: see `draw_marks`.
     """
-    curves = [thinned(*curve) for curve in curves if curve[0].size]
+    curves = [thin(*curve) for curve in curves if curve[0].size]
     every = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
     low, high = float(every.min()), float(every.max())
     across, up = WIDTH / max(end, 1), HEIGHT / ((high - low) or 1.0)
@@ -36,12 +36,12 @@ def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: 
     )  # fmt: skip
 
 
-def marked(steps: Sequence[float], end: int) -> Markup:
+def draw_marks(steps: Sequence[float], end: int) -> Markup:
     """Return vertical lines at these steps, for drawings over steps 0 to `end`."""
     return Markup("").join(MARK.format(round(at * WIDTH / max(end, 1)), HEIGHT) for at in steps)
 
 
-def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
+def thin(steps: Array, values: Array) -> tuple[Array, Array]:
     """Return at most `POINTS` points of a curve, by averaging neighbouring points."""
     if len(steps) <= POINTS:
         return steps, values

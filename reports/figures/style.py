@@ -56,7 +56,7 @@ class Plot:
 
     def save(self, folder: Path) -> None:
         """Write the figure as NAME.png and NAME.svg."""
-        texts_as_they_are(self.figure)
+        show_texts_literally(self.figure)
         # draws once, while savefig draws twice; compresses in half the time, for 10 % more bytes
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks; the page and tables have them
@@ -68,7 +68,7 @@ class Plot:
         (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8", newline="\n")
 
 
-def texts_as_they_are(figure: Figure) -> None:
+def show_texts_literally(figure: Figure) -> None:
     """Draw the texts of a figure as they are: no formulas, nothing that cannot be seen, and nothing overlong.
 
     Names of arms, tasks and layers may hold `$` and anything else. Numbers at the axes keep their powers of ten.
@@ -78,27 +78,27 @@ def texts_as_they_are(figure: Figure) -> None:
             if isinstance(given := axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
                 labels = given.format_ticks(list(axis.get_majorticklocs()))
                 axis.set_major_formatter(
-                    FixedFormatter([_no_formula(shortened(label, MOST_AT_TICKS)) for label in labels])
+                    FixedFormatter([_no_formula(shorten(label, MOST_AT_TICKS)) for label in labels])
                 )
     at_ticks = {id(text) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels()}
     for text in figure.findobj(Text):
         if isinstance(text, Text) and id(text) not in at_ticks and text.get_text():
-            text.set_text(_no_formula("\n".join(map(shortened, text.get_text().split("\n")))))
+            text.set_text(_no_formula("\n".join(map(shorten, text.get_text().split("\n")))))
 
 
 def _no_formula(text: str) -> str:
     return re.sub(r"(?<!\\)\$", r"\\$", text)  # panels that share an axis come here twice
 
 
-def shortened(label: str, most: int = MOST_LETTERS) -> str:
+def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
     text = shown(label)
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
-def in_legend(label: str) -> str:
+def legend_text(label: str) -> str:
     """Return the text of a label in a legend, from which matplotlib leaves out those that begin with `_`."""
-    return f"{NOTHING}{shortened(label)}" if label.startswith("_") else shortened(label)
+    return f"{NOTHING}{shorten(label)}" if label.startswith("_") else shorten(label)
 
 
 def _shortened(svg: str) -> str:
@@ -136,7 +136,7 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
     axes.set_axisbelow(True)
     axes.grid(axis=grid, color="#e4e4e4", linewidth=0.7)  # type: ignore[arg-type]
     if title:
-        axes.set_title(shortened(title), loc="left", fontsize=10.5, fontweight="bold", color=INK)
+        axes.set_title(shorten(title), loc="left", fontsize=10.5, fontweight="bold", color=INK)
 
 
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
@@ -147,7 +147,7 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     styles = arm_styles(among or labels)
     names = {FRESH: "fresh agent"}
     handles = [
-        Line2D([], [], linewidth=2.2, label=in_legend(names.get(label, label)), **styles[label]) for label in labels
+        Line2D([], [], linewidth=2.2, label=legend_text(names.get(label, label)), **styles[label]) for label in labels
     ]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")

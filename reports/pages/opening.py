@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
 from ...experiments.history.collect import ComparisonData, RunData
-from ..tables.differences import LEVEL, Difference, Measure, between, called, differences
+from ..tables.differences import LEVEL, Difference, Measure, baseline_name, differences, pairwise_differences
 
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only
@@ -23,7 +23,7 @@ class Opening:
     test: str = ""
 
 
-def opening(data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "") -> Opening:
+def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "") -> Opening:
     """Return the opening of a report.
 
     Args:
@@ -38,11 +38,11 @@ def opening(data: ComparisonData, what: str, measures: Sequence[Measure], meanin
         return Opening(compared)
     name, *others = dict.fromkeys(map(_family, measures))
     main = f"{name} ({meaning})" if meaning else name
-    compared.append(f"Arms are compared by {main}{f', and also by {listed(_cut(others))}' if others else ''}.")
-    return Opening(compared, *concluded(measures), _test(measures))
+    compared.append(f"Arms are compared by {main}{f', and also by {join_words(_cut(others))}' if others else ''}.")
+    return Opening(compared, *conclude(measures), _test(measures))
 
 
-def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
+def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     """Return the sentences on what can be concluded, in all measures, and on what cannot, in the first one.
 
     A difference can be concluded if its corrected p is below .05. Its interval then excludes 0.
@@ -51,7 +51,7 @@ def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     can: dict[str, list[str]] = {first: []}
     cannot = []
     to_baselines = [(measure, differences([measure])) for measure in measures]
-    to_others = [(measure, between(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
+    to_others = [(measure, pairwise_differences(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
     compared = [*to_baselines, *to_others]
     for measure, found in compared:
         prefix, name = f"{measure.variant}: " if measure.variant else "", _family(measure)
@@ -64,12 +64,12 @@ def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     return _shortened([sentence for sentences in can.values() for sentence in sentences]), _shortened(cannot)
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Return words as text: `a`, `a and b`, or `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def counted(number: int, word: str) -> str:
+def count_text(number: int, word: str) -> str:
     """Return a number with its noun: `1 seed`, `2 seeds`."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
@@ -85,12 +85,12 @@ def _apart(found: Sequence[Difference]) -> list[str]:
 def _higher_or_lower(group: Sequence[Difference]) -> str:
     first, n = group[0], group[0].paired.n
     in_all = all(_agreeing(each) == each.paired.n == n for each in group)
-    arms = listed(
+    arms = join_words(
         [each.arm if in_all else f"{each.arm} (in {_agreeing(each)} of {each.paired.n} seeds)" for each in group]
     )
     verb, word = "has" if len(group) == 1 else "have", "higher" if first.paired.mean > 0 else "lower"
     seeds = (", in both seeds" if n == 2 else f", in all {n:,} seeds") if in_all else ""
-    return f"{arms} {verb} a {word} {first.measure.name} than {called(first.baseline)}{seeds}."
+    return f"{arms} {verb} a {word} {first.measure.name} than {baseline_name(first.baseline)}{seeds}."
 
 
 def _agreeing(each: Difference) -> int:
@@ -108,30 +108,31 @@ def _together(found: Sequence[Difference]) -> list[str]:
 
 def _no_difference(group: Sequence[Difference]) -> str:
     first, verb = group[0], "does" if len(group) == 1 else "do"
-    needed = listed([f"{'about ' if each.paired.seeds_needed else ''}{each.needed}" for each in group])
-    arms = listed([each.arm for each in group])
-    name = first.measure.name
-    return f"{arms} {verb} not differ significantly from {called(first.baseline)} in {name} (seeds needed: {needed})."
+    needed = join_words([f"{'about ' if each.paired.seeds_needed else ''}{each.needed}" for each in group])
+    arms, baseline = join_words([each.arm for each in group]), baseline_name(first.baseline)
+    return f"{arms} {verb} not differ significantly from {baseline} in {first.measure.name} (seeds needed: {needed})."
 
 
 def _chance(group: Sequence[Difference]) -> str:
     first, verb = group[0], "has" if len(group) == 1 else "have"
-    arms, name = listed([each.arm for each in group]), first.measure.name
+    arms, baseline = join_words([each.arm for each in group]), baseline_name(first.baseline)
     return (
-        f"{arms} {verb} 1 seed in common with {called(first.baseline)}: any difference in {name} may be due to chance."
+        f"{arms} {verb} 1 seed in common with {baseline}: any difference in {first.measure.name} may be due to chance."
     )
 
 
 def _shortened(sentences: list[str]) -> list[str]:
     more = len(sentences) - MOST
-    return sentences if more <= 0 else [*sentences[:MOST], f"{counted(more, 'more sentence')}: see the tables below."]
+    return (
+        sentences if more <= 0 else [*sentences[:MOST], f"{count_text(more, 'more sentence')}: see the tables below."]
+    )
 
 
 def _arms(data: ComparisonData, what: str) -> str:
     names = [f"{arm} ({about})" if (about := _about(arm, runs)) else arm for arm, runs in data.arms.items()]
     if len(names) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
-    return f"{len(names):,} arms of {what} were compared: {listed(_cut(names))}."
+    return f"{len(names):,} arms of {what} were compared: {join_words(_cut(names))}."
 
 
 def _cut(names: Sequence[str]) -> list[str]:
@@ -142,7 +143,7 @@ def _cut(names: Sequence[str]) -> list[str]:
 def _about(arm: str, runs: Sequence[RunData]) -> str:
     """Return a description of an arm whose name does not contain its hooks."""
     hooks = [str(hook) for hook in runs[0].config.get("hooks", [])]
-    hidden = listed([hook for hook in hooks if hook not in arm])
+    hidden = join_words([hook for hook in hooks if hook not in arm])
     return ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
 
 
@@ -160,7 +161,7 @@ def _seeds(data: ComparisonData) -> str:
         "Each arm was trained with" if len(of_arms) > 1 else "It was trained with",
     )
     if all(seeds == of_arms[0] for seeds in of_arms) and len(of_arms[0]) <= MOST_ARMS:
-        words = f"{who} {counted(len(of_arms[0]), 'seed')} ({listed([str(seed) for seed in of_arms[0]])})"
+        words = f"{who} {count_text(len(of_arms[0]), 'seed')} ({join_words([str(seed) for seed in of_arms[0]])})"
     else:
         words = f"{who} {_range(counts)} seed{'' if counts == [1] else 's'}"
     if not data.fork_step or len(of_arms) == 1:

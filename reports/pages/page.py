@@ -12,16 +12,16 @@ from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
 from ..figures.style import Plot
 from ..figures.video import Video
-from ..studies.side_by_side import differing
+from ..studies.side_by_side import differing_settings
 from ..tables.table import Table, contracts, event_rows
-from .exports import named
+from .exports import with_file_names
 from .opening import Opening
 from .run_list import run_lines
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 
 
-def page(
+def render_page(
     data: ComparisonData,
     plots: Sequence[Plot],
     tables: Sequence[Table],
@@ -66,14 +66,14 @@ def page(
         every_event=len(events),
         runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
         settings=settings,
-        versions=flat(config.get("versions", {})),
+        versions=setting_texts(config.get("versions", {})),
         command=command,
         path=data.path.resolve().name,
         version=data.first.supple or "",
     )
 
 
-def address(path: object) -> str:
+def url_of(path: object) -> str:
     """Return a relative path as the address in a link. The names of folders need not be UTF-8."""
     return quote(str(path), errors="surrogateescape")
 
@@ -85,12 +85,12 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["named"] = named
-    environment.filters["urlencode"] = address
+    environment.globals["with_file_names"] = with_file_names
+    environment.filters["urlencode"] = url_of
     return environment.get_template(name)
 
 
-def limits(data: ComparisonData) -> str:
+def limits_text(data: ComparisonData) -> str:
     """Return one or two sentences about the limits of these runs."""
     return " ".join(filter(None, (_of_seeds(data), _of_what_is_told(data))))
 
@@ -120,7 +120,7 @@ def range_text(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def flat(values: Any) -> list[tuple[str, str]]:
+def setting_texts(values: Any) -> list[tuple[str, str]]:
     """Return settings as pairs of texts."""
     if not isinstance(values, dict):
         return []
@@ -129,7 +129,10 @@ def flat(values: Any) -> list[tuple[str, str]]:
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
-    different, every = differing([[run] for run in runs]), [dict(flat(run.config.get("settings", {}))) for run in runs]
+    different, every = (
+        differing_settings([[run] for run in runs]),
+        [dict(setting_texts(run.config.get("settings", {}))) for run in runs],
+    )
     return [
         (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
         for name, text in every[0].items()

@@ -36,7 +36,7 @@ class RunLine:
 
 def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
     """Return a line for each run directory. `place` is the folder that contains the report."""
-    names = names_of(runs)
+    names = page_names(runs)
     lines = {}
     for run in runs:
         variant = ", ".join(
@@ -46,7 +46,7 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
         ended = ", ".join(outcomes(run.path)) or "left"
         arm = str(run.config.get("arm") or "")
         folder = Path(os.path.relpath(run.path, place)).as_posix()
-        command = alone(run) or command_text(run.config.get("command"))
+        command = command_alone(run) or command_text(run.config.get("command"))
         lines[run.path] = RunLine(names[run.path], arm, variant, run.whose_events, steps, ended, folder, command)
     return list(lines.values())
 
@@ -57,7 +57,7 @@ def outcomes(folder: Path) -> list[str]:
     return [str(read_object(file).get("outcome")) for file in files]
 
 
-def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
+def page_names(runs: Sequence[RunData]) -> dict[Path, str]:
     """Return the name of each run's page, by folder: its path inside the comparison, such as `seed-0.lr=0.1.fire`.
 
     Names are numbered if they are not unique.
@@ -71,7 +71,7 @@ def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
     return {path: name for name, path in found.items()}
 
 
-def alone(run: RunData) -> str:
+def command_alone(run: RunData) -> str:
     """Return the command that trains such a run, or "" if no single command can.
 
     There is none for a run with a trunk or plug-ins, the reference, or a benchmark, whose name is not recorded.

@@ -12,11 +12,11 @@ from ...engine.forks import NONE
 from ...engine.kinds import find_kind
 from ...experiments.history.collect import Row, RunData
 from ...registry import quoted
-from ..figures.sketch import drawing, marked
+from ..figures.sketch import draw_curves, draw_marks
 from ..tables.table import number
 from . import exports
-from .page import flat, template
-from .run_list import alone, command_text, names_of
+from .page import setting_texts, template
+from .run_list import command_alone, command_text, page_names
 
 Array = NDArray[np.float64]
 FOLDER = "runs"
@@ -28,12 +28,12 @@ LIMITS = "One run: it shows what happened once, not what usually happens, and is
 def write(folder: Path, runs: Sequence[RunData]) -> None:
     """Write FOLDER/runs/NAME.html for each run. Seeds that were trained as a stack share a page."""
     (folder / FOLDER).mkdir()
-    for path, name in names_of(runs).items():
-        text = page(name, [run for run in runs if run.path == path])
+    for path, name in page_names(runs).items():
+        text = render_run(name, [run for run in runs if run.path == path])
         exports.put(folder / FOLDER / f"{name}.html", text)
 
 
-def page(name: str, runs: Sequence[RunData]) -> str:
+def render_run(name: str, runs: Sequence[RunData]) -> str:
     """Return the page of one run as text. `runs` has one entry per seed of the run."""
     run, config = runs[0], runs[0].config
     variant = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
@@ -50,8 +50,8 @@ def page(name: str, runs: Sequence[RunData]) -> str:
         curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
             (_events_title(run), ("step", "event", "details"), events),
-            ("Settings", ("setting", "value"), flat(config.get("settings", {}))),
-            ("Versions", ("package", "version"), flat(config.get("versions", {}))),
+            ("Settings", ("setting", "value"), setting_texts(config.get("settings", {}))),
+            ("Versions", ("package", "version"), setting_texts(config.get("versions", {}))),
         ],
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def page(name: str, runs: Sequence[RunData]) -> str:
 def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
     """Return drawings by title: returns of episodes, logged numbers without their parts, and results of tasks."""
     end = max(run.total_steps for run in runs)
-    marks = marked([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
+    marks = draw_marks([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
     found: dict[str, list[tuple[Array, Array]]] = {}
     if any(run.episodes.steps.size for run in runs):
         found["episode return"] = [_sorted(run.episodes.steps, run.episodes.returns) for run in runs]
@@ -70,7 +70,8 @@ def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
         found[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
     shown = {name: curves for name, curves in found.items() if any(curve[0].size for curve in curves)}
     return {
-        name.replace("_", " "): drawing(name, curves, end, marks) for name, curves in list(shown.items())[:MOST_CURVES]
+        name.replace("_", " "): draw_curves(name, curves, end, marks)
+        for name, curves in list(shown.items())[:MOST_CURVES]
     }
 
 
@@ -105,7 +106,7 @@ def _short(value: Any) -> str:
 def _commands(run: RunData) -> list[tuple[str, str]]:
     """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
     found = [("Resume this run, if it is unfinished", f"supple resume {quoted(run.path)}")]
-    if again := alone(run):
+    if again := command_alone(run):
         found.append(("Repeat this run alone", again))
     typed = command_text(run.config.get("command"))
     return [*found, *([("Command that started it", typed)] if typed else [])]

@@ -29,8 +29,8 @@ from ..figures.style import (
     tidy,
 )
 from .evaluation_tables import is_share
-from .evaluations import evaluated, short_names
-from .study import Study
+from .evaluations import evaluated_names, short_names
+from .study import ReportedStudy
 
 Array = NDArray[np.float64]
 MOST_LINES = 21  # in one panel: three rounds of the palette
@@ -39,7 +39,7 @@ ABRUPT = 0.25  # share of a run whose losses may exceed the panel: after a reset
 CUT = "Curves are cut where a loss exceeds its panel. "
 
 
-def views(study: Study, apart: bool = False) -> list[tuple[str, ComparisonData]]:
+def views(study: ReportedStudy, apart: bool = False) -> list[tuple[str, ComparisonData]]:
     """Return the variants and arms that share a panel, as (variant, data).
 
     With `apart`, or if there are too many lines to distinguish, each variant has its own panel.
@@ -52,11 +52,11 @@ def views(study: Study, apart: bool = False) -> list[tuple[str, ComparisonData]]
     return [("", ComparisonData(study.path, arms))]
 
 
-def of_views(study: Study, apart: bool = False) -> list[Plot]:
+def plot_views(study: ReportedStudy, apart: bool = False) -> list[Plot]:
     """Return the figures of evaluations, metrics, and interventions before and after, for each view."""
     plots = []
     for words, data in views(study, apart):
-        for make in (curves, metrics_over_time, before_and_after):
+        for make in (plot_evaluations, metrics_over_time, before_and_after):
             if (plot := make(data)) is not None:
                 short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
                 plots.append(
@@ -65,7 +65,7 @@ def of_views(study: Study, apart: bool = False) -> list[Plot]:
     return plots
 
 
-def first_phase(study: Study) -> Plot | None:
+def plot_first_phase(study: ReportedStudy) -> Plot | None:
     """Plot the losses of the phase that all arms share, with the updates at which second phases begin."""
     trunks = list(study.trunks.values())
     names = [name for name in ("val_loss", "train_loss") if any(trunk.series(name)[0].size for trunk in trunks)]
@@ -81,7 +81,7 @@ def first_phase(study: Study) -> Plot | None:
         steps, values = on_common_steps([trunk.series(name) for trunk in trunks])
         draw_band(axes, steps / divisor, values, {"color": color, "label": name.replace("_", " ")})
         drawn.append((steps, values))
-    cut = limit(axes, *_ends(drawn, end))
+    cut = cut_losses(axes, *_ends(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
     for group in study.groups:
         starts = [int(run.config.get("start_step", 0)) for runs in group.data.arms.values() for run in runs]
@@ -100,9 +100,9 @@ def first_phase(study: Study) -> Plot | None:
     return Plot("first_phase", "The first phase", caption, figure)
 
 
-def curves(data: ComparisonData) -> Plot | None:
+def plot_evaluations(data: ComparisonData) -> Plot | None:
     """Plot small multiples of all evaluated numbers over updates."""
-    names = evaluated([run for runs in data.arms.values() for run in runs])
+    names = evaluated_names([run for runs in data.arms.values() for run in runs])
     if not names:
         return None
     divisor, label, _ = step_unit(data.total_steps, "updates")
@@ -115,7 +115,7 @@ def curves(data: ComparisonData) -> Plot | None:
         mark_stream(axes, data.first, divisor, None)
         top, bottom = draw_arms(axes, data, name, divisor, 100.0 if is_share(name) else 1.0)
         if "loss" in name:
-            cut |= limit(axes, top, bottom)
+            cut |= cut_losses(axes, top, bottom)
         axes.set_xlim(0, data.total_steps / divisor)
         axes.set_xlabel(label, fontsize=9.5, color=INK)
     legend(figure, list(data.arms), among=data.labels)
@@ -154,7 +154,7 @@ def _ends(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, floa
     return max(tops, default=np.nan), min(bottoms, default=np.nan)
 
 
-def limit(axes: Axes, top: float, bottom: float) -> bool:
+def cut_losses(axes: Axes, top: float, bottom: float) -> bool:
     """Cut a panel of losses above `top` if that removes at least half of its height. Return whether it was cut."""
     highest = axes.dataLim.y1
     if not np.isfinite([top, bottom]).all() or top <= bottom or highest - bottom < 2 * (top - bottom):

@@ -7,21 +7,21 @@ import numpy as np
 from ..tables.statistics import Spread
 from ..tables.table import MISSING, BySeed, Table, number, over_seeds
 from .evaluations import Cell, Number
-from .study import Study
+from .study import ReportedStudy
 
 SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # names that end so are shares, shown in %
 PERCENT = " (%)"  # the end of their headings
 
 
-def plain(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def summary_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return a table of all evaluated numbers at the start and at the end, and one of the interventions if any."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     columns: dict[str, list[str]] = {}
     for name in names:
         columns[f"{heading(name)}, at the start"] = [number_text(cell, name, "first") for cell in cells]
         columns[f"{heading(name)}, final"] = [number_text(cell, name, "final") for cell in cells]
-    table = table_of(study, cells, "Summary", columns, "Before the first update and after the last.")
-    return [table, *([interventions(study, cells)] if intervened(cells) else [])]
+    table = table_by_cell(study, cells, "Summary", columns, "Before the first update and after the last.")
+    return [table, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
 
 
 def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
@@ -34,7 +34,9 @@ def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
     return BySeed.of(text, (scale * spread.values).tolist())
 
 
-def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str) -> Table:
+def table_by_cell(
+    study: ReportedStudy, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str
+) -> Table:
     """Return a table with one row per cell: varied settings, arm, number of seeds, and all columns with a value."""
     settings = {
         name.replace("_", " "): [_value(cell.group.variant.get(name)) for cell in cells] for name in study.varied
@@ -47,20 +49,20 @@ def table_of(study: Study, cells: Sequence[Cell], title: str, columns: dict[str,
     return Table(title, list(header), rows, f"{words} {over_seeds(study.seeds)}".strip())
 
 
-def interventions(
-    study: Study, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
+def interventions_table(
+    study: ReportedStudy, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
 ) -> Table:
     """Return a table of the effects of interventions on the weights, after columns `more`, explained by `about`."""
     columns = {
         **(more or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],
-        "DfI (unscaled)": [arrow(cell, "dfi_unscaled") for cell in cells],
+        "DfI (unscaled)": [before_and_after_text(cell, "dfi_unscaled") for cell in cells],
     }
     words = "SFE (squared change of the weights) and DfI before → after: means over the interventions listed below."
-    return table_of(study, cells, "Interventions", columns, f"{about} {words}".strip())
+    return table_by_cell(study, cells, "Interventions", columns, f"{about} {words}".strip())
 
 
-def intervened(cells: Sequence[Cell]) -> bool:
+def have_interventions(cells: Sequence[Cell]) -> bool:
     return any(run.of_kind("intervention") for cell in cells for run in cell.runs)
 
 
@@ -86,7 +88,7 @@ def _value(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def arrow(cell: Cell, name: str) -> str:
+def before_and_after_text(cell: Cell, name: str) -> str:
     """Return a metric before and after interventions as text, `0.135 → 8.83`."""
     before, after = (number(cell.at_events[f"{name}_{side}"]) for side in ("before", "after"))
     return MISSING if before == after == MISSING else f"{before} → {after}"

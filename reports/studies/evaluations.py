@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...engine.forks import NONE
 from ...experiments.history.collect import RunData
-from ..tables.statistics import NAN, Spread, means_at_events, spread_json, strict
-from .study import Group, Study
+from ..tables.statistics import NAN, Spread, means_at_events, spread_json, strict_json
+from .study import Group, ReportedStudy
 
 Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
@@ -65,18 +65,18 @@ class Gap:
     spread: Spread
 
 
-def score(study: Study) -> list[Cell]:
+def read_cells(study: ReportedStudy) -> list[Cell]:
     """Return the numbers of every arm in every variant, in the order of `Study.cells`."""
     cells = []
     for group, arm, runs in study.cells:
         plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
-        numbers = {name: _number(name, runs, plain, arm) for name in evaluated(runs)}
+        numbers = {name: _number(name, runs, plain, arm) for name in evaluated_names(runs)}
         events = [event for run in runs for event in run.of_kind("intervention")]
         cells.append(Cell(group, arm, runs, numbers, means_at_events(events)))
     return cells
 
 
-def evaluated(runs: Sequence[RunData]) -> list[str]:
+def evaluated_names(runs: Sequence[RunData]) -> list[str]:
     """Return the names of evaluated numbers in the order of the logs: `val_loss`, and parts such as `val_loss/brown`.
 
     Metrics of the network, such as `model/srank`, are not included.
@@ -87,7 +87,7 @@ def evaluated(runs: Sequence[RunData]) -> list[str]:
     return [name for name in found if any(run.series(name)[0].size for run in runs)]
 
 
-def evaluated_in(cells: Sequence[Cell]) -> list[str]:
+def compared_names(cells: Sequence[Cell]) -> list[str]:
     """Return the names of the numbers that any cell evaluated, without their parts and without training losses."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     return [name for name in names if "/" not in name and name != "train_loss"]
@@ -100,11 +100,11 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return files if len(set(files.values())) == len(files) else parts
 
 
-def finished(run: RunData) -> bool:
+def is_finished(run: RunData) -> bool:
     return run.last_step >= run.total_steps
 
 
-def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
+def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
     """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
     found = []
     for group in study.groups:
@@ -120,7 +120,7 @@ def gaps(study: Study, cells: Sequence[Cell], name: str = "val_loss") -> list[Ga
     return found
 
 
-def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """Return the contents of scores.json for a study. `more` has further keys for each cell.
 
     Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`, `tasks`, `notes`, and `variants`, a
@@ -148,7 +148,7 @@ def to_json(study: Study, cells: Sequence[Cell], more: Sequence[dict[str, Any]] 
         for group in study.groups
     ]
     config = study.first.config
-    plain: dict[str, Any] = strict(
+    plain: dict[str, Any] = strict_json(
         {
             "supple": study.first.supple,
             "algorithm": study.kind,
@@ -170,7 +170,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
         "seeds": cell.seeds,
         "updates": [run.total_steps for run in cell.runs],
         "start_step": [int(run.config.get("start_step", 0)) for run in cell.runs],
-        "finished": [finished(run) for run in cell.runs],
+        "finished": [is_finished(run) for run in cell.runs],
         **{
             name: {
                 "base": spread_json(number.base),

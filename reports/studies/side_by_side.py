@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...engine.storage.versions import mixed
 from ...experiments.history.collect import ComparisonData, Row, RunData, load, load_runs
-from .content import Beside, report_of
+from .content import SideBySide, report_of
 
 Entry = list[RunData]  # the runs of one directory, one per seed
 # Settings that do not change results, or only how often they are measured.
@@ -20,16 +20,16 @@ INCIDENTAL = {
 def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     """Return the arms of each benchmark, from directories of runs of one kind, or of one comparison.
 
-    The kind defines its benchmarks, and the setting that names an arm together with its hooks (`Beside`). Arms with the
-    same name in one benchmark are distinguished by the parameters and settings in which they differ. Runs that differ
-    only in their seeds are one arm.
+    The kind defines its benchmarks, and the setting that names an arm together with its hooks (`SideBySide`). Arms with
+    the same name in one benchmark are distinguished by the parameters and settings in which they differ. Runs that
+    differ only in their seeds are one arm.
 
     Raises:
         ValueError: The runs cannot be shown side by side, or a file is damaged.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
-        return {_beside(data.first).benchmark(data.first): data}
+        return {_labelling(data.first).benchmark(data.first): data}
     entries = [_entry(path) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
@@ -41,7 +41,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         labels |= _labels(name, group)
     found: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
-        found[_beside(entry[0]).benchmark(entry[0])][labels[entry[0].path]] += entry
+        found[_labelling(entry[0]).benchmark(entry[0])][labels[entry[0].path]] += entry
     palette = tuple(dict.fromkeys(labels.values()))
     place = paths[0] if len(paths) == 1 else Path("side by side")
     return {
@@ -59,14 +59,14 @@ def _folder(run: RunData, paths: Sequence[Path]) -> str:
     return run.path.name if len(paths) == 1 else str(run.path)
 
 
-def differing(entries: Sequence[Entry]) -> list[str]:
+def differing_settings(entries: Sequence[Entry]) -> list[str]:
     """Return the names of the settings in which these runs differ, except incidental ones."""
     settings = [_settings(entry[0]) for entry in entries]
     names = dict.fromkeys(chain.from_iterable(settings))
     return [n for n in names if n not in INCIDENTAL and any(s.get(n) != settings[0].get(n) for s in settings)]
 
 
-def alone(paths: Sequence[Path]) -> Path:
+def only_path(paths: Sequence[Path]) -> Path:
     """Return the only directory, for a kind whose runs cannot be shown side by side. Raises ValueError for several."""
     if len(paths) > 1:
         _entry(paths[0])
@@ -79,13 +79,13 @@ def _entry(path: Path) -> Entry:
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} is not a run directory: it has no config.json")
     runs = load_runs(path)
-    _beside(runs[0])
+    _labelling(runs[0])
     return runs
 
 
-def _beside(run: RunData) -> Beside:
+def _labelling(run: RunData) -> SideBySide:
     """Return how runs of this kind are labelled. Raises ValueError if they cannot be shown side by side."""
-    if (found := report_of(run.kind).beside) is None:
+    if (found := report_of(run.kind).side_by_side) is None:
         raise ValueError(f"{run.path} is a run of {run.kind}: these cannot be shown side by side")
     return found
 
@@ -97,7 +97,7 @@ def _arm(run: RunData, bare: bool = False) -> str:
     """
     if run.config.get("arm"):
         return str(run.config["arm"])
-    called = str(_settings(run).get(_beside(run).named, ""))
+    called = str(_settings(run).get(_labelling(run).named, ""))
     return " + ".join(filter(None, [called.split("(")[0] if bare else called, *run.config.get("hooks", [])])) or "none"
 
 
@@ -110,14 +110,14 @@ def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, s
     """Return a label for each run directory: `name`, with as many details as are needed within one benchmark."""
     columns: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        columns[_beside(entry[0]).benchmark(entry[0])].append(entry)
+        columns[_labelling(entry[0]).benchmark(entry[0])].append(entry)
     if all(_same_arm(column) for column in columns.values()):
         return {entry[0].path: name for entry in entries}
     if level == 3:  # even the names of their folders are the same
         return {entry[0].path: str(entry[0].path) for entry in entries}
     apart: dict[str, list[Entry]] = defaultdict(list)
     for column in columns.values():
-        names = [n for n in differing(column) if n not in ("hook", _beside(column[0][0]).named)]
+        names = [n for n in differing_settings(column) if n not in ("hook", _labelling(column[0][0]).named)]
         for entry in column:
             words = [_arm(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
             label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
@@ -131,4 +131,4 @@ def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, s
 def _same_arm(entries: Sequence[Entry]) -> bool:
     """Return whether these runs are one arm: they differ only in their seeds."""
     seeds = [run.seed for entry in entries for run in entry]
-    return not differing(entries) and len(set(seeds)) == len(seeds)
+    return not differing_settings(entries) and len(set(seeds)) == len(seeds)

@@ -35,7 +35,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class ReportedStudy:
     """Runs of one kind, in groups by variant.
 
     `arms` has the runs of each arm in all variants, with steps as logged. `trunks` has the trunks by seed. `notes` are
@@ -75,7 +75,7 @@ class Study:
         return ", ".join(filter(None, words)) or arm
 
 
-def read_study(paths: Sequence[Path]) -> Study:
+def read_study(paths: Sequence[Path]) -> ReportedStudy:
     """Read the runs of one comparison, or single runs of one kind to show side by side.
 
     Raises ValueError if the runs cannot be shown side by side, or a file is damaged.
@@ -84,7 +84,7 @@ def read_study(paths: Sequence[Path]) -> Study:
         study = _of_comparison(paths[0])
     else:
         (kind, data), *_ = gather(paths).items()
-        study = Study(data.path, kind, [Group({}, _from_start(data))], data.arms, notes=data.notes)
+        study = ReportedStudy(data.path, kind, [Group({}, _from_start(data))], data.arms, notes=data.notes)
     for group, arm, runs in study.cells:
         for run in runs:
             if run.last_step < run.total_steps:
@@ -96,7 +96,7 @@ def read_study(paths: Sequence[Path]) -> Study:
     return study
 
 
-def _of_comparison(path: Path) -> Study:
+def _of_comparison(path: Path) -> ReportedStudy:
     plan = read_object(path / "comparison.json")
     variants: list[Row] = list(plan.get("variants") or [{}])
     configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
@@ -129,7 +129,7 @@ def _of_comparison(path: Path) -> Study:
         raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
     every = {arm: [run for (_, name), runs in cells.items() if name == arm for run in runs] for arm in labels}
     arms = {arm: runs for arm, runs in every.items() if runs}
-    return Study(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
+    return ReportedStudy(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
 
 
 def _from_start(data: ComparisonData) -> ComparisonData:

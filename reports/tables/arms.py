@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
 
-def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+def group_by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     """Return the measures by name, one per variant of the settings."""
     found: dict[str, list[Measure]] = {}
     for measure in measures:
@@ -32,7 +32,7 @@ def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     return found
 
 
-def by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+def group_by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     """Return the measures by family, with all environments and variants."""
     found: dict[str, list[Measure]] = {}
     for measure in measures:
@@ -46,7 +46,7 @@ def scores_of(measure: Measure, arm: str) -> Array:
     return values[np.isfinite(values)] * (100.0 if measure.percent else 1.0)
 
 
-def better(measure: Measure, arm: str) -> Array:
+def oriented_scores(measure: Measure, arm: str) -> Array:
     """Return the finite numbers of an arm, of shape (seeds,), negated if lower is better."""
     return scores_of(measure, arm) * (-1.0 if measure.lower_is_better else 1.0)
 
@@ -140,18 +140,18 @@ def _pair(measures: Sequence[Measure], row: str, column: str) -> str:
     if row == column:
         return MISSING
     both = [measure for measure in measures if row in measure.arms and column in measure.arms]
-    return _improvement([(better(measure, row), better(measure, column)) for measure in both])
+    return _improvement([(oriented_scores(measure, row), oriented_scores(measure, column)) for measure in both])
 
 
 def _improvement(tasks: Sequence[tuple[Array, Array]]) -> str:
     known = [(x, y) for x, y in tasks if x.size and y.size]
     if not known:
         return MISSING
-    found = probability_of_improvement(padded([x for x, _ in known]), padded([y for _, y in known]))
+    found = probability_of_improvement(pad_columns([x for x, _ in known]), pad_columns([y for _, y in known]))
     return estimate(found.mean, None if found.low is None or found.high is None else (found.low, found.high))
 
 
-def padded(columns: Sequence[Array]) -> Array:
+def pad_columns(columns: Sequence[Array]) -> Array:
     """Return columns of different lengths as one array of shape (runs, tasks), filled with NaN."""
     whole = np.full((max(map(len, columns)), len(columns)), np.nan)
     for i, column in enumerate(columns):
@@ -162,7 +162,11 @@ def padded(columns: Sequence[Array]) -> Array:
 def _against(measure: Measure, arm: str) -> str:
     """Return the probability of improvement of an arm over the baseline of its variant, as text."""
     baseline = measure.baselines[0]
-    return MISSING if arm == baseline else _improvement([(better(measure, arm), better(measure, baseline))])
+    return (
+        MISSING
+        if arm == baseline
+        else _improvement([(oriented_scores(measure, arm), oriented_scores(measure, baseline))])
+    )
 
 
 def _share(shares: Sequence[Measure], measure: Measure, arm: str) -> str:

@@ -121,7 +121,7 @@ def differences(measures: Sequence[Measure]) -> list[Difference]:
     return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
 
 
-def between(measure: Measure) -> list[Difference]:
+def pairwise_differences(measure: Measure) -> list[Difference]:
     """Return the differences between all pairs of arms that are not baselines. p is corrected over these pairs."""
     others = [arm for arm in measure.arms if arm not in measure.baselines]
     return _compared(measure, [(arm, first) for first, arm in combinations(others, 2)])
@@ -145,7 +145,7 @@ def _compared(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Differ
     return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]
 
 
-def tables(found: Sequence[Difference], about: str = "") -> list[Table]:
+def difference_tables(found: Sequence[Difference], about: str = "") -> list[Table]:
     """Return one table per baseline: differences by seed, their means and tests. `about` explains the measures."""
     baselines = dict.fromkeys(each.baseline for each in found)
     return [_table(baseline, [each for each in found if each.baseline == baseline], about) for baseline in baselines]
@@ -164,10 +164,10 @@ def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
     }
     shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
     words = (ABOUT if "p" in shown else SINGLE).format(
-        baseline=called(baseline), signs=SIGNS if "p (signs)" in shown else ""
+        baseline=baseline_name(baseline), signs=SIGNS if "p (signs)" in shown else ""
     )
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    return Table(f"Difference to {called(baseline)}", list(shown), rows, f"{about} {words}".strip())
+    return Table(f"Difference to {baseline_name(baseline)}", list(shown), rows, f"{about} {words}".strip())
 
 
 def verdict(found: Sequence[Difference]) -> list[str]:
@@ -185,7 +185,7 @@ def _sentence(group: Sequence[Difference]) -> str:
     first, counts = group[0], sorted({each.paired.n for each in group})
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     variant = f"{first.measure.variant}: " if first.measure.variant else ""
-    who = f"{variant}{first.arm} against {called(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
+    who = f"{variant}{first.arm} against {baseline_name(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
     if counts[-1] == 1:
         return f"{who}any difference may be due to chance."
     apart = [
@@ -203,7 +203,7 @@ def _sentence(group: Sequence[Difference]) -> str:
     return f"{who}{'; '.join([*apart, *untold])}."
 
 
-def to_json(found: Sequence[Difference]) -> dict[str, Any]:
+def differences_json(found: Sequence[Difference]) -> dict[str, Any]:
     """Return differences for scores.json.
 
     Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
@@ -250,6 +250,6 @@ def _with_seeds(each: Difference) -> str:
     return BySeed.of(each.text, {seed: scale * value for seed, value in each.by_seed.items()})
 
 
-def called(baseline: str) -> str:
+def baseline_name(baseline: str) -> str:
     """Return the name of a baseline in sentences."""
     return "the fresh agent" if baseline == FRESH else baseline

@@ -11,7 +11,7 @@ from .table import MISSING, Table, number
 TUNED = "tuned.json"
 
 
-class Tried(TypedDict):
+class TriedPoint(TypedDict):
     """One point of a search. `score` is None if one of its runs failed. `seconds` are of training."""
 
     arm: str
@@ -19,7 +19,7 @@ class Tried(TypedDict):
     seconds: float
 
 
-class Tuned(TypedDict):
+class TuningRecord(TypedDict):
     """The contents of tuned.json: the rule of the search, and the points and chosen point of each arm.
 
     Arms are named by their text, with the names of searched values in braces.
@@ -30,31 +30,31 @@ class Tuned(TypedDict):
     seeds: list[int]
     share: float
     measure: str
-    arms: dict[str, list[Tried]]
+    arms: dict[str, list[TriedPoint]]
     chosen: dict[str, str]
     hours: float
 
 
-def published(sweep: Path) -> dict[str, Published]:
+def read_published(sweep: Path) -> dict[str, Published]:
     """Return the published numbers of a sweep's studies, by study. Raises ValueError for a damaged file."""
     file = sweep / "sweep.json"
     found: dict[str, Published] = _entry(_read(file).get("published", {}), dict[str, Published], "published", file)
     return found
 
 
-def title(sweep: Path) -> str:
+def read_title(sweep: Path) -> str:
     """Return the title of a sweep, or "" if its file has none. Raises ValueError for a damaged file."""
     file = sweep / "sweep.json"
     about: dict[str, Any] = _entry(_read(file).get("about", {}), dict[str, Any], "about", file)
     return str(about.get("title", ""))
 
 
-def tuning(study: Path) -> list[Table]:
+def tuning_tables(study: Path) -> list[Table]:
     """Return the tables of how a study's arms were tuned, or []. Raises ValueError for a damaged file."""
     file = study / TUNED
     if not file.is_file():
         return []
-    found: Tuned = _entry(_read(file), Tuned, "", file)
+    found: TuningRecord = _entry(_read(file), TuningRecord, "", file)
     rows = [_row(template, tried, found["chosen"].get(template)) for template, tried in found["arms"].items()]
     seeds = ", ".join(map(str, found["seeds"]))
     words = (
@@ -71,7 +71,7 @@ def tuning(study: Path) -> list[Table]:
     ]
 
 
-def _row(template: str, tried: list[Tried], chosen: str | None) -> list[str]:
+def _row(template: str, tried: list[TriedPoint], chosen: str | None) -> list[str]:
     scores = [each["score"] for each in tried if each["score"] is not None]
     best = next((each["score"] for each in tried if each["arm"] == chosen), None)
     span = f"{number(min(scores))} to {number(max(scores))}" if scores else MISSING

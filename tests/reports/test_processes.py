@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supple.registry.errors import RunError
-from supple.reports.processes import each
+from supple.reports.processes import map_in_processes
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_results_come_in_the_order_of_the_items_whoever_is_faster() -> None:
         time.sleep(0.1 if item == 0 else 0)
         return item, os.getpid()
 
-    found = list(each(work, range(5)))
+    found = list(map_in_processes(work, range(5)))
     assert [item for item, _ in found] == list(range(5))
     assert os.getpid() not in {pid for _, pid in found}
 
@@ -35,7 +35,7 @@ def test_what_work_says_is_wrong_is_raised_and_the_others_end(tmp_path: Path) ->
 
     started = time.monotonic()
     with pytest.raises(ValueError, match="line 7"):
-        list(each(work, [1, 0, 0]))
+        list(map_in_processes(work, [1, 0, 0]))
     assert time.monotonic() - started < 10
     time.sleep(0.2)
     for child in tmp_path.iterdir():
@@ -48,4 +48,4 @@ def test_a_process_that_dies_is_said_to_have() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(RunError, match="died"):
-        list(each(work, [0, 1]))
+        list(map_in_processes(work, [0, 1]))

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from supple.reports.pages.exports import as_csv, as_latex, named
+from supple.reports.pages.exports import as_csv, as_latex, with_file_names
 from supple.reports.tables.table import Table
 
 TABLE = Table(
@@ -30,5 +30,5 @@ def test_latex_escapes_what_it_would_take_for_a_command() -> None:
 
 
 def test_tables_that_are_called_the_same_have_files_of_their_own() -> None:
-    names = [name for name, _ in named([TABLE, TABLE, Table("../§", ["a"], [])])]
+    names = [name for name, _ in with_file_names([TABLE, TABLE, Table("../§", ["a"], [])])]
     assert names == ["redo-l2-init-95", "redo-l2-init-95-1", "table"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.metrics import holm, paired
-from supple.reports.tables.differences import Measure, differences, tables, to_json, verdict
+from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
 from supple.reports.tables.table import MISSING, estimate
 
 few = settings(max_examples=25, deadline=None)
@@ -37,12 +37,15 @@ def test_without_none_the_first_arm_is_the_baseline() -> None:
 def test_the_fresh_agent_is_a_baseline_and_no_arm() -> None:
     found = differences([measure(fresh=[9.0, 9], none=[1.0, 2], fire=[3.0, 3])])
     assert [(each.arm, each.baseline) for each in found] == [("fire", "none"), ("none", "fresh"), ("fire", "fresh")]
-    assert [table.title for table in tables(found)] == ["Difference to none", "Difference to the fresh agent"]
+    assert [table.title for table in difference_tables(found)] == [
+        "Difference to none",
+        "Difference to the fresh agent",
+    ]
 
 
 def test_one_arm_or_none_is_compared_with_nothing() -> None:
     assert differences([measure(none=[1.0]), Measure("return", {})]) == []
-    assert tables([]) == []
+    assert difference_tables([]) == []
     assert verdict([]) == []
 
 
@@ -69,7 +72,7 @@ def test_the_verdict_says_what_is_told_apart_how_far_and_what_is_not() -> None:
 def test_one_seed_tells_nothing() -> None:
     found = differences([measure(none=[1.0], fire=[100.0])])
     assert verdict(found) == ["fire against none, 1 seed: any difference may be due to chance."]
-    (table,) = tables(found)
+    (table,) = difference_tables(found)
     assert table.header == ["arm", "measure", "difference"]
     assert table.rows == [["fire", "return", "99"]]
     assert "1 seed: no interval" in table.words
@@ -95,13 +98,13 @@ def test_lower_shares_are_told_in_points_of_percent() -> None:
 def test_sign_flips_have_a_column_from_six_seeds_on() -> None:
     rng = np.random.default_rng(0)
     for seeds, there in ((5, False), (6, True)):
-        (table,) = tables(differences([measure(none=rng.normal(size=seeds), fire=rng.normal(9, 1, seeds))]))
+        (table,) = difference_tables(differences([measure(none=rng.normal(size=seeds), fire=rng.normal(9, 1, seeds))]))
         assert ("p (signs)" in table.header) == there
         assert ("sign-flip" in table.words) == there
 
 
 def test_the_file_has_what_the_table_has() -> None:
-    body = json.loads(json.dumps(to_json(differences([CLEAR])), allow_nan=False))
+    body = json.loads(json.dumps(differences_json(differences([CLEAR])), allow_nan=False))
     fire = body["differences"][0]
     assert fire["seeds"] == [0, 1, 2, 3, 4]
     assert fire["per_seed"] == [100, 109, 102, 103, 95]

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from ....engine.storage import schema
 from ....reports.figures.style import INK, Plot, new_figure, tidy
-from ....reports.studies.study import Study
+from ....reports.studies.study import ReportedStudy
 
 Weights = NDArray[np.float32]
 STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
@@ -68,7 +68,7 @@ class Labels(TypedDict):
     atoms: dict[str, list[int]]
 
 
-def stored_maps(study: Study) -> Plot | None:
+def stored_maps(study: ReportedStudy) -> Plot | None:
     """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
 
     The layers are the first, the middle and the last one with atoms."""

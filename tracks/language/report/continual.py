@@ -17,9 +17,9 @@ from ....metrics import (
     order_disparity,
     overall_performance,
 )
-from ....reports.studies.evaluation_tables import spread_text, table_of
+from ....reports.studies.evaluation_tables import spread_text, table_by_cell
 from ....reports.studies.evaluations import Cell
-from ....reports.studies.study import Study
+from ....reports.studies.study import ReportedStudy
 from ....reports.tables.statistics import NAN, Spread, mean, spread_json
 from ....reports.tables.table import Table
 
@@ -107,7 +107,7 @@ def compared(found: Sequence[Learned]) -> dict[str, list[Spread]]:
     return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
 
 
-def summary(study: Study, found: Sequence[Learned]) -> Table:
+def summary(study: ReportedStudy, found: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
     measured = [each.measures() for each in found]
     columns = {
@@ -119,10 +119,10 @@ def summary(study: Study, found: Sequence[Learned]) -> Table:
         "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
         "tasks before they are learned, without the first; Average: over all times."
     )
-    return table_of(study, [each.cell for each in found], "Continual learning", columns, words)
+    return table_by_cell(study, [each.cell for each in found], "Continual learning", columns, words)
 
 
-def tasks_table(study: Study, found: Sequence[Learned]) -> Table:
+def tasks_table(study: ReportedStudy, found: Sequence[Learned]) -> Table:
     """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
     tasks = list(dict.fromkeys(task for each in found for task in each.tasks))
     rows = []
@@ -135,7 +135,7 @@ def tasks_table(study: Study, found: Sequence[Learned]) -> Table:
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
 
 
-def order_line(study: Study, found: Sequence[Learned]) -> str:
+def order_line(study: ReportedStudy, found: Sequence[Learned]) -> str:
     """Return one line on how much the final performance differs between orders of the tasks.
 
     It is "" if there is only one order."""

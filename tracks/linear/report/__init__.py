@@ -1,6 +1,8 @@
 """Reports of deep linear networks: what an arm learned, forgot and changed."""
 
-from ....reports.study_report import Said, of_studies
+from ....reports.study_report import StudyParts, make_report
 from .tables import compared, linear
 
-LINEAR = of_studies("Deep linear networks", lambda study, cells: Said(linear(study, cells), compared=compared(cells)))
+LINEAR = make_report(
+    "Deep linear networks", lambda study, cells: StudyParts(linear(study, cells), compared=compared(cells))
+)
