@@ -111,13 +111,16 @@ def _require_replaceable(place: Path) -> None:
 def write(report: Content, place: Path) -> ReportPaths:
     """Write a report to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
-    with _uncollected(), files.in_turn(place):  # two processes that finish one comparison both write its report
+    with (
+        _without_garbage_collection(),
+        files.in_turn(place),
+    ):  # two processes that finish one comparison both write its report
         _require_replaceable(place)
-        plots = _write(report, place)
+        plots = _write_and_rename(report, place)
     return ReportPaths(place / FOLDER, tuple(plots))
 
 
-def _write(report: Content, place: Path) -> list[Plot]:
+def _write_and_rename(report: Content, place: Path) -> list[Plot]:
     """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
     target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
     for leftover in (temporary, old):  # of a process that was killed here
@@ -126,7 +129,7 @@ def _write(report: Content, place: Path) -> list[Plot]:
     try:
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / SCORES, body)
-        plots = [*report.plots(), *_over_measures(report)]
+        plots = [*report.plots(), *_plot_measures(report)]
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
@@ -153,7 +156,7 @@ def _discard(folder: Path, place: Path) -> None:
     files.remove(folder, place)
 
 
-def _over_measures(report: Content) -> list[Plot]:
+def _plot_measures(report: Content) -> list[Plot]:
     """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
     from .figures.profiles import profiles
     from .figures.sensitivity import sensitivity
@@ -183,12 +186,12 @@ def compose(*directories: Path) -> Content:
     paths = [Path(directory) for directory in directories]
     for path in paths:
         files.require_unlinked(path)
-    with _uncollected():
+    with _without_garbage_collection():
         return report_of(kind_of(paths[0])).compose(paths)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Turn off the garbage collector, which would search everything that was read for reference cycles many times.
 
     For long logs, that takes as long as a fifth of the report.

@@ -65,12 +65,15 @@ class Findings:
 
     def _history(self, last: Stage) -> list[str]:
         """Return a sentence about the states at all checkpoints, if there are several."""
-        own = [stage for stage in self.stages if stage.diagnosis.learner == last.diagnosis.learner]
-        if len(own) < 2:
+        stages = self._stages_of(last.diagnosis.learner)
+        if len(stages) < 2:
             return []
-        spans = [list(stages) for _, stages in groupby(own, lambda stage: stage.diagnosis.state)]
-        words = [f"{STATES[span[0].diagnosis.state]} {_steps(span)}" for span in spans]
-        return [f"Over the checkpoints of '{last.diagnosis.learner}': {'; '.join(words)}."]
+        spans = [list(span) for _, span in groupby(stages, lambda stage: stage.diagnosis.state)]
+        states = [f"{STATES[span[0].diagnosis.state]} {_steps(span)}" for span in spans]
+        return [f"Over the checkpoints of '{last.diagnosis.learner}': {'; '.join(states)}."]
+
+    def _stages_of(self, learner: str) -> list[Stage]:
+        return [stage for stage in self.stages if stage.diagnosis.learner == learner]
 
     @property
     def tables(self) -> list[Table]:
@@ -100,12 +103,13 @@ class Findings:
         figure = new_figure(3.4)
         left, right = figure.subplots(1, 2)
         for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
-            own = [stage for stage in self.stages if stage.diagnosis.learner == name]
-            at = [stage.step for stage in own]
-            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=legend_text(name))
-            initial = [1 - stage.diagnosis.new_loss for stage in own]
+            stages = self._stages_of(name)
+            at = [stage.step for stage in stages]
+            left.plot(at, [1 - stage.diagnosis.loss for stage in stages], marker="o", label=legend_text(name))
+            initial = [1 - stage.diagnosis.new_loss for stage in stages]
             left.plot(at, initial, "--", color="#7a7a7a", label=legend_text(f"{name}, at initialisation"))
-            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=legend_text(name))
+            dormant = [_share_dormant(stage.diagnosis.now) for stage in stages]
+            right.plot(at, dormant, marker="o", label=legend_text(name))
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
         worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss
@@ -210,5 +214,5 @@ def _percent(share: float | None) -> str:
 
 
 def _share_dormant(condition: Condition) -> float:
-    units: Sequence = condition.units
-    return sum(each.dormant * each.count for each in units) / max(1, sum(each.count for each in units))
+    layers = condition.units
+    return sum(layer.dormant * layer.count for layer in layers) / max(1, sum(layer.count for layer in layers))

@@ -40,13 +40,13 @@ class StudyParts:
 
 
 def make_report(
-    title: str, say: Callable[[ReportedStudy, Sequence[Cell]], StudyParts], named: str = "", apart: bool = False
+    title: str, describe: Callable[[ReportedStudy, Sequence[Cell]], StudyParts], named: str = "", apart: bool = False
 ) -> Report:
     """Return the report of a kind.
 
     Args:
         title: The title of its page.
-        say: Returns the parts that depend on the kind.
+        describe: Returns the parts that depend on the kind.
         named: See `SideBySide`.
         apart: Whether each variant has its own figures.
     """
@@ -56,18 +56,19 @@ def make_report(
 
         study = read_study(paths)
         cells = read_cells(study)
-        said = say(study, cells)
-        compared = final_values(cells, compared_names(cells)) if said.compared is None else said.compared
-        measures = _measures(study, cells, compared)
-        found = differences(measures)
-        every = [*said.tables, *difference_tables(found)]
-        lines, told = [line for line in said.lines if line], verdict(found)
+        parts = describe(study, cells)
+        measures = _measures(
+            study, cells, final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
+        )
+        compared = differences(measures)
+        tables = [*parts.tables, *difference_tables(compared)]
+        lines, sentences = [line for line in parts.lines if line], verdict(compared)
         return Content(
-            every,
-            to_json(study, cells, said.more) | strict_json(differences_json(found)),
-            lambda: _plots(study, said, apart),
-            lambda plots, place: render_study(study, title, every, lines, measures, told, plots, place),
-            [*told, *lines, *study.notes],
+            tables,
+            to_json(study, cells, parts.more) | strict_json(differences_json(compared)),
+            lambda: _plots(study, parts, apart),
+            lambda plots, place: render_study(study, title, tables, lines, measures, sentences, plots, place),
+            [*sentences, *lines, *study.notes],
             measures,
             runs=[run for runs in study.arms.values() for run in runs],
         )
@@ -77,35 +78,33 @@ def make_report(
 
 def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
     """Return the final values of these numbers, by heading, with one spread per cell."""
-    nothing = [Spread(np.full(len(cell.runs), NAN)) for cell in cells]
-    return {
-        f"final {heading(name)}": [
-            cell.numbers[name].final if name in cell.numbers else no for cell, no in zip(cells, nothing, strict=True)
-        ]
-        for name in names
-    }
+    return {f"final {heading(name)}": [_final_value(cell, name) for cell in cells] for name in names}
+
+
+def _final_value(cell: Cell, name: str) -> Spread:
+    return cell.numbers[name].final if name in cell.numbers else Spread(np.full(len(cell.runs), NAN))
 
 
 def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
     """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
-    alone = all(len(group.data.arms) == 1 for group in study.groups)
-    variants = [""] if alone else [group.words for group in study.groups]
-    found = []
+    one_arm_each = all(len(group.data.arms) == 1 for group in study.groups)
+    variants = [""] if one_arm_each else [group.words for group in study.groups]
+    measures = []
     for name, spreads in compared.items():
         for variant in variants:
             arms, points = {}, {}
             for cell, spread in zip(cells, spreads, strict=True):
-                if alone or cell.group.words == variant:
-                    arm = study.name(cell.group, cell.arm) if alone else cell.arm
+                if one_arm_each or cell.group.words == variant:
+                    arm = study.name(cell.group, cell.arm) if one_arm_each else cell.arm
                     arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
                     points[arm] = (cell.arm, cell.group.variant)
-            found.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
-    return found
+            measures.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
+    return measures
 
 
-def _plots(study: ReportedStudy, said: StudyParts, apart: bool) -> list["Plot"]:
+def _plots(study: ReportedStudy, parts: StudyParts, apart: bool) -> list["Plot"]:
     """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
     from .studies.evaluation_figures import plot_first_phase, plot_views
 
-    plots = [*said.plots(), plot_first_phase(study)]
+    plots = [*parts.plots(), plot_first_phase(study)]
     return [*(plot for plot in plots if plot is not None), *plot_views(study, apart)]

@@ -12,11 +12,12 @@ from ..experiments.history.collect import failures
 from ..experiments.queue.jobs import FAILED, FINISHED
 from ..experiments.sweeps.study import Published
 from ..experiments.sweeps.tuning import TUNING
-from . import compose, processes, summary, write
+from . import compose, summary, write
 from .figures.style import Plot
 from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
+from .processes import map_in_processes
 from .studies.content import Content
 from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
 from .tables.published import tuning_tables
@@ -46,12 +47,12 @@ class OverviewFigure:
 class Section:
     """The part of the page about one study.
 
-    `told` has its verdict and notes, and `failed` one line per failed run. `first` are the tables that are visible when
-    the page opens, and `others` those of its other numbers.
+    `sentences` are its verdict and notes, and `failed` has one line per failed run. `first` are the tables that are
+    visible when the page opens, and `others` those of its other numbers.
     """
 
     name: str
-    told: list[str]
+    sentences: list[str]
     failed: list[str]
     first: list[Table]
     others: list[Table]
@@ -67,21 +68,23 @@ class Section:
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """The result of writing a study's own report. `said` and `where` are for the terminal; `problem` if it failed."""
+    """The result of writing a study's own report.
 
-    name: str
-    said: "Group | None" = None
-    where: tuple[str, ...] = ()
+    `summary` and `paths` are for the terminal. If nothing could be written, only `problem` is set.
+    """
+
+    summary: "Group | None" = None
+    paths: tuple[str, ...] = ()
     section: Section | None = None
     problem: str = ""
 
 
-def write_study_reports(folders: Mapping[str, Path], beside: Mapping[str, Published]) -> Iterator[WrittenReport]:
+def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Published]) -> Iterator[WrittenReport]:
     """Write the reports of a sweep's studies, several at a time in separate processes, and yield the results in order.
 
     Args:
         folders: Study → its folder.
-        beside: Study → published numbers.
+        published: Study → published numbers.
 
     Raises:
         ValueError: A file is damaged.
@@ -89,37 +92,50 @@ def write_study_reports(folders: Mapping[str, Path], beside: Mapping[str, Publis
     import rliable.metrics  # noqa: F401  (once, not in each process)
     import scipy.stats  # noqa: F401
 
-    asked = [(name, folder, beside.get(name) or beside.get(name.split("/")[0])) for name, folder in folders.items()]
-    return processes.map_in_processes(_report, asked)
+    studies = [
+        (name, folder, published.get(name) or published.get(name.split("/")[0])) for name, folder in folders.items()
+    ]
+    return map_in_processes(_write_study_report, studies)
 
 
-def _report(asked: tuple[str, Path, Published | None]) -> WrittenReport:
-    name, folder, beside = asked
+def _write_study_report(study: tuple[str, Path, Published | None]) -> WrittenReport:
+    name, folder, published = study
     try:
         content = compose(folder)
     except ValueError as error:  # none of its runs has started
-        return WrittenReport(name, problem=str(error))
+        return WrittenReport(problem=str(error))
     paths = write(content, folder)
-    return WrittenReport(
-        name, summary(content, str(folder)), paths.lines, make_section(name, folder, content, paths.plots, beside)
-    )
+    section = make_section(name, folder, content, paths.plots, published)
+    return WrittenReport(summary(content, str(folder)), paths.lines, section)
 
 
-def make_section(name: str, folder: Path, content: Content, plots: Sequence[Plot], beside: Published | None) -> Section:
-    """Return the part of a sweep's page about a study whose own report has been written in `folder`.
+def make_section(
+    name: str, folder: Path, content: Content, plots: Sequence[Plot], published: Published | None
+) -> Section:
+    """Return the part of a sweep's page about a study whose own report has been written.
 
-    `plots` are the figures of that report, and `beside` are published numbers. Raises ValueError for a damaged
-    tuned.json.
+    Args:
+        name: The name of the study.
+        folder: Its folder, which contains its report.
+        content: The contents of that report.
+        plots: The figures of that report.
+        published: Published numbers to show beside the results, or None.
+
+    Raises:
+        ValueError: tuned.json is damaged.
     """
-    groups = group_by_name(content.measures)
-    at = next((measured for measured in groups if beside and measured.lower() == beside.measure.lower()), None)
-    at = at or next(iter(groups), "")
-    tables = [arms_table(own, content.shares, beside if each == at else None) for each, own in groups.items()]
-    families = group_by_family(content.measures)
-    over = [table for each, own in families.items() if (table := overall_table(each, own))]
-    pairs = [table for each, own in families.items() if (table := pairs_table(each, own))]
-    first, others = [*over[:1], *tables[:1], *pairs[:1]], [*over[1:], *tables[1:], *pairs[1:]]
-    if not groups:
+    by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
+    main = next(iter(by_name), "")  # the measure beside which published numbers are shown
+    if published:
+        main = next((measure for measure in by_name if measure.lower() == published.measure.lower()), main)
+    tables = [
+        arms_table(measures, content.shares, published if measure == main else None)
+        for measure, measures in by_name.items()
+    ]
+    overall = [table for family, measures in by_family.items() if (table := overall_table(family, measures))]
+    pairs = [table for family, measures in by_family.items() if (table := pairs_table(family, measures))]
+    first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
+    if not by_name:
         first = content.tables[:1]
     figures = [
         OverviewFigure(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
@@ -127,12 +143,12 @@ def make_section(name: str, folder: Path, content: Content, plots: Sequence[Plot
         if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
     ]
 
-    def called(tables: Sequence[Table]) -> list[Table]:
+    def with_name(tables: Sequence[Table]) -> list[Table]:
         return [replace(table, title=f"{name}: {table.title}") for table in tables]
 
     return Section(
-        name, content.lines, failures(folder), called(first), called(others), called(tuning_tables(folder)), figures,
-        run_lines(folder, content.runs), content.scores,
+        name, content.lines, failures(folder), with_name(first), with_name(others), with_name(tuning_tables(folder)),
+        figures, run_lines(folder, content.runs), content.scores,
     )  # fmt: skip
 
 
@@ -147,22 +163,13 @@ def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str,
     """
     studies = [name for name in planned if Path(name).name != TUNING]
     ended = {name: Counter(outcomes(path / name)) for name in planned}
-    counts = Table(
-        "Runs",
-        ["study", "runs", "finished", "failed", "left"],
-        [
-            [
-                name,
-                f"{runs:,}",
-                *(f"{ended[name][word]:,}" for word in (FINISHED, FAILED)),
-                f"{_left(runs, ended[name]):,}",
-            ]
-            for name, runs in planned.items()
-        ],
-        turns=False,
-    )
-    tables = [table for each in sections for table in each.tables]
-    scores = {"studies": {each.name: each.scores for each in sections}}
+    rows = []
+    for name, runs in planned.items():
+        finished, failed = ended[name][FINISHED], ended[name][FAILED]
+        rows.append([name, *(f"{count:,}" for count in (runs, finished, failed, runs - finished - failed))])
+    counts = Table("Runs", ["study", "runs", "finished", "failed", "left"], rows, turns=False)
+    tables = [table for section in sections for table in section.tables]
+    scores = {"studies": {section.name: section.scores for section in sections}}
 
     def page(plots: list[Plot], _: Path) -> str:
         names = {id(table): name for name, table in with_file_names([counts, *tables])}
@@ -182,23 +189,12 @@ def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str,
 
 def _images(sections: Sequence[Section]) -> dict[Path, str]:
     """Return the address of each figure: embedded data while there is room in the page, otherwise its file."""
-    found, left = {}, MOST_EMBEDDED
-    for i in range(max((len(each.figures) for each in sections), default=0)):
-        for each in sections:  # the first figure of every study before the second of any
-            if i < len(each.figures):
-                figure = each.figures[i]
+    addresses, room = {}, MOST_EMBEDDED
+    for i in range(max((len(section.figures) for section in sections), default=0)):
+        for section in sections:  # the first figure of every study before the second of any
+            for figure in section.figures[i : i + 1]:
                 data = base64.b64encode(figure.file.read_bytes()).decode()
-                left -= len(data)
-                found[figure.file] = (
-                    f"data:image/svg+xml;base64,{data}" if left >= 0 else file_beside_page(each, figure)
-                )
-    return found
-
-
-def file_beside_page(section: Section, figure: OverviewFigure) -> str:
-    """Return the address of a figure's file, relative to the sweep's page."""
-    return f"../{section.name}/report/{figure.name}.svg"
-
-
-def _left(runs: int, ended: Counter[str]) -> int:
-    return runs - ended[FINISHED] - ended[FAILED]
+                room -= len(data)
+                file = f"../{section.name}/report/{figure.name}.svg"  # relative to the sweep's page
+                addresses[figure.file] = f"data:image/svg+xml;base64,{data}" if room >= 0 else file
+    return addresses

@@ -83,13 +83,13 @@ def show_sweep(path: Path) -> None:
     try:
         for folder in (path, *names.values()):
             reports.place_of([folder], None)
-        for each in write_study_reports(names, read_published(path)):
-            if each.section is None:
-                warn(each.problem)
+        for written in write_study_reports(names, read_published(path)):
+            if written.section is None:
+                warn(written.problem)
                 continue
-            screen.print(each.said)
-            say(*each.where)
-            sections.append(each.section)
+            screen.print(written.summary)
+            say(*written.paths)
+            sections.append(written.section)
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}

@@ -8,7 +8,6 @@ from ...reports.figures.style import Plot
 from ...reports.figures.video import Video
 from ...reports.pages.opening import make_opening
 from ...reports.pages.page import limits_text, range_text, render_page, settings_of
-from ...reports.pages.run_list import command_text
 from ...reports.tables.differences import verdict
 from .scores import Scores
 from .tables import bare, tables
@@ -18,7 +17,6 @@ TIMES = {1: "once", 2: "twice"}
 
 def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots: Sequence[Plot], place: Path) -> str:
     """Return the page as HTML."""
-    config = data.first.config
     return render_page(
         data,
         plots,
@@ -30,7 +28,7 @@ def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots:
         opening=make_opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
-        command=command_text(config.get("command")),
+        command=data.first.command,
         place=place,
         videos=videos,
     )

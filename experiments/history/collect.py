@@ -1,8 +1,8 @@
 """Read the logs of a run directory, or of a comparison of arms that were forked from common trunks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
 from math import isfinite
 from operator import itemgetter
@@ -23,15 +23,13 @@ from .logs import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
 Logs = dict[str, list[Row]]
-# The entries that a report reads in config.json, comparison.json and outcome.json. Earlier versions wrote a text for
-# "data", and "supple" instead of "versions".
+# The types of the entries that a report reads in config.json, comparison.json and outcome.json.
 PLAN = {
     "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
     "only": list[tuple[str, int]],
 }  # fmt: skip
-OLDER = {"data": dict[str, str] | str, "supple": str}
 OUTCOME = {"outcome": str, "reason": str}
-ENTRIES = get_type_hints(Config) | PLAN | OLDER | OUTCOME
+ENTRIES = get_type_hints(Config) | PLAN | OUTCOME
 
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
@@ -88,7 +86,12 @@ class RunData:
     @property
     def supple(self) -> str | None:
         """The version of supple with which the run was trained."""
-        return self.config.get("supple") or self.config.get("versions", {}).get("supple")
+        return self.config.get("versions", {}).get("supple")
+
+    @property
+    def command(self) -> str:
+        """The command that started the run."""
+        return str(self.config.get("command", ""))
 
     @property
     def kind(self) -> str:
@@ -117,19 +120,19 @@ class RunData:
     def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
         """Return the steps and the finite values of a metric, each of shape (n,), of all tasks or of one."""
         steps, tasks, values = self._columns.get(name, NOTHING)
-        own = slice(None) if task is None else tasks == task
-        return steps[own], values[own]
+        wanted = slice(None) if task is None else tasks == task
+        return steps[wanted], values[wanted]
 
     @cached_property
     def _columns(self) -> dict[str, tuple[Array, Array, Array]]:
         """Return name → (steps, tasks, values) for all finite values."""
-        found: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+        points: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
         for row in self.metrics:
             step, task = row["step"], row.get("task", -1)
             for name, value in row.items():
                 if _is_number(value):
-                    found[name].append((step, task, value))
-        return {name: tuple(np.array(cells, dtype=np.float64).T) for name, cells in found.items()}
+                    points[name].append((step, task, value))
+        return {name: tuple(np.array(of_name, dtype=np.float64).T) for name, of_name in points.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,23 +210,32 @@ def _load_comparison(path: Path) -> ComparisonData:
     for folder in trunks.values():
         _require_whole(folder, configs[folder], fork)
     arms: dict[str, list[RunData]] = {label_of(arm, variant): [] for variant, arm in planned_points(plan)}
-    begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm continues from the trunk of its seed
+    logs_of_trunk = cache(lambda trunk, tasks: _logs_until(fork, trunk, tasks))  # shared by all arms of its seed
     for folder, config in configs.items():
         if config.get("arm") is not None:
             label = label_of(config["arm"], config.get("variant", {}))
             trunk = trunks.get(folder.parent)
-            arms.setdefault(label, []).extend(load_runs(folder, partial(begun, trunk) if trunk else None))
-    planned = plan.get("seeds", [])
+            arms.setdefault(label, []).extend(load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None))
     notes = []
     for label, runs in arms.items():
         runs.sort(key=lambda run: run.seed)
-        if missing := sorted(set(planned) - {run.seed for run in runs}):
-            notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
+        notes += missing_seeds(label, plan, runs)
     notes += failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
-        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
+        raise nothing_started(path)
     return ComparisonData(path, arms, fork, notes)
+
+
+def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
+    """Return a line that names the seeds of the plan for which an arm has no run, or []."""
+    missing = sorted(set(plan.get("seeds", [])) - {run.seed for run in runs})
+    return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
+
+
+def nothing_started(path: Path) -> ValueError:
+    """Return the exception to raise for a comparison without a run."""
+    return ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
 
 
 def planned_points(plan: Row) -> list[tuple[Row, str]]:
@@ -235,29 +247,29 @@ def planned_points(plan: Row) -> list[tuple[Row, str]]:
 
 def failures(path: Path) -> list[str]:
     """Return one line for each failed run of a comparison, with its folder and the reason."""
-    found = [(file, read_object(file)) for file in files_of_runs(path, "outcome.json")]
+    outcomes = {file.parent: read_object(file) for file in files_of_runs(path, "outcome.json")}
     return [
-        f"{file.parent.relative_to(path)} failed: {outcome.get('reason')}"
-        for file, outcome in found
+        f"{folder.relative_to(path)} failed: {outcome.get('reason')}"
+        for folder, outcome in outcomes.items()
         if outcome.get("outcome") == "failed"
     ]
 
 
-def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[RunData]:
+def load_runs(path: Path, logs_of_trunk: Callable[[int], Logs] | None = None) -> list[RunData]:
     """Return the run in a directory, or one run per seed if it trains several at once.
 
-    `before` returns the logs of the trunk up to the fork, given the number of tasks. Raises ValueError for a damaged
-    file.
+    `logs_of_trunk` returns the logs of the trunk up to the fork, given the number of tasks. Raises ValueError for a
+    damaged file.
     """
     config = read_object(path / "config.json")
     if not config.get("tasks"):
         raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one task")
     try:
-        tasks = tuple(_segment(config, i, task) for i, task in enumerate(config["tasks"]))
+        tasks = tuple(_segment(i, task) for i, task in enumerate(config["tasks"]))
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: {error}") from error
     _require_whole(path, config, tasks[-1].end)
-    shared = before(len(tasks)) if before else {}
+    shared = logs_of_trunk(len(tasks)) if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
     run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
     split = find_kind(run.kind).split
@@ -276,16 +288,15 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
         raise ValueError(str(error)) from error
 
 
-def _before(trunk: Path, tasks: int, fork: int) -> Logs:
+def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
     return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
 
 
-def _segment(config: Row, i: int, task: Row) -> Segment:
-    """Return a task of config.json. Earlier versions wrote tasks of agents and classifiers without names."""
-    name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
-    known = {key: task[key] for key in ("index", "start", "end", "cycle", "env", "size") if key in task}
-    segment: Segment = schema.fitted({**known, "name": name}, Segment, f"tasks[{i}]")
+def _segment(i: int, task: Row) -> Segment:
+    """Return a task of config.json."""
+    known = {field.name: task[field.name] for field in fields(Segment) if field.name in task}
+    segment: Segment = schema.fitted(known, Segment, f"tasks[{i}]")
     if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
         raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} is not valid")
     return segment
@@ -301,28 +312,31 @@ def _episodes(rows: list[Row]) -> Episodes:
 
 
 def read_object(file: Path) -> Row:
-    """Return the contents of config.json, comparison.json or outcome.json, with or without checksums.
+    """Return the contents of config.json, comparison.json or outcome.json.
 
     Raises ValueError, which names the file and any entry that was changed or has the wrong type.
     """
+    contents = read_signed(file)
     try:
-        value = signed_json.read_object(file, str(file.parent))
-        if signed_json.SUMS in value:
-            value = signed_json.check_sums(file, value)
-    except RunError as error:
-        raise ValueError(str(error)) from error
-    try:
-        _check_types(value, ENTRIES, "")
-        if kind := all_kinds().get(value.get("algorithm", "")):
-            _check_types(value.get("settings", {}), get_type_hints(kind.settings_class()), "settings")
+        _check_types(contents, ENTRIES, "")
+        if kind := all_kinds().get(contents.get("algorithm", "")):
+            _check_types(contents.get("settings", {}), get_type_hints(kind.settings_class()), "settings")
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
-    return value
+    return contents
 
 
-def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
+def read_signed(file: Path) -> Row:
+    """Return the contents of a JSON file with checksums. Raises ValueError if it has none, or is damaged."""
+    try:
+        return signed_json.read_json(file, str(file.parent))
+    except RunError as error:
+        raise ValueError(str(error)) from error
+
+
+def _check_types(entries: Row, types: Mapping[str, Any], where: str) -> None:
     """Raise ValueError for an entry of the wrong type. Entries that are not in `types` may have any type."""
-    schema.entries({name: value for name, value in found.items() if name in types}, types, where)
+    schema.entries({name: value for name, value in entries.items() if name in types}, types, where)
 
 
 def _is_number(value: object) -> bool:

@@ -14,6 +14,7 @@ from ...engine.forks import FRESH, NONE
 from ...metrics import t_interval
 from ..tables.arms import point_of, scores_of
 from ..tables.differences import Measure
+from ..tables.table import variant_text
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
 Array = NDArray[np.float64]
@@ -45,20 +46,18 @@ class Panel:
 
 def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
     """Return a figure for each varied number, for measures of one family in all variants and environments."""
-    found: dict[str, dict[tuple[str, str], Panel]] = defaultdict(dict)
+    panels: dict[str, dict[tuple[str, str], Panel]] = defaultdict(dict)
     for measure in measures:
         for arm in measure.arms:
             for name, value, label, rest in _places(measure, arm):
-                panel = found[name].setdefault((measure.place, rest), Panel(measure.place, rest))
+                panel = panels[name].setdefault((measure.place, rest), Panel(measure.place, rest))
                 panel.lines[label][value] = scores_of(measure, arm)
                 if BLANK in label:
-                    panel.level |= {each: scores_of(measure, each) for each in (NONE, FRESH) if each in measure.arms}
-    plots = []
-    for name, panels in found.items():
-        curves = _joined(list(panels.values()))
-        if curves:
-            plots.append(_figure(name, curves, measures[0]))
-    return plots
+                    panel.level |= {
+                        plain: scores_of(measure, plain) for plain in (NONE, FRESH) if plain in measure.arms
+                    }
+    shown = {name: _select_panels(list(of_name.values())) for name, of_name in panels.items()}
+    return [_figure(name, of_name, measures[0]) for name, of_name in shown.items() if of_name]
 
 
 def _places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
@@ -67,19 +66,15 @@ def _places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
     places = []
     for match in NUMBER.finditer(text):
         blank = text[: match.start(2)] + BLANK + text[match.end(2) :]
-        places.append((match[1], float(match[2]), blank, _words(variant)))
+        places.append((match[1], float(match[2]), blank, variant_text(variant)))
     for name, value in variant.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             rest = {key: other for key, other in variant.items() if key != name}
-            places.append((name, float(value), text, _words(rest)))
+            places.append((name, float(value), text, variant_text(rest)))
     return places
 
 
-def _words(variant: Any) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in variant.items())
-
-
-def _joined(panels: Sequence[Panel]) -> list[Panel]:
+def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     """Return the panels that have a line with at least two points.
 
     If there are none but the number has many values, return one panel with all points: they were drawn at random, so
@@ -117,7 +112,7 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
         axes.set_xlabel(name.replace("_", " "), fontsize=9.5, color=INK)
     for axes in grid[len(shown) :]:
         axes.set_axis_off()
-    family = (measure.family or measure.name) + (" (%)" if measure.percent else "")
+    family = measure.group + measure.unit
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
     joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""

@@ -2,11 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
 from ...experiments.history.collect import ComparisonData, RunData
-from ..tables.differences import LEVEL, Difference, Measure, baseline_name, differences, pairwise_differences
+from ..tables.differences import (
+    LEVEL,
+    Difference,
+    Measure,
+    baseline_name,
+    differences,
+    group_by,
+    pairwise_differences,
+)
 
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only
@@ -33,13 +42,15 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
             for the first one only, in every environment and variant.
         meaning: The definition of the first one, if its name is not enough.
     """
-    compared = [_arms(data, what), _lengths(data), _seeds(data)]
+    compared = [_arms_sentence(data, what), _steps_sentence(data), _seeds_sentence(data)]
     if not measures or len(data.arms) == 1:
         return Opening(compared)
-    name, *others = dict.fromkeys(map(_family, measures))
+    name, *others = dict.fromkeys(measure.group for measure in measures)
     main = f"{name} ({meaning})" if meaning else name
-    compared.append(f"Arms are compared by {main}{f', and also by {join_words(_cut(others))}' if others else ''}.")
-    return Opening(compared, *conclude(measures), _test(measures))
+    compared.append(
+        f"Arms are compared by {main}{f', and also by {join_words(_cut_names(others))}' if others else ''}."
+    )
+    return Opening(compared, *conclude(measures), _test_sentence(measures))
 
 
 def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
@@ -47,21 +58,21 @@ def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
 
     A difference can be concluded if its corrected p is below .05. Its interval then excludes 0.
     """
-    first = _family(measures[0])
+    first = measures[0].group
     can: dict[str, list[str]] = {first: []}
     cannot = []
     to_baselines = [(measure, differences([measure])) for measure in measures]
     to_others = [(measure, pairwise_differences(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
     compared = [*to_baselines, *to_others]
-    for measure, found in compared:
-        prefix, name = f"{measure.variant}: " if measure.variant else "", _family(measure)
-        can.setdefault(name, []).extend(prefix + sentence for sentence in _apart(found))
-        if name == first:
-            cannot += [prefix + sentence for sentence in _together(found)]
-    if not any(found for measure, found in compared if _family(measure) == first):
+    for measure, of_measure in compared:
+        prefix = f"{measure.variant}: " if measure.variant else ""
+        can.setdefault(measure.group, []).extend(prefix + sentence for sentence in _significant_sentences(of_measure))
+        if measure.group == first:
+            cannot += [prefix + sentence for sentence in _other_sentences(of_measure)]
+    if not any(of_measure for measure, of_measure in compared if measure.group == first):
         cannot = [f"No two arms have a value of {first} for the same seed, so they are not compared."]
     can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
-    return _shortened([sentence for sentences in can.values() for sentence in sentences]), _shortened(cannot)
+    return _cut_sentences(list(chain.from_iterable(can.values()))), _cut_sentences(cannot)
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -74,41 +85,37 @@ def count_text(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _apart(found: Sequence[Difference]) -> list[str]:
-    groups: dict[tuple[str, bool], list[Difference]] = {}
-    for each in found:
-        if each.told_apart:
-            groups.setdefault((each.baseline, each.paired.mean > 0), []).append(each)
+def _significant_sentences(compared: Sequence[Difference]) -> list[str]:
+    significant = (difference for difference in compared if difference.significant)
+    groups = group_by(significant, lambda difference: (difference.baseline, difference.paired.mean > 0))
     return [_higher_or_lower(group) for group in groups.values()]
 
 
 def _higher_or_lower(group: Sequence[Difference]) -> str:
     first, n = group[0], group[0].paired.n
-    in_all = all(_agreeing(each) == each.paired.n == n for each in group)
+    in_all = all(_count_agreeing(each) == each.paired.n == n for each in group)
     arms = join_words(
-        [each.arm if in_all else f"{each.arm} (in {_agreeing(each)} of {each.paired.n} seeds)" for each in group]
+        [each.arm if in_all else f"{each.arm} (in {_count_agreeing(each)} of {each.paired.n} seeds)" for each in group]
     )
     verb, word = "has" if len(group) == 1 else "have", "higher" if first.paired.mean > 0 else "lower"
     seeds = (", in both seeds" if n == 2 else f", in all {n:,} seeds") if in_all else ""
     return f"{arms} {verb} a {word} {first.measure.name} than {baseline_name(first.baseline)}{seeds}."
 
 
-def _agreeing(each: Difference) -> int:
+def _count_agreeing(each: Difference) -> int:
     """Return the number of seeds whose difference has the sign of the mean."""
     return sum(value * each.paired.mean > 0 for value in each.by_seed.values())
 
 
-def _together(found: Sequence[Difference]) -> list[str]:
-    groups: dict[tuple[str, bool], list[Difference]] = {}
-    for each in found:
-        if not each.told_apart:
-            groups.setdefault((each.baseline, each.paired.n == 1), []).append(each)
+def _other_sentences(compared: Sequence[Difference]) -> list[str]:
+    others = (difference for difference in compared if not difference.significant)
+    groups = group_by(others, lambda difference: (difference.baseline, difference.paired.n == 1))
     return [_chance(group) if single else _no_difference(group) for (_, single), group in groups.items()]
 
 
 def _no_difference(group: Sequence[Difference]) -> str:
     first, verb = group[0], "does" if len(group) == 1 else "do"
-    needed = join_words([f"{'about ' if each.paired.seeds_needed else ''}{each.needed}" for each in group])
+    needed = join_words([f"{'about ' if each.paired.seeds_needed else ''}{each.seeds_needed}" for each in group])
     arms, baseline = join_words([each.arm for each in group]), baseline_name(first.baseline)
     return f"{arms} {verb} not differ significantly from {baseline} in {first.measure.name} (seeds needed: {needed})."
 
@@ -121,21 +128,21 @@ def _chance(group: Sequence[Difference]) -> str:
     )
 
 
-def _shortened(sentences: list[str]) -> list[str]:
+def _cut_sentences(sentences: list[str]) -> list[str]:
     more = len(sentences) - MOST
     return (
         sentences if more <= 0 else [*sentences[:MOST], f"{count_text(more, 'more sentence')}: see the tables below."]
     )
 
 
-def _arms(data: ComparisonData, what: str) -> str:
+def _arms_sentence(data: ComparisonData, what: str) -> str:
     names = [f"{arm} ({about})" if (about := _about(arm, runs)) else arm for arm, runs in data.arms.items()]
     if len(names) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
-    return f"{len(names):,} arms of {what} were compared: {join_words(_cut(names))}."
+    return f"{len(names):,} arms of {what} were compared: {join_words(_cut_names(names))}."
 
 
-def _cut(names: Sequence[str]) -> list[str]:
+def _cut_names(names: Sequence[str]) -> list[str]:
     more = len(names) - MOST_ARMS
     return [*names[:MOST_ARMS], *([f"{more:,} more"] if more > 0 else [])]
 
@@ -147,37 +154,31 @@ def _about(arm: str, runs: Sequence[RunData]) -> str:
     return ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
 
 
-def _lengths(data: ComparisonData) -> str:
+def _steps_sentence(data: ComparisonData) -> str:
     runs = [run for runs in data.arms.values() for run in runs]
     steps, tasks = sorted({run.total_steps for run in runs}), sorted({len(run.tasks) for run in runs})
-    words = f"Each run has {_range(steps)} {find_kind(data.first.kind).unit}"
-    return f"{words}, in {_range(tasks)} tasks." if tasks != [1] else f"{words}."
+    sentence = f"Each run has {_range_text(steps)} {find_kind(data.first.kind).unit}"
+    return f"{sentence}, in {_range_text(tasks)} tasks." if tasks != [1] else f"{sentence}."
 
 
-def _seeds(data: ComparisonData) -> str:
+def _seeds_sentence(data: ComparisonData) -> str:
     of_arms = [sorted({run.seed for run in runs}) for runs in data.arms.values()]
-    counts, who = (
-        sorted(set(map(len, of_arms))),
-        "Each arm was trained with" if len(of_arms) > 1 else "It was trained with",
-    )
+    counts = sorted(set(map(len, of_arms)))
+    who = "Each arm was trained with" if len(of_arms) > 1 else "It was trained with"
     if all(seeds == of_arms[0] for seeds in of_arms) and len(of_arms[0]) <= MOST_ARMS:
-        words = f"{who} {count_text(len(of_arms[0]), 'seed')} ({join_words([str(seed) for seed in of_arms[0]])})"
+        sentence = f"{who} {count_text(len(of_arms[0]), 'seed')} ({join_words([str(seed) for seed in of_arms[0]])})"
     else:
-        words = f"{who} {_range(counts)} seed{'' if counts == [1] else 's'}"
+        sentence = f"{who} {_range_text(counts)} seed{'' if counts == [1] else 's'}"
     if not data.fork_step or len(of_arms) == 1:
-        return f"{words}."
-    return f"{words}, and the arms of a seed continue from one trunk of {data.fork_step:,} steps."
+        return f"{sentence}."
+    return f"{sentence}, and the arms of a seed continue from one trunk of {data.fork_step:,} steps."
 
 
-def _range(numbers: Sequence[int]) -> str:
+def _range_text(numbers: Sequence[int]) -> str:
     return f"{numbers[0]:,}" + (f" to {numbers[-1]:,}" if len(numbers) > 1 else "")
 
 
-def _family(measure: Measure) -> str:
-    return measure.family or measure.name
-
-
-def _test(measures: Sequence[Measure]) -> str:
+def _test_sentence(measures: Sequence[Measure]) -> str:
     if all(len(seeds) < 2 for measure in measures for seeds in measure.arms.values()):
         return ""
     few = max(len(measure.arms) for measure in measures) <= MOST_ARMS

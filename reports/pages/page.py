@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -44,8 +45,8 @@ def render_page(
     `place` is the folder that contains the report.
     """
     resets, idle = contracts(data)
-    config = data.first.config
-    runs = [run for runs in data.arms.values() for run in runs]
+    config, events = data.first.config, event_rows(data)
+    runs = list(chain.from_iterable(data.arms.values()))
     return template("report.html").render(
         what="report",
         numbers="scores.json",
@@ -62,8 +63,8 @@ def render_page(
         idle=idle,
         videos=videos,
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
-        events=(events := event_rows(data))[:MOST_EVENTS],
-        every_event=len(events),
+        events=events[:MOST_EVENTS],
+        total_events=len(events),
         runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
         settings=settings,
         versions=setting_texts(config.get("versions", {})),
@@ -92,19 +93,20 @@ def template(name: str) -> Template:
 
 def limits_text(data: ComparisonData) -> str:
     """Return one or two sentences about the limits of these runs."""
-    return " ".join(filter(None, (_of_seeds(data), _of_what_is_told(data))))
+    return " ".join(filter(None, (_limits_of_seeds(data), _limits_of_knowledge(data))))
 
 
-def _of_what_is_told(data: ComparisonData) -> str:
-    told = [arm for arm in data.arms if "@task" in arm]
-    others = [arm for arm in data.arms if arm not in (*told, FRESH)]
-    if not told or not others:
+def _limits_of_knowledge(data: ComparisonData) -> str:
+    """Return a sentence if only some arms know when the task changes, or ""."""
+    informed = [arm for arm in data.arms if "@task" in arm]
+    others = [arm for arm in data.arms if arm not in (*informed, FRESH)]
+    if not informed or not others:
         return ""
     verb = "is" if len(others) == 1 else "are"
     return f"Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
 
 
-def _of_seeds(data: ComparisonData) -> str:
+def _limits_of_seeds(data: ComparisonData) -> str:
     if len(data.arms) == 1 and data.seeds == 1:
         return "One run: it shows what happened once, not what usually happens, and is not compared with anything."
     if data.seeds == 1:
@@ -129,11 +131,10 @@ def setting_texts(values: Any) -> list[tuple[str, str]]:
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
-    different, every = (
-        differing_settings([[run] for run in runs]),
-        [dict(setting_texts(run.config.get("settings", {}))) for run in runs],
-    )
-    return [
-        (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
-        for name, text in every[0].items()
-    ]
+    different = differing_settings([[run] for run in runs])
+    texts = [dict(setting_texts(run.config.get("settings", {}))) for run in runs]
+    pairs = []
+    for name, text in texts[0].items():
+        values = dict.fromkeys(of_run.get(name, "") for of_run in texts)
+        pairs.append((name, "; ".join(values) if name in different else text))
+    return pairs

@@ -13,10 +13,10 @@ from ...engine.kinds import find_kind
 from ...experiments.history.collect import Row, RunData
 from ...registry import quoted
 from ..figures.sketch import draw_curves, draw_marks
-from ..tables.table import number
+from ..tables.table import number, variant_text
 from . import exports
 from .page import setting_texts, template
-from .run_list import command_alone, command_text, page_names
+from .run_list import command_alone, page_names
 
 Array = NDArray[np.float64]
 FOLDER = "runs"
@@ -36,7 +36,7 @@ def write(folder: Path, runs: Sequence[RunData]) -> None:
 def render_run(name: str, runs: Sequence[RunData]) -> str:
     """Return the page of one run as text. `runs` has one entry per seed of the run."""
     run, config = runs[0], runs[0].config
-    variant = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
+    variant = variant_text(config.get("variant", {}))
     arm = str(config.get("arm") or ", ".join(config.get("hooks", [])) or NONE)
     facts = [
         (f"{run.last_step:,}", f"of {run.total_steps:,} {find_kind(run.kind).unit}"),
@@ -60,30 +60,30 @@ def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
     """Return drawings by title: returns of episodes, logged numbers without their parts, and results of tasks."""
     end = max(run.total_steps for run in runs)
     marks = draw_marks([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
-    found: dict[str, list[tuple[Array, Array]]] = {}
+    series: dict[str, list[tuple[Array, Array]]] = {}
     if any(run.episodes.steps.size for run in runs):
-        found["episode return"] = [_sorted(run.episodes.steps, run.episodes.returns) for run in runs]
+        series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
     logged = dict.fromkeys(name for run in runs for row in run.metrics[:1] + run.metrics[-20:] for name in row)
     for name in (name for name in logged if name not in PLACE and name.count("/") < 2):
-        found[name] = [run.series(name) for run in runs]
+        series[name] = [run.series(name) for run in runs]
     for name in dict.fromkeys(name for run in runs for row in run.outcomes[:1] for name in row if name not in PLACE):
-        found[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
-    shown = {name: curves for name, curves in found.items() if any(curve[0].size for curve in curves)}
+        series[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
+    shown = {name: curves for name, curves in series.items() if any(curve[0].size for curve in curves)}
     return {
         name.replace("_", " "): draw_curves(name, curves, end, marks)
         for name, curves in list(shown.items())[:MOST_CURVES]
     }
 
 
-def _sorted(steps: Array, values: Array) -> tuple[Array, Array]:
+def _sort_by_step(steps: Array, values: Array) -> tuple[Array, Array]:
     order = np.argsort(steps, kind="stable")
     return steps[order], values[order]
 
 
 def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
-    known = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
-    steps, values = np.array(known, dtype=np.float64).reshape(-1, 2).T
-    return _sorted(steps, values)
+    points = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
+    steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
+    return _sort_by_step(steps, values)
 
 
 def _events_title(run: RunData) -> str:
@@ -91,22 +91,24 @@ def _events_title(run: RunData) -> str:
 
 
 def _event(event: Row) -> tuple[str, str, str]:
-    rest = {name: value for name, value in event.items() if name not in ("event", "step", "contract")}
-    return f"{event['step']:,}", str(event["event"]), "; ".join(f"{name}: {_short(v)}" for name, v in rest.items())
+    details = {name: value for name, value in event.items() if name not in ("event", "step", "contract")}
+    text = "; ".join(f"{name}: {_value_text(value)}" for name, value in details.items())
+    return f"{event['step']:,}", str(event["event"]), text
 
 
-def _short(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_short(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_value_text(item)}" for name, item in value.items())
     if isinstance(value, list):
-        return " ".join(map(_short, value))
+        return " ".join(map(_value_text, value))
     return number(value) if isinstance(value, float) else str(value)
 
 
 def _commands(run: RunData) -> list[tuple[str, str]]:
     """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
-    found = [("Resume this run, if it is unfinished", f"supple resume {quoted(run.path)}")]
-    if again := command_alone(run):
-        found.append(("Repeat this run alone", again))
-    typed = command_text(run.config.get("command"))
-    return [*found, *([("Command that started it", typed)] if typed else [])]
+    commands = {
+        "Resume this run, if it is unfinished": f"supple resume {quoted(run.path)}",
+        "Repeat this run alone": command_alone(run),
+        "Command that started it": run.command,
+    }
+    return [(description, command) for description, command in commands.items() if command]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ...experiments.history.collect import ComparisonData
@@ -12,7 +13,6 @@ from ..tables.differences import Measure
 from ..tables.table import Table
 from .opening import make_opening
 from .page import limits_text, range_text, render_page, setting_texts, settings_of
-from .run_list import command_text
 
 FEW = 4  # task names that fit into a title
 
@@ -29,7 +29,7 @@ def render_study(
 ) -> str:
     """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
-    runs = [run for each in study.arms.values() for run in each]
+    runs = list(chain.from_iterable(study.arms.values()))
     first, *others = tables
     data = [(name, text) for name, text in setting_texts(runs[0].config.get("data")) if text]
     names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders
@@ -45,7 +45,7 @@ def render_study(
         opening=make_opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures),
         verdict=verdict,
         settings=[*data, *settings_of(runs)],
-        command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
+        command="\n".join(dict.fromkeys(run.command for run in runs)),
         place=place,
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..tables.statistics import Spread
 from ..tables.table import MISSING, BySeed, Table, number, over_seeds
-from .evaluations import Cell, Number
+from .evaluations import Cell
 from .study import ReportedStudy
 
 SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # names that end so are shares, shown in %
@@ -15,9 +15,8 @@ PERCENT = " (%)"  # the end of their headings
 
 def summary_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return a table of all evaluated numbers at the start and at the end, and one of the interventions if any."""
-    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
     columns: dict[str, list[str]] = {}
-    for name in names:
+    for name in dict.fromkeys(name for cell in cells for name in cell.numbers):
         columns[f"{heading(name)}, at the start"] = [number_text(cell, name, "first") for cell in cells]
         columns[f"{heading(name)}, final"] = [number_text(cell, name, "final") for cell in cells]
     table = table_by_cell(study, cells, "Summary", columns, "Before the first update and after the last.")
@@ -39,14 +38,12 @@ def table_by_cell(
 ) -> Table:
     """Return a table with one row per cell: varied settings, arm, number of seeds, and all columns with a value."""
     settings = {
-        name.replace("_", " "): [_value(cell.group.variant.get(name)) for cell in cells] for name in study.varied
+        name.replace("_", " "): [_setting_text(cell.group.variant.get(name)) for cell in cells] for name in study.varied
     }
     arms = {"arm": [cell.arm for cell in cells]}
-    lead = settings | arms if len(study.arms) > 1 or not settings else settings
-    shown = {heading: texts for heading, texts in columns.items() if set(texts) != {MISSING}}
-    header = {**lead, "seeds": [str(len(cell.runs)) for cell in cells], **shown}
-    rows = [list(row) for row in zip(*header.values(), strict=True)]
-    return Table(title, list(header), rows, f"{words} {over_seeds(study.seeds)}".strip())
+    names = settings | arms if len(study.arms) > 1 or not settings else settings
+    columns = {**names, "seeds": [str(len(cell.runs)) for cell in cells], **columns}
+    return Table.from_columns(title, columns, f"{words} {over_seeds(study.seeds)}".strip())
 
 
 def interventions_table(
@@ -67,13 +64,8 @@ def have_interventions(cells: Sequence[Cell]) -> bool:
 
 
 def number_text(cell: Cell, name: str, which: str) -> str:
-    found = cell.numbers.get(name)
-    return MISSING if found is None else spread_text(_of(found, which), is_share(name))
-
-
-def _of(found: Number, which: str) -> Spread:
-    spread: Spread = getattr(found, which)
-    return spread
+    """Return one of the values of a number, such as its `final` one, as text."""
+    return spread_text(getattr(cell.numbers[name], which), is_share(name)) if name in cell.numbers else MISSING
 
 
 def is_share(name: str) -> bool:
@@ -84,7 +76,7 @@ def heading(name: str) -> str:
     return name.replace("_", " ") + (PERCENT if is_share(name) else "")
 
 
-def _value(value: object) -> str:
+def _setting_text(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 

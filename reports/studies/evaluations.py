@@ -83,8 +83,8 @@ def evaluated_names(runs: Sequence[RunData]) -> list[str]:
     """
     logged = [name for run in runs for row in run.metrics for name in row if name not in PLACE]
     whole = {name for name in logged if "/" not in name}
-    found = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
-    return [name for name in found if any(run.series(name)[0].size for run in runs)]
+    names = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
+    return [name for name in names if any(run.series(name)[0].size for run in runs)]
 
 
 def compared_names(cells: Sequence[Cell]) -> list[str]:
@@ -106,7 +106,7 @@ def is_finished(run: RunData) -> bool:
 
 def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
     """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
-    found = []
+    by_group = []
     for group in study.groups:
         others = {
             cell.arm: cell.numbers[name].minus_none
@@ -116,8 +116,8 @@ def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") ->
         known = {arm: spread for arm, spread in others.items() if spread.known.size}
         if known:
             best = min(known, key=lambda arm: known[arm].mean)
-            found.append(Gap(group, best, Spread(-known[best].values)))
-    return found
+            by_group.append(Gap(group, best, Spread(-known[best].values)))
+    return by_group
 
 
 def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -135,24 +135,16 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
     `differences`, `verdict`: see `differences.to_json`.
     `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
     """
-    extra = list(more) or [{} for _ in cells]
-    variants = [
-        {
-            "variant": dict(group.variant),
-            "arms": {
-                cell.arm: _cell_json(cell) | added
-                for cell, added in zip(cells, extra, strict=True)
-                if cell.group is group
-            },
-        }
-        for group in study.groups
-    ]
-    config = study.first.config
-    plain: dict[str, Any] = strict_json(
+    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{} for _ in cells], strict=True)]
+    variants = []
+    for group in study.groups:
+        arms = {cell.arm: entry for cell, entry in zip(cells, entries, strict=True) if cell.group is group}
+        variants.append({"variant": dict(group.variant), "arms": arms})
+    body: dict[str, Any] = strict_json(
         {
             "supple": study.first.supple,
             "algorithm": study.kind,
-            "data": config.get("data"),
+            "data": study.first.config.get("data"),
             "tasks": [task.name for task in study.first.tasks],
             "notes": study.notes,
             "variants": variants,
@@ -162,7 +154,7 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
             ],
         }
     )
-    return plain
+    return body
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:
@@ -171,20 +163,15 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
         "updates": [run.total_steps for run in cell.runs],
         "start_step": [int(run.config.get("start_step", 0)) for run in cell.runs],
         "finished": [is_finished(run) for run in cell.runs],
-        **{
-            name: {
-                "base": spread_json(number.base),
-                "first": spread_json(number.first),
-                "final": spread_json(number.final),
-                "best": spread_json(number.best),
-                "gain": spread_json(number.gain),
-                "minus_none": spread_json(number.minus_none),
-            }
-            for name, number in cell.numbers.items()
-        },
+        **{name: _number_json(number) for name, number in cell.numbers.items()},
         "interventions": sum(len(run.of_kind("intervention")) for run in cell.runs),
         "at_interventions": cell.at_events,
     }
+
+
+def _number_json(number: Number) -> dict[str, Any]:
+    values = ("base", "first", "final", "best", "gain", "minus_none")
+    return {value: spread_json(getattr(number, value)) for value in values}
 
 
 def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Number:

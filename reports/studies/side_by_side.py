@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...engine.storage.versions import mixed
 from ...experiments.history.collect import ComparisonData, Row, RunData, load, load_runs
+from ..tables.differences import group_by
 from .content import SideBySide, report_of
 
 Entry = list[RunData]  # the runs of one directory, one per seed
@@ -29,19 +30,16 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
-        return {_labelling(data.first).benchmark(data.first): data}
+        return {_benchmark([data.first]): data}
     entries = [_entry(path) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
-    by_arm: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        by_arm[_arm(entry[0], bare=True)].append(entry)
     labels: dict[Path, str] = {}
-    for name, group in by_arm.items():
+    for name, group in group_by(entries, lambda entry: _arm(entry[0], bare=True)).items():
         labels |= _labels(name, group)
-    found: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
+    benchmarks: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
-        found[_labelling(entry[0]).benchmark(entry[0])][labels[entry[0].path]] += entry
+        benchmarks[_benchmark(entry)][labels[entry[0].path]] += entry
     palette = tuple(dict.fromkeys(labels.values()))
     place = paths[0] if len(paths) == 1 else Path("side by side")
     return {
@@ -51,7 +49,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
             notes=mixed({_folder(run, paths): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )
-        for name, arms in found.items()
+        for name, arms in benchmarks.items()
     }
 
 
@@ -85,9 +83,13 @@ def _entry(path: Path) -> Entry:
 
 def _labelling(run: RunData) -> SideBySide:
     """Return how runs of this kind are labelled. Raises ValueError if they cannot be shown side by side."""
-    if (found := report_of(run.kind).side_by_side) is None:
+    if (labelling := report_of(run.kind).side_by_side) is None:
         raise ValueError(f"{run.path} is a run of {run.kind}: these cannot be shown side by side")
-    return found
+    return labelling
+
+
+def _benchmark(entry: Entry) -> str:
+    return _labelling(entry[0]).benchmark(entry[0])
 
 
 def _arm(run: RunData, bare: bool = False) -> str:
@@ -97,8 +99,8 @@ def _arm(run: RunData, bare: bool = False) -> str:
     """
     if run.config.get("arm"):
         return str(run.config["arm"])
-    called = str(_settings(run).get(_labelling(run).named, ""))
-    return " + ".join(filter(None, [called.split("(")[0] if bare else called, *run.config.get("hooks", [])])) or "none"
+    value = str(_settings(run).get(_labelling(run).named, ""))
+    return " + ".join(filter(None, [value.split("(")[0] if bare else value, *run.config.get("hooks", [])])) or "none"
 
 
 def _settings(run: RunData) -> Row:
@@ -108,22 +110,20 @@ def _settings(run: RunData) -> Row:
 
 def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
     """Return a label for each run directory: `name`, with as many details as are needed within one benchmark."""
-    columns: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        columns[_labelling(entry[0]).benchmark(entry[0])].append(entry)
+    columns = group_by(entries, _benchmark)
     if all(_same_arm(column) for column in columns.values()):
         return {entry[0].path: name for entry in entries}
     if level == 3:  # even the names of their folders are the same
         return {entry[0].path: str(entry[0].path) for entry in entries}
-    apart: dict[str, list[Entry]] = defaultdict(list)
+    detailed: dict[str, list[Entry]] = defaultdict(list)
     for column in columns.values():
         names = [n for n in differing_settings(column) if n not in ("hook", _labelling(column[0][0]).named)]
         for entry in column:
             words = [_arm(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
             label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
-            apart[label].append(entry)
+            detailed[label].append(entry)
     labels: dict[Path, str] = {}
-    for label, group in apart.items():
+    for label, group in detailed.items():
         labels |= _labels(label, group, level + 1)
     return labels
 

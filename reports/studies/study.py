@@ -13,9 +13,12 @@ from ...experiments.history.collect import (
     RunData,
     failures,
     load_runs,
+    missing_seeds,
+    nothing_started,
     planned_points,
     read_object,
 )
+from ..tables.table import variant_text
 from .side_by_side import gather
 
 Variant = Mapping[str, Any]  # fields of the settings → values
@@ -31,7 +34,7 @@ class Group:
     @property
     def words(self) -> str:
         """The variant as text, such as `learning rate 1e-05, epochs 3`; "" if nothing varies."""
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.variant.items())
+        return variant_text(self.variant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,22 +84,22 @@ def read_study(paths: Sequence[Path]) -> ReportedStudy:
     Raises ValueError if the runs cannot be shown side by side, or a file is damaged.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
-        study = _of_comparison(paths[0])
+        study = _read_comparison(paths[0])
     else:
         (kind, data), *_ = gather(paths).items()
         study = ReportedStudy(data.path, kind, [Group({}, _from_start(data))], data.arms, notes=data.notes)
     for group, arm, runs in study.cells:
         for run in runs:
             if run.last_step < run.total_steps:
-                where = ", ".join(filter(None, [group.words, arm, f"seed {run.seed}"]))
+                label = ", ".join(filter(None, [group.words, arm, f"seed {run.seed}"]))
                 study.notes.append(
-                    f"{where}: unfinished, its logs end at update {run.last_step:,} of {run.total_steps:,}; it is not "
+                    f"{label}: unfinished, its logs end at update {run.last_step:,} of {run.total_steps:,}; it is not "
                     f"included in final numbers"
                 )
     return study
 
 
-def _of_comparison(path: Path) -> ReportedStudy:
+def _read_comparison(path: Path) -> ReportedStudy:
     plan = read_object(path / "comparison.json")
     variants: list[Row] = list(plan.get("variants") or [{}])
     configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
@@ -120,29 +123,29 @@ def _of_comparison(path: Path) -> ReportedStudy:
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=labels)
         group = Group(variant, _from_start(data))
         for arm, runs in arms.items():
-            if missing := sorted(set(plan.get("seeds", [])) - {run.seed for run in runs}):
-                where = ", ".join(filter(None, [group.words, arm]))
-                notes.append(f"{where}: no run yet for seed {', '.join(map(str, missing))}")
+            notes += missing_seeds(", ".join(filter(None, [group.words, arm])), plan, runs)
         if data.arms:
             groups.append(group)
     if not groups:
-        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
-    every = {arm: [run for (_, name), runs in cells.items() if name == arm for run in runs] for arm in labels}
-    arms = {arm: runs for arm, runs in every.items() if runs}
+        raise nothing_started(path)
+    by_arm: dict[str, list[RunData]] = {arm: [] for arm in labels}
+    for (_, arm), runs in cells.items():
+        by_arm[arm] += runs
+    arms = {arm: runs for arm, runs in by_arm.items() if runs}
     return ReportedStudy(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
 
 
 def _from_start(data: ComparisonData) -> ComparisonData:
-    return replace(data, arms={arm: [_counted(run) for run in runs] for arm, runs in data.arms.items()})
+    return replace(data, arms={arm: list(map(_run_from_start, runs)) for arm, runs in data.arms.items()})
 
 
-def _counted(run: RunData) -> RunData:
+def _run_from_start(run: RunData) -> RunData:
     """Return a run with steps counted from its own beginning, without the part that belongs to its trunk."""
     start = int(run.config.get("start_step", 0))
     if not start:
         return run
 
-    def later(rows: list[Row]) -> list[Row]:
+    def shift(rows: list[Row]) -> list[Row]:
         return [{**row, "step": row["step"] - start} for row in rows]
 
     tasks = [
@@ -152,7 +155,7 @@ def _counted(run: RunData) -> RunData:
         run,
         config={**run.config, "total_steps": run.total_steps - start},
         tasks=tuple(tasks),
-        metrics=later(run.metrics),
-        events=later(run.events),
-        outcomes=later(run.outcomes),
+        metrics=shift(run.metrics),
+        events=shift(run.events),
+        outcomes=shift(run.outcomes),
     )

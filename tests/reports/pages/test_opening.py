@@ -1,12 +1,12 @@
 """The opening of a report: its sentences claim what the intervals carry, and nothing else."""
 
-import json
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supple.engine.storage.signed_json import write_json
 from supple.reports import load
 from supple.reports.pages.opening import conclude, count_text, join_words, make_opening
 from supple.reports.tables.differences import Measure, differences, pairwise_differences
@@ -32,7 +32,7 @@ def test_what_is_concluded_has_intervals_that_exclude_0(arms) -> None:
     found = {(each.arm, each.baseline): each for each in [*differences([one]), *pairwise_differences(one)]}
     can, cannot = conclude([one])
     claimed = set()
-    if not any(each.told_apart for each in found.values()):
+    if not any(each.significant for each in found.values()):
         assert can == ["Nothing about return: no difference is significant."]
         can = []
     for sentence in can:
@@ -45,9 +45,9 @@ def test_what_is_concluded_has_intervals_that_exclude_0(arms) -> None:
             assert sign * (each.paired.low if sign > 0 else each.paired.high) > 0
             if everywhere:
                 assert all(sign * value > 0 for value in each.by_seed.values())
-    assert claimed == {pair for pair, each in found.items() if each.told_apart}
+    assert claimed == {pair for pair, each in found.items() if each.significant}
     for (arm, baseline), each in found.items():
-        if not each.told_apart:
+        if not each.significant:
             assert any(arm in line and baseline in line for line in cannot)
 
 
@@ -110,14 +110,17 @@ def test_a_count_in_words() -> None:
 def write_runs(folder, arms, seeds, fork=0):
     folder.mkdir()
     plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
-    (folder / "comparison.json").write_text(json.dumps(plan))
+    write_json(folder / "comparison.json", plan)
     for seed in seeds:
         for i, (arm, hooks) in enumerate(arms.items()):
             run = folder / f"seed-{seed}" / f"arm-{i}"
             run.mkdir(parents=True)
-            tasks = [{"index": j, "start": 500 * j, "end": 500 * (j + 1), "env": "E-v0", "cycle": j} for j in range(2)]
+            tasks = [
+                {"index": j, "start": 500 * j, "end": 500 * (j + 1), "env": "E-v0", "name": "E-v0", "cycle": j}
+                for j in range(2)
+            ]
             config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": hooks, "tasks": tasks, "total_steps": 1000}
-            (run / "config.json").write_text(json.dumps(config))
+            write_json(run / "config.json", config)
             for name in ("episodes", "metrics", "events"):
                 (run / f"{name}.jsonl").write_text("")
     return load(folder)

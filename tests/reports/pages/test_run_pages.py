@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from supple.engine.storage.signed_json import write_json
 from supple.experiments.history.collect import RunData, load_runs
 from supple.reports.figures.sketch import POINTS, draw_curves, thin
 from supple.reports.pages.run_list import page_names, run_lines
@@ -23,12 +24,12 @@ SETTINGS = {
 
 def run(folder: Path, **changes: Any) -> RunData:
     folder.mkdir(parents=True)
-    task = {"index": 0, "cycle": 0, "env": "CartPole-v1", "start": 0, "end": 2_000}
+    task = {"index": 0, "cycle": 0, "env": "CartPole-v1", "name": "CartPole-v1", "start": 0, "end": 2_000}
     config = {
         "algorithm": "ppo", "seed": 3, "arm": "fire@0.5", "hooks": ["fire@0.5"], "total_steps": 2_000,
         "settings": SETTINGS, "tasks": [task], "command": "supple compare ppo",
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config | changes))
+    write_json(folder / "config.json", config | changes)
     rows = [{"step": step, "agent/srank": float(step), EVIL: 1.0} for step in (500, 1_000)]
     event = {"event": "intervention", "step": 1_000, "intervention": "fire", "learner": EVIL, "after": {"srank": 7.0}}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

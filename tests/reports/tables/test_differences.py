@@ -85,7 +85,7 @@ def test_nothing_is_claimed_where_the_interval_covers_0(none, fire, snp) -> None
         assert each.paired.low is not None
         assert each.paired.high is not None
         if each.paired.low <= 0 <= each.paired.high and each.paired.p_t > 0:
-            assert not each.told_apart
+            assert not each.significant
             assert "is higher" not in verdict([each])[0]
             assert "is lower" not in verdict([each])[0]
 

@@ -1,6 +1,5 @@
 """What stands beside a sweep's own numbers is checked before it is shown."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,11 @@ def test_published_numbers_of_another_type_are_named(tmp_path: Path, edit: Any, 
 
 
 def test_tuning_is_told_by_what_was_chosen_and_what_was_tried(tmp_path: Path) -> None:
-    (tmp_path / "tuned.json").write_text(json.dumps(TUNED))
+    write_json(tmp_path / "tuned.json", TUNED)
     chosen, every = tuning_tables(tmp_path)
     assert chosen.rows == [["l2(strength={s})", "l2(strength=1)", "3", "3 to 3", "1"]]
     assert len(every.rows) == 2
     assert all(word in chosen.words for word in ("tpe", "100, 101", "20%", "1.5 hours"))
-    (tmp_path / "tuned.json").write_text(json.dumps(TUNED | {"points": "two"}))
+    write_json(tmp_path / "tuned.json", TUNED | {"points": "two"})
     with pytest.raises(ValueError, match=r"tuned\.json: points should be an integer"):
         tuning_tables(tmp_path)

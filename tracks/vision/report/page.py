@@ -9,7 +9,6 @@ from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.figures.style import Plot
 from ....reports.pages.opening import join_words, make_opening
 from ....reports.pages.page import limits_text, range_text, render_page, setting_texts
-from ....reports.pages.run_list import command_text
 from ....reports.studies.side_by_side import differing_settings
 from ....reports.tables.differences import Measure, difference_tables, verdict
 from ....reports.tables.table import Table
@@ -70,9 +69,7 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path
         ),
         verdict=sentences(scores),
         settings=_settings(arms),
-        command="\n".join(
-            dict.fromkeys(command_text(run.config.get("command")) for runs in arms.values() for run in runs)
-        ),
+        command="\n".join(dict.fromkeys(run.command for runs in arms.values() for run in runs)),
         place=place,
     )
 

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.storage.signed_json import write_json
 from supple.experiments.comparisons.comparison import folder_of_arm
 from supple.reports import build_report, summary_table
 from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
@@ -51,7 +52,7 @@ def write_plan(path, kind, arms, seeds, variants=({},), fork_step=0):
     plan = {"algorithm": kind, "settings": {}, "arms": arms, "seeds": seeds, "fork_step": fork_step, "command": "",
             "variants": list(variants)}  # fmt: skip
     path.mkdir(parents=True, exist_ok=True)
-    (path / "comparison.json").write_text(json.dumps(plan))
+    write_json(path / "comparison.json", plan)
 
 
 FINAL = {  # (start, arm) → final loss of each seed
