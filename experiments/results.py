@@ -47,11 +47,10 @@ class Results:
     def __repr__(self) -> str:
         lines = [f"Results of {shown(str(self.path))}"]
         for name, data in list(self.studies.items())[:MOST_STUDIES]:
-            runs = [run for runs in data.arms.values() for run in runs]
-            seeds = sorted({run.seed for run in runs})
+            seeds = sorted({run.seed for run in data.runs})
             lines.append(
                 f"{f'{shown(name)}: ' if name else ''}{data.first.kind}, {_list_some('arm', list(data.arms))}, "
-                f"{_list_some('seed', seeds)}, {_steps_text(runs)} {data.unit}"
+                f"{_list_some('seed', seeds)}, {_steps_text(data.runs)} {data.unit}"
             )
         if len(self.studies) > MOST_STUDIES:
             lines.append(f"and {len(self.studies) - MOST_STUDIES:,} more studies")

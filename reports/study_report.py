@@ -70,7 +70,7 @@ def make_report(
             lambda plots, place: render_study(study, title, tables, lines, measures, sentences, plots, place),
             [*sentences, *lines, *study.notes],
             measures,
-            runs=[run for runs in study.arms.values() for run in runs],
+            runs=study.runs,
         )
 
     return Report(compose, SideBySide(named))

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,8 @@ def make_section(
         arms_table(measures, content.shares, published if measure == main else None)
         for measure, measures in by_name.items()
     ]
-    overall = [table for family, measures in by_family.items() if (table := overall_table(family, measures))]
-    pairs = [table for family, measures in by_family.items() if (table := pairs_table(family, measures))]
+    overall = list(filter(None, starmap(overall_table, by_family.items())))
+    pairs = list(filter(None, starmap(pairs_table, by_family.items())))
     first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
     if not by_name:
         first = content.tables[:1]

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
+from itertools import chain
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
@@ -154,6 +155,11 @@ class ComparisonData:
         return next(iter(self.arms.values()))[0]
 
     @property
+    def runs(self) -> list[RunData]:
+        """The runs of all arms."""
+        return list(chain.from_iterable(self.arms.values()))
+
+    @property
     def seeds(self) -> int:
         """The largest number of seeds of an arm."""
         return max(len(runs) for runs in self.arms.values())
@@ -161,7 +167,7 @@ class ComparisonData:
     @property
     def total_steps(self) -> int:
         """The planned steps of the longest run."""
-        return max(run.total_steps for runs in self.arms.values() for run in runs)
+        return max(run.total_steps for run in self.runs)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ...metrics import t_interval
 from ..tables.arms import point_of, scores_of
 from ..tables.differences import Measure
 from ..tables.table import variant_text
-from .style import INK, Plot, arm_styles, legend, new_figure, tidy
+from .style import INK, Plot, arm_styles, legend, new_panels, tidy
 
 Array = NDArray[np.float64]
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)])")  # in a hook's text
@@ -95,13 +95,11 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     labels = list(dict.fromkeys(label for panel in panels for label in (*panel.level, *panel.lines)))
     styles = arm_styles(labels)
     shown = panels[:MOST_PANELS]
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = new_figure(0.5 + 2.8 * rows, width=min(11.0, 3.0 + 4.0 * columns))
-    one = len({panel.place for panel in shown}) == 1  # panels of one environment share a scale
-    grid = list(figure.subplots(rows, columns, squeeze=False, sharey=one).ravel())
+    one_environment = len({panel.place for panel in shown}) == 1  # its panels share a scale
+    width = min(11.0, 3.0 + 4.0 * min(3, len(shown)))
+    figure, grid = new_panels(len(shown), 0.5, 2.8, width, sharey=one_environment)
     values = [value for panel in shown for line in panel.lines.values() for value in line]
-    for axes, panel in zip(grid, shown, strict=False):
+    for axes, panel in zip(grid, shown, strict=True):
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
         _scale(axes, values)
         for label, scores in panel.level.items():
@@ -110,19 +108,16 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
         for i, (label, line) in enumerate(panel.lines.items()):
             _draw(axes, line, styles[label], i, panel.cloud)
         axes.set_xlabel(name.replace("_", " "), fontsize=9.5, color=INK)
-    for axes in grid[len(shown) :]:
-        axes.set_axis_off()
     family = measure.group + measure.unit
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
     joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
-    left = (
-        f" {len(panels) - len(shown)} more combinations of settings are not shown." if len(panels) > len(shown) else ""
-    )
+    hidden = len(panels) - len(shown)
+    more = f" {hidden} more combinations of settings are not shown." if hidden else ""
     level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{left} "
+        f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{more} "
         "If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{re.sub(r'[^a-z0-9]+', '_', name.lower())}", f"Sensitivity to {words}", caption, figure)

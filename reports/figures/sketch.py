@@ -21,13 +21,17 @@ DRAWING = Markup(
 
 
 def draw_curves(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
-    """Return curves over steps 0 to `end` as an SVG element, with colours from the page's style sheet.
+    """Return curves over steps as an SVG element, with colours from the page's style sheet.
 
-    `curves` are pairs of steps and values, each of shape (n,), finite and sorted by step. `marks`: see `draw_marks`.
+    Args:
+        title: A text for those who do not see the curves.
+        curves: Pairs of steps and values, each of shape (n,), finite and sorted by step.
+        end: The last step of the horizontal axis, which begins at 0.
+        marks: Vertical lines, from `draw_marks`.
     """
     curves = [thin(*curve) for curve in curves if curve[0].size]
-    every = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
-    low, high = float(every.min()), float(every.max())
+    points = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
+    low, high = float(points.min()), float(points.max())
     across, up = WIDTH / max(end, 1), HEIGHT / ((high - low) or 1.0)
     lines = [_points(steps * across, HEIGHT - (values - low) * up) for steps, values in curves]
     return DRAWING.format(

@@ -75,8 +75,9 @@ def show_texts_literally(figure: Figure) -> None:
     """
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            if isinstance(given := axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
-                labels = given.format_ticks(list(axis.get_majorticklocs()))
+            formatter = axis.get_major_formatter()
+            if isinstance(formatter, (FixedFormatter, FuncFormatter)):
+                labels = formatter.format_ticks(list(axis.get_majorticklocs()))
                 axis.set_major_formatter(
                     FixedFormatter([_no_formula(shorten(label, MOST_AT_TICKS)) for label in labels])
                 )
@@ -128,6 +129,34 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height), dpi=160, layout=layout, facecolor="white")
 
 
+def new_panels(
+    count: int,
+    margin: float,
+    row: float,
+    width: float = WIDTH,
+    columns: int = 3,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels, the last row of which may have fewer.
+
+    Args:
+        count: Number of panels.
+        margin: Height of the figure without its panels, in inches.
+        row: Height of a row of panels, in inches.
+        width: Width of the figure, in inches.
+        columns: The most panels in a row.
+        sharex, sharey: Whether all panels have the same horizontal or vertical axis.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = new_figure(margin + row * rows, width)
+    grid = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).ravel())
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, grid[:count]
+
+
 def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
     """Apply the common style to one panel."""
     axes.spines[["top", "right"]].set_visible(False)
@@ -142,7 +171,11 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
     """Draw one legend above all panels, in as few rows as possible.
 
-    `among` are the arms that determine the colours, if there are more than `labels`.
+    Args:
+        figure: The figure.
+        labels: The arms in it.
+        fork: Whether it shows the fork, and the trunks before it.
+        among: The arms that determine the colours, if there are more than `labels`.
     """
     styles = arm_styles(among or labels)
     names = {FRESH: "fresh agent"}
@@ -196,7 +229,12 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
 def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
     """Draw the mean over seeds, with its interval or, for two seeds, with the seeds as thin lines.
 
-    With `dots`, the points that the line joins are marked.
+    Args:
+        axes: The panel.
+        steps: The steps, of shape (points,).
+        values: The values, of shape (seeds, points), without NaN.
+        style: The style of the line, from `arm_styles`.
+        dots: Whether to mark the points that the line joins.
     """
     if not steps.size:
         return
@@ -218,7 +256,14 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line."""
+    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line.
+
+    Args:
+        axes: The panel.
+        run: The run whose tasks to mark.
+        divisor: Steps per unit of the horizontal axis.
+        fork: The step of the fork, or None.
+    """
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:

@@ -136,7 +136,7 @@ def _cut_sentences(sentences: list[str]) -> list[str]:
 
 
 def _arms_sentence(data: ComparisonData, what: str) -> str:
-    names = [f"{arm} ({about})" if (about := _about(arm, runs)) else arm for arm, runs in data.arms.items()]
+    names = [f"{arm}{_about(arm, runs)}" for arm, runs in data.arms.items()]
     if len(names) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
     return f"{len(names):,} arms of {what} were compared: {join_words(_cut_names(names))}."
@@ -148,15 +148,15 @@ def _cut_names(names: Sequence[str]) -> list[str]:
 
 
 def _about(arm: str, runs: Sequence[RunData]) -> str:
-    """Return a description of an arm whose name does not contain its hooks."""
+    """Return a description in parentheses of an arm whose name does not contain its hooks, or ""."""
     hooks = [str(hook) for hook in runs[0].config.get("hooks", [])]
     hidden = join_words([hook for hook in hooks if hook not in arm])
-    return ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
+    about = ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
+    return f" ({about})" if about else ""
 
 
 def _steps_sentence(data: ComparisonData) -> str:
-    runs = [run for runs in data.arms.values() for run in runs]
-    steps, tasks = sorted({run.total_steps for run in runs}), sorted({len(run.tasks) for run in runs})
+    steps, tasks = sorted({run.total_steps for run in data.runs}), sorted({len(run.tasks) for run in data.runs})
     sentence = f"Each run has {_range_text(steps)} {find_kind(data.first.kind).unit}"
     return f"{sentence}, in {_range_text(tasks)} tasks." if tasks != [1] else f"{sentence}."
 

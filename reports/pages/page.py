@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -46,7 +45,6 @@ def render_page(
     """
     resets, idle = contracts(data)
     config, events = data.first.config, event_rows(data)
-    runs = list(chain.from_iterable(data.arms.values()))
     return template("report.html").render(
         what="report",
         numbers="scores.json",
@@ -65,7 +63,7 @@ def render_page(
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
         events=events[:MOST_EVENTS],
         total_events=len(events),
-        runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
+        runs=run_lines(place, data.runs) if len({run.path for run in data.runs}) > 1 else [],
         settings=settings,
         versions=setting_texts(config.get("versions", {})),
         command=command,

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from ...experiments.history.collect import ComparisonData
@@ -29,7 +28,7 @@ def render_study(
 ) -> str:
     """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
-    runs = list(chain.from_iterable(study.arms.values()))
+    runs = study.runs
     first, *others = tables
     data = [(name, text) for name, text in setting_texts(runs[0].config.get("data")) if text]
     names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ...experiments.history.collect import ComparisonData
@@ -23,6 +22,7 @@ from ..figures.style import (
     legend,
     mark_stream,
     new_figure,
+    new_panels,
     on_common_steps,
     seeds_phrase,
     step_unit,
@@ -84,7 +84,7 @@ def plot_first_phase(study: ReportedStudy) -> Plot | None:
     cut = cut_losses(axes, *_ends(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
     for group in study.groups:
-        starts = [int(run.config.get("start_step", 0)) for runs in group.data.arms.values() for run in runs]
+        starts = [int(run.config.get("start_step", 0)) for run in group.data.runs]
         for start in dict.fromkeys(starts):
             axes.axvline(start / divisor, zorder=1, **FORK)
         marks[float(np.mean(starts)) / divisor].append(group.words or "start")
@@ -102,14 +102,14 @@ def plot_first_phase(study: ReportedStudy) -> Plot | None:
 
 def plot_evaluations(data: ComparisonData) -> Plot | None:
     """Plot small multiples of all evaluated numbers over updates."""
-    names = evaluated_names([run for runs in data.arms.values() for run in runs])
+    names = evaluated_names(data.runs)
     if not names:
         return None
     divisor, label, _ = step_unit(data.total_steps, "updates")
-    figure, grid = _panels(len(names))
+    figure, grid = new_panels(len(names), 0.4, 2.6)
     cut = False
     short = short_names(names)
-    for axes, name in zip(grid, names, strict=False):
+    for axes, name in zip(grid, names, strict=True):
         whole = name.split("/")[0].replace("_", " ") + (" (%)" if is_share(name) else "")
         tidy(axes, f"{whole}: {short[name]}" if name in short else whole)
         mark_stream(axes, data.first, divisor, None)
@@ -124,19 +124,16 @@ def plot_evaluations(data: ComparisonData) -> Plot | None:
     return Plot("evaluations", "Evaluations", caption, figure)
 
 
-def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure with `count` panels, at most three in a row."""
-    columns = min(3, count)
-    rows = -(-count // columns)
-    figure = new_figure(0.4 + 2.6 * rows)
-    grid = list(figure.subplots(rows, columns, squeeze=False).ravel())
-    for axes in grid[count:]:
-        axes.set_axis_off()
-    return figure, grid[:count]
-
-
 def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale: float = 1.0) -> tuple[float, float]:
-    """Draw the curves of all arms. Return the largest value after the first quarter, and the smallest of all."""
+    """Draw the curves of all arms. Return the largest value after the first quarter, and the smallest of all.
+
+    Args:
+        axes: The panel.
+        data: The runs, by arm.
+        name: The evaluated number.
+        divisor: Steps per unit of the horizontal axis.
+        scale: The factor with which the number is shown.
+    """
     styles, drawn = arm_styles(data.labels), []
     for label, runs in data.arms.items():
         steps, values = on_common_steps([run.series(name) for run in runs])

@@ -36,7 +36,15 @@ def spread_text(spread: Spread, percent: bool = False, digits: int = 3) -> str:
 def table_by_cell(
     study: ReportedStudy, cells: Sequence[Cell], title: str, columns: dict[str, list[str]], words: str
 ) -> Table:
-    """Return a table with one row per cell: varied settings, arm, number of seeds, and all columns with a value."""
+    """Return a table with one row per cell: varied settings, arm, number of seeds, and all columns with a value.
+
+    Args:
+        study: The study.
+        cells: Its cells.
+        title: The title of the table.
+        columns: Heading → the texts of the cells.
+        words: An explanation of the columns.
+    """
     settings = {
         name.replace("_", " "): [_setting_text(cell.group.variant.get(name)) for cell in cells] for name in study.varied
     }

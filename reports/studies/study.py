@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,11 @@ class ReportedStudy:
     def first(self) -> RunData:
         """The first run, with steps as logged."""
         return next(iter(self.arms.values()))[0]
+
+    @property
+    def runs(self) -> list[RunData]:
+        """All runs but the trunks, with steps as logged."""
+        return list(chain.from_iterable(self.arms.values()))
 
     @property
     def seeds(self) -> int:
