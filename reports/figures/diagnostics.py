@@ -122,10 +122,9 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
     learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
     names = []
     for learner in learners:
-        mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
-        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # losses and policies: only with a title
-        order = [m for m in TITLES if m in mine] + sorted(untitled)
-        names += [f"{learner}/{metric}" for metric in order]
+        metrics = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
+        untitled = metrics - TITLES.keys() if "weight_norm" in metrics else set()  # losses and policies need a title
+        names += [f"{learner}/{metric}" for metric in [*(m for m in TITLES if m in metrics), *sorted(untitled)]]
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
 
 

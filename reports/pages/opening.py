@@ -93,18 +93,23 @@ def _significant_sentences(compared: Sequence[Difference]) -> list[str]:
 
 def _higher_or_lower(group: Sequence[Difference]) -> str:
     first, n = group[0], group[0].paired.n
-    in_all = all(_count_agreeing(each) == each.paired.n == n for each in group)
+    in_all = all(_count_agreeing(difference) == difference.paired.n == n for difference in group)
     arms = join_words(
-        [each.arm if in_all else f"{each.arm} (in {_count_agreeing(each)} of {each.paired.n} seeds)" for each in group]
+        [
+            difference.arm
+            if in_all
+            else f"{difference.arm} (in {_count_agreeing(difference)} of {difference.paired.n} seeds)"
+            for difference in group
+        ]
     )
     verb, word = "has" if len(group) == 1 else "have", "higher" if first.paired.mean > 0 else "lower"
     seeds = (", in both seeds" if n == 2 else f", in all {n:,} seeds") if in_all else ""
     return f"{arms} {verb} a {word} {first.measure.name} than {baseline_name(first.baseline)}{seeds}."
 
 
-def _count_agreeing(each: Difference) -> int:
+def _count_agreeing(difference: Difference) -> int:
     """Return the number of seeds whose difference has the sign of the mean."""
-    return sum(value * each.paired.mean > 0 for value in each.by_seed.values())
+    return sum(value * difference.paired.mean > 0 for value in difference.by_seed.values())
 
 
 def _other_sentences(compared: Sequence[Difference]) -> list[str]:
@@ -115,14 +120,14 @@ def _other_sentences(compared: Sequence[Difference]) -> list[str]:
 
 def _no_difference(group: Sequence[Difference]) -> str:
     first, verb = group[0], "does" if len(group) == 1 else "do"
-    needed = join_words([f"{'about ' if each.paired.seeds_needed else ''}{each.seeds_needed}" for each in group])
-    arms, baseline = join_words([each.arm for each in group]), baseline_name(first.baseline)
+    needed = join_words([difference.about_seeds_needed for difference in group])
+    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
     return f"{arms} {verb} not differ significantly from {baseline} in {first.measure.name} (seeds needed: {needed})."
 
 
 def _chance(group: Sequence[Difference]) -> str:
     first, verb = group[0], "has" if len(group) == 1 else "have"
-    arms, baseline = join_words([each.arm for each in group]), baseline_name(first.baseline)
+    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
     return (
         f"{arms} {verb} 1 seed in common with {baseline}: any difference in {first.measure.name} may be due to chance."
     )

@@ -110,6 +110,11 @@ class Difference:
             return MISSING
         return "over 10,000" if self.paired.seeds_needed is None else f"{self.paired.seeds_needed:,}"
 
+    @property
+    def about_seeds_needed(self) -> str:
+        """The number of seeds needed in sentences."""
+        return f"{'about ' if self.paired.seeds_needed else ''}{self.seeds_needed}"
+
 
 def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
     """Return which arms are compared with each other: variant as text → arm → label in the data.
@@ -167,9 +172,9 @@ def _compare(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Differe
             values, zeros = np.array([(of_arm[seed], of_baseline[seed]) for seed in seeds]).T
             by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
             compared.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(pairs))))
-    p_values = {i: each.paired.p_t for i, each in enumerate(compared) if each.paired.p_t is not None}
+    p_values = {i: difference.paired.p_t for i, difference in enumerate(compared) if difference.paired.p_t is not None}
     corrected = dict(zip(p_values, holm(list(p_values.values())).tolist(), strict=True))
-    return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(compared)]
+    return [replace(difference, p_holm=corrected.get(i)) for i, difference in enumerate(compared)]
 
 
 def difference_tables(compared: Sequence[Difference], about: str = "") -> list[Table]:
@@ -180,14 +185,14 @@ def difference_tables(compared: Sequence[Difference], about: str = "") -> list[T
 
 def _table(baseline: str, compared: Sequence[Difference], about: str) -> Table:
     columns = {
-        "arm": [each.arm for each in compared],
-        "variant": [each.measure.variant for each in compared],
-        "measure": [each.measure.name + each.measure.unit for each in compared],
-        "difference": [_with_seeds(each) for each in compared],
-        "p": [_p_text(each.p_holm).removeprefix("= ") for each in compared],
-        "p (signs)": [_p_text(each.paired.p_sign_flip).removeprefix("= ") for each in compared],
-        "seeds needed": [each.seeds_needed for each in compared],
-        "by seed": [_by_seed(each) for each in compared],
+        "arm": [difference.arm for difference in compared],
+        "variant": [difference.measure.variant for difference in compared],
+        "measure": [difference.measure.name + difference.measure.unit for difference in compared],
+        "difference": [_with_seeds(difference) for difference in compared],
+        "p": [_p_text(difference.p_holm).removeprefix("= ") for difference in compared],
+        "p (signs)": [_p_text(difference.paired.p_sign_flip).removeprefix("= ") for difference in compared],
+        "seeds needed": [difference.seeds_needed for difference in compared],
+        "by seed": [_by_seed(difference) for difference in compared],
     }
     table = Table.from_columns(f"Difference to {baseline_name(baseline)}", columns)
     words = (ABOUT if "p" in table.header else SINGLE).format(
@@ -206,22 +211,22 @@ def verdict(compared: Sequence[Difference]) -> list[str]:
 
 
 def _sentence(group: Sequence[Difference]) -> str:
-    first, counts = group[0], sorted({each.paired.n for each in group})
+    first, counts = group[0], sorted({difference.paired.n for difference in group})
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     variant = f"{first.measure.variant}: " if first.measure.variant else ""
     who = f"{variant}{first.arm} against {baseline_name(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
     if counts[-1] == 1:
         return f"{who}any difference may be due to chance."
     significant = [
-        f"{each.measure.name} is {'higher' if each.paired.mean > 0 else 'lower'}: {each.text}"
-        f"{' percentage points' if each.measure.percent else ''} (p {_p_text(each.p_holm)} after Holm)"
-        for each in group
-        if each.significant
+        f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.text}"
+        f"{' percentage points' if difference.measure.percent else ''} (p {_p_text(difference.p_holm)} after Holm)"
+        for difference in group
+        if difference.significant
     ]
     names = [
-        f"{each.measure.name} ({'about ' if each.paired.seeds_needed else ''}{each.seeds_needed} seeds needed)"
-        for each in group
-        if not each.significant and each.paired.n > 1
+        f"{difference.measure.name} ({difference.about_seeds_needed} seeds needed)"
+        for difference in group
+        if not difference.significant and difference.paired.n > 1
     ]
     others = [f"no significant difference in {', '.join(names)}"] if names else []
     return f"{who}{'; '.join([*significant, *others])}."
@@ -237,20 +242,20 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
     """
     rows = [
         {
-            "measure": each.measure.name,
-            "variant": each.measure.variant,
-            "arm": each.arm,
-            "baseline": each.baseline,
-            "seeds": list(each.by_seed),
-            "per_seed": list(each.by_seed.values()),
-            "mean": each.paired.mean,
-            "interval": None if each.paired.low is None else [each.paired.low, each.paired.high],
-            "p_t": each.paired.p_t,
-            "p_holm": each.p_holm,
-            "p_sign_flip": each.paired.p_sign_flip,
-            "seeds_needed": each.paired.seeds_needed,
+            "measure": difference.measure.name,
+            "variant": difference.measure.variant,
+            "arm": difference.arm,
+            "baseline": difference.baseline,
+            "seeds": list(difference.by_seed),
+            "per_seed": list(difference.by_seed.values()),
+            "mean": difference.paired.mean,
+            "interval": None if difference.paired.low is None else [difference.paired.low, difference.paired.high],
+            "p_t": difference.paired.p_t,
+            "p_holm": difference.p_holm,
+            "p_sign_flip": difference.paired.p_sign_flip,
+            "seeds_needed": difference.paired.seeds_needed,
         }
-        for each in compared
+        for difference in compared
     ]
     return {"differences": rows, "verdict": verdict(compared)}
 
@@ -262,14 +267,16 @@ def _p_text(p: float | None) -> str:
     return "< .001" if p < 0.001 else f"= {f'{p:.3f}'.removeprefix('0')}"
 
 
-def _by_seed(each: Difference) -> str:
-    if each.paired.n == 1:
+def _by_seed(difference: Difference) -> str:
+    if difference.paired.n == 1:
         return MISSING  # it would repeat the difference
-    return ", ".join(number(each.measure.scale * value) for value in each.by_seed.values())
+    return ", ".join(number(difference.measure.scale * value) for value in difference.by_seed.values())
 
 
-def _with_seeds(each: Difference) -> str:
-    return BySeed.of(each.text, {seed: each.measure.scale * value for seed, value in each.by_seed.items()})
+def _with_seeds(difference: Difference) -> str:
+    return BySeed.of(
+        difference.text, {seed: difference.measure.scale * value for seed, value in difference.by_seed.items()}
+    )
 
 
 def baseline_name(baseline: str) -> str:

@@ -57,7 +57,7 @@ class Table:
         return cls(title, list(shown), [list(row) for row in zip(*shown.values(), strict=True)], words, turns)
 
     @property
-    def left(self) -> set[int]:
+    def text_columns(self) -> set[int]:
         """The indices of the columns after the first that contain texts, not numbers."""
         columns = list(zip(*self.rows, strict=True))
         return {i for i, texts in enumerate(columns) if i and not any(text[:1] in DIGITS for text in texts if text)}

@@ -1,4 +1,4 @@
-"""Work in copies of this process: in order, with what it raises, and none left behind."""
+"""Work in copies of this process: results in order, errors, and no process left behind."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
 
-def test_results_come_in_the_order_of_the_items_whoever_is_faster() -> None:
+def test_results_come_in_the_order_of_the_items() -> None:
     def work(item: int) -> tuple[int, int]:
         time.sleep(0.1 if item == 0 else 0)
         return item, os.getpid()
@@ -26,7 +26,7 @@ def test_results_come_in_the_order_of_the_items_whoever_is_faster() -> None:
     assert os.getpid() not in {pid for _, pid in found}
 
 
-def test_what_work_says_is_wrong_is_raised_and_the_others_end(tmp_path: Path) -> None:
+def test_an_error_in_one_process_is_raised_and_ends_the_others(tmp_path: Path) -> None:
     def work(item: int) -> None:
         (tmp_path / str(os.getpid())).touch()
         if item:
@@ -43,7 +43,7 @@ def test_what_work_says_is_wrong_is_raised_and_the_others_end(tmp_path: Path) ->
         assert not status.exists() or status.read_text().split()[2] == "Z"
 
 
-def test_a_process_that_dies_is_said_to_have() -> None:
+def test_a_process_that_dies_is_reported() -> None:
     def work(item: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 

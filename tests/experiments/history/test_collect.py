@@ -171,7 +171,7 @@ def test_comparison_without_a_run_is_refused(tmp_path):
         ),
     ],
 )
-def test_episode_that_makes_no_sense_names_the_file(tmp_path, rows, message):
+def test_invalid_episode_names_the_file(tmp_path, rows, message):
     with pytest.raises(ValueError, match=message) as caught:
         load(write_run(tmp_path / "run", rows))
     assert "episodes.jsonl" in str(caught.value)

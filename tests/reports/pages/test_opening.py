@@ -1,4 +1,4 @@
-"""The opening of a report: its sentences claim what the intervals carry, and nothing else."""
+"""The opening of a report: its sentences claim what the tests allow, and nothing else."""
 
 import re
 
@@ -60,12 +60,12 @@ def test_arms_with_the_same_conclusion_share_a_sentence() -> None:
     assert cannot == ["reset does not differ significantly from fire in return (seeds needed: over 10,000)."]
 
 
-def test_seeds_that_disagree_are_counted() -> None:
+def test_seeds_with_a_difference_of_the_same_sign_are_counted() -> None:
     can, _ = conclude([measure(none=[0.0] * 8, fire=[5.0, 6, 5, 6, 5, 6, 5, -0.1])])
     assert can == ["fire (in 7 of 8 seeds) has a higher return than none."]
 
 
-def test_two_seeds_are_both() -> None:
+def test_two_seeds_are_called_both_seeds() -> None:
     can, _ = conclude([measure(none=[0.0, 0], fire=[-5.0, -5])])
     assert can == ["fire has a lower return than none, in both seeds."]
 
@@ -81,7 +81,7 @@ def test_arms_without_a_common_seed_are_not_compared() -> None:
     assert cannot == ["No two arms have a value of return for the same seed, so they are not compared."]
 
 
-def test_other_measures_are_told_where_they_differ() -> None:
+def test_other_measures_are_mentioned_if_they_differ() -> None:
     same = measure(none=[1.0, 2, 3], fire=[1.0, 3, 2], fresh=[2.0, 2, 2])
     can, cannot = conclude([same, measure("accuracy", none=[1.0, 2, 3], fire=[11.0, 12, 13])])
     assert can == [

@@ -57,13 +57,13 @@ def test_the_command_for_the_same_run_gives_its_settings(tmp_path: Path) -> None
     assert made == what.kind.settings_class()(**{**SETTINGS, "hidden": (8, 16), "hook": tuple(SETTINGS["hook"])})  # type: ignore[arg-type]
 
 
-def test_what_has_a_trunk_is_no_run_by_itself(tmp_path: Path) -> None:
+def test_no_command_trains_a_forked_run_alone(tmp_path: Path) -> None:
     text = render_run("name", [run(tmp_path / "seed-3/a", start_step=1_000)])
     assert "supple train" not in text
     assert f"supple resume {tmp_path}/seed-3/a" in text
 
 
-def test_pages_are_called_after_their_folders_and_never_alike(tmp_path: Path) -> None:
+def test_page_names_come_from_folders_and_are_unique(tmp_path: Path) -> None:
     runs = [run(tmp_path / place) for place in ("c/seed-0/lr=1/none", "d/seed-0/lr=1/none", "alone")]
     assert list(page_names(runs).values()) == ["seed-0.lr=1.none", "seed-0.lr=1.none.1", "alone"]
 

@@ -1,4 +1,4 @@
-"""Tables over all arms: by hand where they are small enough."""
+"""Tables of all arms, compared with numbers computed by hand or by the metrics."""
 
 import numpy as np
 import pytest

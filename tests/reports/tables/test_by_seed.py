@@ -1,4 +1,4 @@
-"""Cells that know their numbers by seed."""
+"""Cells of tables with their numbers by seed."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Differences between arms: who is compared with whom, what is said of it, and that no more is said than is known."""
+"""Differences between arms: which are compared, their tests, and sentences that claim no more than the tests."""
 
 import json
 import math
@@ -63,13 +63,13 @@ def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
     assert found[2].p_holm == found[2].paired.p_t
 
 
-def test_the_verdict_says_what_is_told_apart_how_far_and_what_is_not() -> None:
+def test_the_verdict_has_significant_differences_with_intervals_and_names_the_others() -> None:
     fire, snp = verdict(differences([CLEAR]))
     assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p < .001 after Holm)."
     assert snp == "snp against none, 5 seeds: no significant difference in return (about 169 seeds needed)."
 
 
-def test_one_seed_tells_nothing() -> None:
+def test_one_seed_has_no_interval_and_no_test() -> None:
     found = differences([measure(none=[1.0], fire=[100.0])])
     assert verdict(found) == ["fire against none, 1 seed: any difference may be due to chance."]
     (table,) = difference_tables(found)
@@ -90,7 +90,7 @@ def test_nothing_is_claimed_where_the_interval_covers_0(none, fire, snp) -> None
             assert "is lower" not in verdict([each])[0]
 
 
-def test_lower_shares_are_told_in_points_of_percent() -> None:
+def test_differences_of_shares_are_in_percentage_points() -> None:
     (line,) = verdict(differences([measure("accuracy", True, "lr 1", none=[0.5, 0.6, 0.7], fire=[0.4, 0.5, 0.61])]))
     assert line.startswith("lr 1: fire against none, 3 seeds: accuracy is lower: −9.7 [−11.1, −8.2] percentage points")
 

@@ -1,4 +1,4 @@
-"""What stands beside a sweep's own numbers is checked before it is shown."""
+"""Published numbers and tuning in the report of a sweep: read, checked and shown."""
 
 import re
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_published_numbers_of_another_type_are_named(tmp_path: Path, edit: Any, 
         read_published(tmp_path)
 
 
-def test_tuning_is_told_by_what_was_chosen_and_what_was_tried(tmp_path: Path) -> None:
+def test_tuning_has_a_table_of_chosen_points_and_one_of_all_points(tmp_path: Path) -> None:
     write_json(tmp_path / "tuned.json", TUNED)
     chosen, every = tuning_tables(tmp_path)
     assert chosen.rows == [["l2(strength={s})", "l2(strength=1)", "3", "3 to 3", "1"]]
