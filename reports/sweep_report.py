@@ -4,7 +4,6 @@ import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,14 +174,14 @@ def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str,
     def page(plots: list[Plot], _: Path) -> str:
         names = {id(table): name for name, table in with_file_names([counts, *tables])}
         return template("sweep.html").render(
-            what="sweep", numbers="scores.json", title=title or ", ".join(studies), path=path.resolve().name,
+            what="sweep", title=title or ", ".join(studies), path=path.resolve().name,
             facts=[
                 (f"{len(studies):,}", "study" if len(studies) == 1 else "studies"),
                 (f"{sum(planned.values()):,}", "runs"),
                 (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
             ],
-            limits=LIMITS, opening=None, verdict=[], notes=[], tables=[counts], plots=plots, sections=sections,
-            file_of=lambda table: names[id(table)], images=_images(sections), version=metadata.version("supple"),
+            limits=LIMITS, tables=[counts], plots=plots, sections=sections,
+            file_of=lambda table: names[id(table)], images=_images(sections),
         )  # fmt: skip
 
     return Content([counts], scores, list, page, more=tables)

@@ -271,13 +271,13 @@ def load_runs(path: Path, logs_of_trunk: Callable[[int], Logs] | None = None) ->
     if not config.get("tasks"):
         raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one task")
     try:
-        tasks = tuple(_segment(i, task) for i, task in enumerate(config["tasks"]))
+        tasks = tuple(_read_task(i, task) for i, task in enumerate(config["tasks"]))
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: {error}") from error
     _require_whole(path, config, tasks[-1].end)
     shared = logs_of_trunk(len(tasks)) if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
-    run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
+    run = RunData(path, config, tasks, _as_arrays(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
     split = find_kind(run.kind).split
     return resolve_name(split)(run) if split else [run]
 
@@ -299,7 +299,7 @@ def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
     return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
 
 
-def _segment(i: int, task: Row) -> Segment:
+def _read_task(i: int, task: Row) -> Segment:
     """Return a task of config.json."""
     known = {field.name: task[field.name] for field in fields(Segment) if field.name in task}
     segment: Segment = schema.fitted(known, Segment, f"tasks[{i}]")
@@ -308,7 +308,7 @@ def _segment(i: int, task: Row) -> Segment:
     return segment
 
 
-def _episodes(rows: list[Row]) -> Episodes:
+def _as_arrays(rows: list[Row]) -> Episodes:
     count = len(rows)
     steps, returns = (np.fromiter(map(itemgetter(name), rows), np.float64, count) for name in ("step", "return"))
     tasks = np.fromiter([row.get("task", 0) for row in rows], np.int64, count)

@@ -23,7 +23,7 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     Return None if an arm has too few scores, or there are too many arms to distinguish.
     """
     scaled = len({measure.place for measure in measures}) > 1
-    limits = {measure.place: _limits(measures, measure.place) for measure in measures}
+    limits = {measure.place: _score_range(measures, measure.place) for measure in measures}
     arms: dict[str, list[Array]] = {}
     for measure in measures:
         low, high = limits[measure.place] if scaled else (0.0, 1.0)
@@ -65,7 +65,7 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     return Plot("performance_profiles", "Performance profiles", caption, figure)
 
 
-def _limits(measures: Sequence[Measure], place: str) -> tuple[float, float]:
+def _score_range(measures: Sequence[Measure], place: str) -> tuple[float, float]:
     """Return the smallest and the largest score in an environment."""
     scores = np.concatenate(
         [scores_of(measure, arm) for measure in measures if measure.place == place for arm in measure.arms]

@@ -49,7 +49,7 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
     panels: dict[str, dict[tuple[str, str], Panel]] = defaultdict(dict)
     for measure in measures:
         for arm in measure.arms:
-            for name, value, label, rest in _places(measure, arm):
+            for name, value, label, rest in _find_places(measure, arm):
                 panel = panels[name].setdefault((measure.place, rest), Panel(measure.place, rest))
                 panel.lines[label][value] = scores_of(measure, arm)
                 if BLANK in label:
@@ -57,10 +57,10 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
                         plain: scores_of(measure, plain) for plain in (NONE, FRESH) if plain in measure.arms
                     }
     shown = {name: _select_panels(list(of_name.values())) for name, of_name in panels.items()}
-    return [_figure(name, of_name, measures[0]) for name, of_name in shown.items() if of_name]
+    return [_plot_panels(name, of_name, measures[0]) for name, of_name in shown.items() if of_name]
 
 
-def _places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
+def _find_places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
     """Return the places of an arm in figures: (name of a number, value, line, panel) for each of its numbers."""
     text, variant = point_of(measure, arm)
     places = []
@@ -91,7 +91,7 @@ def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     return [cloud]
 
 
-def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
+def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     labels = list(dict.fromkeys(label for panel in panels for label in (*panel.level, *panel.lines)))
     styles = arm_styles(labels)
     shown = panels[:MOST_PANELS]
@@ -101,12 +101,12 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     values = [value for panel in shown for line in panel.lines.values() for value in line]
     for axes, panel in zip(grid, shown, strict=True):
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
-        _scale(axes, values)
+        _scale_axis(axes, values)
         for label, scores in panel.level.items():
             if scores.size:
                 axes.axhline(scores.mean(), linewidth=1.4, zorder=1, alpha=0.8, **styles[label])
         for i, (label, line) in enumerate(panel.lines.items()):
-            _draw(axes, line, styles[label], i, panel.cloud)
+            _draw_line(axes, line, styles[label], i, panel.cloud)
         axes.set_xlabel(name.replace("_", " "), fontsize=9.5, color=INK)
     family = measure.group + measure.unit
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
@@ -123,7 +123,7 @@ def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     return Plot(f"sensitivity_{re.sub(r'[^a-z0-9]+', '_', name.lower())}", f"Sensitivity to {words}", caption, figure)
 
 
-def _draw(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:
+def _draw_line(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:
     at = sorted(value for value, scores in line.items() if scores.size)
     if not at:
         return
@@ -138,7 +138,7 @@ def _draw(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: in
             axes.vlines(value, *ends, color=color, linewidth=1.2, alpha=0.6)
 
 
-def _scale(axes: Axes, values: Sequence[float]) -> None:
+def _scale_axis(axes: Axes, values: Sequence[float]) -> None:
     """Make an axis logarithmic if its values span decades, and symmetric-logarithmic if they include 0."""
     sizes = [abs(value) for value in values if value]
     if not sizes or max(sizes) < DECADES * min(sizes):

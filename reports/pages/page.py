@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,11 @@ from .opening import Opening
 from .run_list import run_lines
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
+# the parts of layout.html that a page may leave out
+OPTIONAL = {
+    "numbers": "scores.json", "opening": None, "verdict": (), "notes": (), "tables": (), "plots": (),
+    "version": metadata.version("supple"),
+}  # fmt: skip
 
 
 def render_page(
@@ -39,15 +45,25 @@ def render_page(
 ) -> str:
     """Return a page as text. Names and settings are escaped, since they come from files.
 
-    `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
-    has the sentences of `differences.verdict`, and `opening` those at the top.
-    `place` is the folder that contains the report.
+    Args:
+        data: The runs, by arm.
+        plots: The figures.
+        tables: The tables.
+        notes: Sentences about missing, failed and unfinished runs.
+        title: The title.
+        facts: Numbers below the title, as (value, description).
+        limits: What these runs cannot show.
+        opening: The sentences at the top.
+        verdict: The sentences of `differences.verdict`.
+        settings: Settings of the runs, as (name, value).
+        command: The command that started the runs.
+        place: The folder that contains the report.
+        videos: Videos of trained agents.
     """
     resets, idle = contracts(data)
     config, events = data.first.config, event_rows(data)
     return template("report.html").render(
         what="report",
-        numbers="scores.json",
         title=title,
         facts=facts,
         limits=limits,
@@ -84,7 +100,7 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["with_file_names"] = with_file_names
+    environment.globals |= OPTIONAL | {"with_file_names": with_file_names}
     environment.filters["urlencode"] = url_of
     return environment.get_template(name)
 

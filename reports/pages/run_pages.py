@@ -43,11 +43,11 @@ def render_run(name: str, runs: Sequence[RunData]) -> str:
         (str(len(run.of_kind("intervention"))), "interventions"),
         (run.whose_events, "seed"),
     ]
-    events = [_event(event) for event in run.events[:MOST_EVENTS]]
+    events = [_event_row(event) for event in run.events[:MOST_EVENTS]]
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
-        facts=facts, limits=LIMITS, opening=None, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
-        curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
+        facts=facts, limits=LIMITS, version=run.supple or "",
+        curves=list(_draw_logs(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
             (_events_title(run), ("step", "event", "details"), events),
             ("Settings", ("setting", "value"), setting_texts(config.get("settings", {}))),
@@ -56,7 +56,7 @@ def render_run(name: str, runs: Sequence[RunData]) -> str:
     )  # fmt: skip
 
 
-def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
+def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     """Return drawings by title: returns of episodes, logged numbers without their parts, and results of tasks."""
     end = max(run.total_steps for run in runs)
     marks = draw_marks([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
@@ -90,7 +90,7 @@ def _events_title(run: RunData) -> str:
     return "Events" if len(run.events) <= MOST_EVENTS else f"The first of {len(run.events):,} events"
 
 
-def _event(event: Row) -> tuple[str, str, str]:
+def _event_row(event: Row) -> tuple[str, str, str]:
     details = {name: value for name, value in event.items() if name not in ("event", "step", "contract")}
     text = "; ".join(f"{name}: {_value_text(value)}" for name, value in details.items())
     return f"{event['step']:,}", str(event["event"]), text

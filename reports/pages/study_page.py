@@ -26,7 +26,18 @@ def render_study(
     plots: Sequence[Plot],
     place: Path,
 ) -> str:
-    """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
+    """Return the page as text.
+
+    Args:
+        study: The study.
+        title: The beginning of the title, before the tasks.
+        tables: The tables.
+        lines: Sentences that summarise them.
+        measures: The numbers by which arms are compared.
+        verdict: Sentences about the differences in these.
+        plots: The figures.
+        place: The folder that contains the report.
+    """
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = study.runs
     first, *others = tables

@@ -81,7 +81,7 @@ def plot_first_phase(study: ReportedStudy) -> Plot | None:
         steps, values = on_common_steps([trunk.series(name) for trunk in trunks])
         draw_band(axes, steps / divisor, values, {"color": color, "label": name.replace("_", " ")})
         drawn.append((steps, values))
-    cut = cut_losses(axes, *_ends(drawn, end))
+    cut = cut_losses(axes, *_panel_limits(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
     for group in study.groups:
         starts = [int(run.config.get("start_step", 0)) for run in group.data.runs]
@@ -140,10 +140,10 @@ def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale
         dots = len(steps) < FEW_POINTS and "loss" not in name  # losses may be cut, but dots are not clipped
         draw_band(axes, steps / divisor, scale * values, styles[label], dots)
         drawn.append((steps, scale * values))
-    return _ends(drawn, data.total_steps)
+    return _panel_limits(drawn, data.total_steps)
 
 
-def _ends(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, float]:
+def _panel_limits(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, float]:
     """Return the largest value after the first `ABRUPT` share of the updates, and the smallest of all; NaN if none."""
     late = [values[:, steps >= ABRUPT * total] for steps, values in drawn if steps.size]
     tops = [values.max() for values in late if values.size]

@@ -57,7 +57,14 @@ def table_by_cell(
 def interventions_table(
     study: ReportedStudy, cells: Sequence[Cell], more: dict[str, list[str]] | None = None, about: str = ""
 ) -> Table:
-    """Return a table of the effects of interventions on the weights, after columns `more`, explained by `about`."""
+    """Return a table of the effects of interventions on the weights.
+
+    Args:
+        study: The study.
+        cells: Its cells.
+        more: Columns before these: heading → the texts of the cells.
+        about: An explanation of `more`.
+    """
     columns = {
         **(more or {}),
         "SFE": [number(cell.at_events["sfe"]) for cell in cells],

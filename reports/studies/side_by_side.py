@@ -31,12 +31,12 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
         return {_benchmark([data.first]): data}
-    entries = [_entry(path) for path in dict.fromkeys(paths)]
+    entries = [_read_entry(path) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
     labels: dict[Path, str] = {}
-    for name, group in group_by(entries, lambda entry: _arm(entry[0], bare=True)).items():
-        labels |= _labels(name, group)
+    for name, group in group_by(entries, lambda entry: _arm_name(entry[0], bare=True)).items():
+        labels |= _label_runs(name, group)
     benchmarks: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         benchmarks[_benchmark(entry)][labels[entry[0].path]] += entry
@@ -46,14 +46,14 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         name: ComparisonData(
             place,
             {label: sorted(arms[label], key=lambda run: run.seed) for label in palette if label in arms},
-            notes=mixed({_folder(run, paths): run.config for runs in arms.values() for run in runs}),
+            notes=mixed({_folder_name(run, paths): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )
         for name, arms in benchmarks.items()
     }
 
 
-def _folder(run: RunData, paths: Sequence[Path]) -> str:
+def _folder_name(run: RunData, paths: Sequence[Path]) -> str:
     return run.path.name if len(paths) == 1 else str(run.path)
 
 
@@ -67,11 +67,11 @@ def differing_settings(entries: Sequence[Entry]) -> list[str]:
 def only_path(paths: Sequence[Path]) -> Path:
     """Return the only directory, for a kind whose runs cannot be shown side by side. Raises ValueError for several."""
     if len(paths) > 1:
-        _entry(paths[0])
+        _read_entry(paths[0])
     return paths[0]
 
 
-def _entry(path: Path) -> Entry:
+def _read_entry(path: Path) -> Entry:
     if (path / "comparison.json").is_file():
         raise ValueError(f"{path} is a comparison: report it alone, because only single runs can be side by side")
     if not (path / "config.json").is_file():
@@ -92,7 +92,7 @@ def _benchmark(entry: Entry) -> str:
     return _labelling(entry[0]).benchmark(entry[0])
 
 
-def _arm(run: RunData, bare: bool = False) -> str:
+def _arm_name(run: RunData, bare: bool = False) -> str:
     """Return the name of an arm: the one in config.json, or the setting that names it and its hooks.
 
     With `bare`, the parameters of that setting are left out.
@@ -108,10 +108,10 @@ def _settings(run: RunData) -> Row:
     return settings
 
 
-def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
+def _label_runs(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
     """Return a label for each run directory: `name`, with as many details as are needed within one benchmark."""
     columns = group_by(entries, _benchmark)
-    if all(_same_arm(column) for column in columns.values()):
+    if all(_are_one_arm(column) for column in columns.values()):
         return {entry[0].path: name for entry in entries}
     if level == 3:  # even the names of their folders are the same
         return {entry[0].path: str(entry[0].path) for entry in entries}
@@ -119,16 +119,16 @@ def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, s
     for column in columns.values():
         names = [n for n in differing_settings(column) if n not in ("hook", _labelling(column[0][0]).named)]
         for entry in column:
-            words = [_arm(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
+            words = [_arm_name(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
             label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
             detailed[label].append(entry)
     labels: dict[Path, str] = {}
     for label, group in detailed.items():
-        labels |= _labels(label, group, level + 1)
+        labels |= _label_runs(label, group, level + 1)
     return labels
 
 
-def _same_arm(entries: Sequence[Entry]) -> bool:
+def _are_one_arm(entries: Sequence[Entry]) -> bool:
     """Return whether these runs are one arm: they differ only in their seeds."""
     seeds = [run.seed for entry in entries for run in entry]
     return not differing_settings(entries) and len(set(seeds)) == len(seeds)

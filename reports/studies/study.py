@@ -93,7 +93,7 @@ def read_study(paths: Sequence[Path]) -> ReportedStudy:
         study = _read_comparison(paths[0])
     else:
         (kind, data), *_ = gather(paths).items()
-        study = ReportedStudy(data.path, kind, [Group({}, _from_start(data))], data.arms, notes=data.notes)
+        study = ReportedStudy(data.path, kind, [Group({}, _count_from_start(data))], data.arms, notes=data.notes)
     for group, arm, runs in study.cells:
         for run in runs:
             if run.last_step < run.total_steps:
@@ -127,7 +127,7 @@ def _read_comparison(path: Path) -> ReportedStudy:
     for i, variant in enumerate(variants):
         arms = {arm: sorted(runs, key=lambda run: run.seed) for (j, arm), runs in cells.items() if i == j}
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=labels)
-        group = Group(variant, _from_start(data))
+        group = Group(variant, _count_from_start(data))
         for arm, runs in arms.items():
             notes += missing_seeds(", ".join(filter(None, [group.words, arm])), plan, runs)
         if data.arms:
@@ -141,7 +141,7 @@ def _read_comparison(path: Path) -> ReportedStudy:
     return ReportedStudy(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
 
 
-def _from_start(data: ComparisonData) -> ComparisonData:
+def _count_from_start(data: ComparisonData) -> ComparisonData:
     return replace(data, arms={arm: list(map(_run_from_start, runs)) for arm, runs in data.arms.items()})
 
 
