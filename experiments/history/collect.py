@@ -1,7 +1,7 @@
 """Read the logs of a run directory, or of a comparison of arms that were forked from common trunks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
 from itertools import chain
@@ -207,30 +207,56 @@ def load(path: Path) -> ComparisonData:
 
 
 def _load_comparison(path: Path) -> ComparisonData:
-    plan = read_object(path / "comparison.json")
+    plan, configs = read_plan(path)
     fork = int(plan.get("fork_step", 0))
-    files = files_of_runs(path, "config.json")
-    configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
-
     for folder in trunks.values():
         _require_whole(folder, configs[folder], fork)
-    arms: dict[str, list[RunData]] = {label_of(arm, variant): [] for variant, arm in planned_points(plan)}
     logs_of_trunk = cache(lambda trunk, tasks: _logs_until(fork, trunk, tasks))  # shared by all arms of its seed
+
+    def load_arm(folder: Path) -> list[RunData]:
+        trunk = trunks.get(folder.parent)
+        return load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None)
+
+    variants, points = load_points(plan, configs, load_arm)
+    arms = {label_of(arm, variants[i]): by_seed(runs) for (i, arm), runs in points.items()}
+    notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)]
+    return ComparisonData(path, require_started(path, arms), fork, notes + notes_of_runs(path, configs))
+
+
+def read_plan(path: Path) -> tuple[Row, dict[Path, Row]]:
+    """Return the contents of comparison.json, and those of config.json for each run that has started, by folder."""
+    configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
+    return read_object(path / "comparison.json"), configs
+
+
+def load_points(
+    plan: Row, configs: Mapping[Path, Row], load_arm: Callable[[Path], list[RunData]]
+) -> tuple[list[Row], dict[tuple[int, str], list[RunData]]]:
+    """Return the variants of a comparison, and the runs of each arm in each of them: (index, arm) → runs.
+
+    The planned arms come first, with an empty list if they have no run. Trunks are left out.
+
+    Args:
+        plan: The contents of comparison.json.
+        configs: Folder of a run → contents of its config.json.
+        load_arm: Returns the runs in a folder.
+    """
+    variants, arms = list(plan.get("variants") or [{}]), list(map(str, plan.get("arms", [])))
+    planned = [(i, arm) for i in range(len(variants)) for arm in arms]
+    only = plan.get("only") or []
+    points: dict[tuple[int, str], list[RunData]] = {(i, arm): [] for i, arm in planned if not only or [arm, i] in only}
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            label = label_of(config["arm"], config.get("variant", {}))
-            trunk = trunks.get(folder.parent)
-            arms.setdefault(label, []).extend(load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None))
-    notes = []
-    for label, runs in arms.items():
-        runs.sort(key=lambda run: run.seed)
-        notes += missing_seeds(label, plan, runs)
-    notes += failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
-    arms = {label: runs for label, runs in arms.items() if runs}
-    if not arms:
-        raise nothing_started(path)
-    return ComparisonData(path, arms, fork, notes)
+            if (variant := config.get("variant", {})) not in variants:
+                variants.append(variant)
+            points.setdefault((variants.index(variant), str(config["arm"])), []).extend(load_arm(folder))
+    return variants, points
+
+
+def by_seed(runs: Iterable[RunData]) -> list[RunData]:
+    """Return the runs in the order of their seeds."""
+    return sorted(runs, key=lambda run: run.seed)
 
 
 def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
@@ -239,16 +265,16 @@ def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
     return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
 
 
-def nothing_started(path: Path) -> ValueError:
-    """Return the exception to raise for a comparison without a run."""
-    return ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
+def notes_of_runs(path: Path, configs: Mapping[Path, Row]) -> list[str]:
+    """Return sentences about failed runs, and about runs under different versions."""
+    return failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
 
 
-def planned_points(plan: Row) -> list[tuple[Row, str]]:
-    """Return the pairs of a variant and an arm in a comparison: all pairs, or those in `only`."""
-    variants, arms, only = plan.get("variants") or [{}], plan.get("arms", []), plan.get("only") or []
-    places = [(i, str(arm)) for i in range(len(variants)) for arm in arms]
-    return [(variants[i], arm) for i, arm in places if not only or [arm, i] in only]
+def require_started(path: Path, arms: Mapping[str, list[RunData]]) -> dict[str, list[RunData]]:
+    """Return the arms that have runs. Raises ValueError if there are none."""
+    if not any(arms.values()):
+        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
+    return {arm: runs for arm, runs in arms.items() if runs}
 
 
 def failures(path: Path) -> list[str]:

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from ...engine.storage.versions import mixed
-from ...experiments.history.collect import ComparisonData, Row, RunData, load, load_runs
+from ...experiments.history.collect import ComparisonData, Row, RunData, by_seed, load, load_runs
 from ..tables.differences import group_by
 from .content import SideBySide, report_of
 
@@ -45,7 +45,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     return {
         name: ComparisonData(
             place,
-            {label: sorted(arms[label], key=lambda run: run.seed) for label in palette if label in arms},
+            {label: by_seed(arms[label]) for label in palette if label in arms},
             notes=mixed({_folder_name(run, paths): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )

@@ -6,18 +6,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ...engine.storage.versions import mixed
-from ...experiments.comparisons.comparison import files_of_runs
 from ...experiments.history.collect import (
     ComparisonData,
     Row,
     RunData,
-    failures,
+    by_seed,
+    load_points,
     load_runs,
     missing_seeds,
-    nothing_started,
-    planned_points,
-    read_object,
+    notes_of_runs,
+    read_plan,
+    require_started,
 )
 from ..tables.table import variant_text
 from .side_by_side import gather
@@ -106,39 +105,23 @@ def read_study(paths: Sequence[Path]) -> ReportedStudy:
 
 
 def _read_comparison(path: Path) -> ReportedStudy:
-    plan = read_object(path / "comparison.json")
-    variants: list[Row] = list(plan.get("variants") or [{}])
-    configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
-    cells: dict[tuple[int, str], list[RunData]] = {
-        (variants.index(variant), arm): [] for variant, arm in planned_points(plan)
-    }
-    trunks: dict[int, RunData] = {}
-    for folder, config in configs.items():
-        runs = load_runs(folder)
-        if config.get("arm") is None:
-            trunks |= {run.seed: run for run in runs}
-            continue
-        if (variant := config.get("variant", {})) not in variants:
-            variants.append(variant)
-        cells.setdefault((variants.index(variant), str(config["arm"])), []).extend(runs)
-    labels = tuple(dict.fromkeys(arm for _, arm in cells))
-    groups = []
-    notes = failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
+    plan, configs = read_plan(path)
+    variants, points = load_points(plan, configs, load_runs)
+    trunk_folders = [folder for folder, config in configs.items() if config.get("arm") is None]
+    trunks = {run.seed: run for folder in trunk_folders for run in load_runs(folder)}
+    by_arm: dict[str, list[RunData]] = {arm: [] for _, arm in points}
+    for (_, arm), runs in points.items():
+        by_arm[arm] += runs
+    groups, notes = [], notes_of_runs(path, configs)
     for i, variant in enumerate(variants):
-        arms = {arm: sorted(runs, key=lambda run: run.seed) for (j, arm), runs in cells.items() if i == j}
-        data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=labels)
+        arms = {arm: by_seed(runs) for (j, arm), runs in points.items() if i == j}
+        data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=tuple(by_arm))
         group = Group(variant, _count_from_start(data))
         for arm, runs in arms.items():
             notes += missing_seeds(", ".join(filter(None, [group.words, arm])), plan, runs)
         if data.arms:
             groups.append(group)
-    if not groups:
-        raise nothing_started(path)
-    by_arm: dict[str, list[RunData]] = {arm: [] for arm in labels}
-    for (_, arm), runs in cells.items():
-        by_arm[arm] += runs
-    arms = {arm: runs for arm, runs in by_arm.items() if runs}
-    return ReportedStudy(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
+    return ReportedStudy(path, str(plan.get("algorithm", "")), groups, require_started(path, by_arm), trunks, notes)
 
 
 def _count_from_start(data: ComparisonData) -> ComparisonData:
