@@ -114,6 +114,11 @@ class RunData:
         logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
+    @cached_property
+    def logged(self) -> tuple[str, ...]:
+        """The names in metrics.jsonl, in the order in which they come first."""
+        return tuple(dict.fromkeys(name for row in self.metrics for name in row))
+
     def of_kind(self, event: str) -> list[Row]:
         """Return the events of one type: `intervention`, `explosion` or `task`."""
         return [row for row in self.events if row.get("event") == event]

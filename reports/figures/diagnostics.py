@@ -118,7 +118,7 @@ def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Arra
 
 def _metric_names(runs: Sequence[RunData]) -> list[str]:
     """Return the logged names `learner/metric`, those with a title first, without metrics of single layers."""
-    logged = {name for run in runs for row in run.metrics for name in row if name.count("/") == 1}
+    logged = {name for run in runs for name in run.logged if name.count("/") == 1}
     learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
     names = []
     for learner in learners:
@@ -171,9 +171,8 @@ def _injection_sentence(data: ComparisonData) -> str:
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
     """Return (arm, row label, (before, after)): one row per step, or one per arm if there are too many."""
     divisor, _, suffix = step_unit(data.total_steps)
-    events = [
-        (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
-    ]
+    of_arms = [(label, run) for label, runs in data.arms.items() for run in runs]
+    events = [(label, event) for label, run in of_arms for event in run.of_kind("intervention")]
     learners = {event.get("learner") for _, event in events}
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for label, event in events:

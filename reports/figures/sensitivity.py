@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class Panel:
     level: dict[str, Array] = field(default_factory=dict)
     cloud: bool = False
 
+    @property
+    def values(self) -> list[float]:
+        """The varied number at all points."""
+        return [value for line in self.lines.values() for value in line]
+
 
 def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
     """Return a figure for each varied number, for measures of one family in all variants and environments."""
@@ -81,7 +87,7 @@ def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     that no two of them have the same other settings.
     """
     curves = [panel for panel in panels if any(len(line) > 1 for line in panel.lines.values())]
-    values = {value for panel in panels for line in panel.lines.values() for value in line}
+    values = set(chain.from_iterable(panel.values for panel in panels))
     if curves or len(values) < FEW:
         return curves
     cloud = Panel("", "", cloud=True)
@@ -98,7 +104,7 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     one_environment = len({panel.place for panel in shown}) == 1  # its panels share a scale
     width = min(11.0, 3.0 + 4.0 * min(3, len(shown)))
     figure, grid = new_panels(len(shown), 0.5, 2.8, width, sharey=one_environment)
-    values = [value for panel in shown for line in panel.lines.values() for value in line]
+    values = list(chain.from_iterable(panel.values for panel in shown))
     for axes, panel in zip(grid, shown, strict=True):
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
         _scale_axis(axes, values)

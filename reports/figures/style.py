@@ -73,15 +73,13 @@ def show_texts_literally(figure: Figure) -> None:
 
     Names of arms, tasks and layers may hold `$` and anything else. Numbers at the axes keep their powers of ten.
     """
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            formatter = axis.get_major_formatter()
-            if isinstance(formatter, (FixedFormatter, FuncFormatter)):
-                labels = formatter.format_ticks(list(axis.get_majorticklocs()))
-                axis.set_major_formatter(
-                    FixedFormatter([_no_formula(shorten(label, MOST_AT_TICKS)) for label in labels])
-                )
-    at_ticks = {id(text) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels()}
+    all_axis = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    for axis in all_axis:
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, (FixedFormatter, FuncFormatter)):
+            labels = formatter.format_ticks(list(axis.get_majorticklocs()))
+            axis.set_major_formatter(FixedFormatter([_no_formula(shorten(label, MOST_AT_TICKS)) for label in labels]))
+    at_ticks = {id(text) for axis in all_axis for text in axis.get_ticklabels()}
     for text in figure.findobj(Text):
         if isinstance(text, Text) and id(text) not in at_ticks and text.get_text():
             text.set_text(_no_formula("\n".join(map(shorten, text.get_text().split("\n")))))

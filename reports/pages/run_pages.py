@@ -1,6 +1,7 @@
 """A page for each run of a report: curves, events, settings, and commands to resume or repeat the run."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,12 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     series: dict[str, list[tuple[Array, Array]]] = {}
     if any(run.episodes.steps.size for run in runs):
         series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
-    logged = dict.fromkeys(name for run in runs for row in run.metrics[:1] + run.metrics[-20:] for name in row)
+    rows = [row for run in runs for row in run.metrics[:1] + run.metrics[-20:]]
+    logged = dict.fromkeys(chain.from_iterable(rows))
     for name in (name for name in logged if name not in PLACE and name.count("/") < 2):
         series[name] = [run.series(name) for run in runs]
-    for name in dict.fromkeys(name for run in runs for row in run.outcomes[:1] for name in row if name not in PLACE):
+    results = dict.fromkeys(chain.from_iterable(row for run in runs for row in run.outcomes[:1]))
+    for name in (name for name in results if name not in PLACE):
         series[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
     shown = {name: curves for name, curves in series.items() if any(curve[0].size for curve in curves)}
     return {

@@ -81,7 +81,7 @@ def evaluated_names(runs: Sequence[RunData]) -> list[str]:
 
     Metrics of the network, such as `model/srank`, are not included.
     """
-    logged = [name for run in runs for row in run.metrics for name in row if name not in PLACE]
+    logged = [name for run in runs for name in run.logged if name not in PLACE]
     whole = {name for name in logged if "/" not in name}
     names = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
