@@ -18,7 +18,6 @@ add(
             fork_at=0.5,
             arms=ARMS,
             tuned_by="return",
-            counted_seeds=True,
         )
         for name, about in (
             ("ppo", "an agent for environments with vector observations (PPO)"),

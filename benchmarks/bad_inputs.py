@@ -24,7 +24,7 @@ from rich.table import Table
 from small_runs import RUNS, command, places
 
 from supple.engine.kinds import find_kind
-from supple.scripts import resume
+from supple.scripts.cli import training
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
@@ -63,11 +63,11 @@ def ask(words: list[str], folder: Path) -> tuple[str, str]:
 
 
 def main(args: Args) -> None:
-    def late(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, late)
-    resume.finish_run = lambda path: None  # type: ignore[assignment]  # what is taken is not trained
+    signal.signal(signal.SIGALRM, raise_timeout)
+    training.finish_run = lambda path: None  # type: ignore[assignment]  # what is taken is not trained
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -28,7 +28,8 @@ from timing import begin
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.settings import AgentSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 
 ENV = "CartPole-v1"
 EVERY, EPISODES, SOLVED = 10_000, 10, 475.0
@@ -92,8 +93,7 @@ def with_supple(seed: int, args: Args) -> Curve:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        create(path, args.agent, settings, "benchmarks/cartpole.py")
-        train(path, lambda step: None, print)
+        prepare(RunSpec(args.agent, settings, command="benchmarks/cartpole.py"), path, print).train(lambda step: None)
         lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
         return [(line["step"], line["eval/return"]) for line in lines if "eval/return" in line]
 

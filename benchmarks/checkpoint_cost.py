@@ -43,12 +43,12 @@ class Args:
     threads: int = 2  # threads of torch
 
 
-def pool() -> Tensor:
-    """The random frames, twice, so that any run of them is one block."""
+def make_frames() -> Tensor:
+    """Return the random frames, twice, so that any run of them is one block."""
     return torch.randint(0, 256, (POOL, 84, 84), dtype=torch.uint8).repeat(2, 1, 1)
 
 
-def synthetic(frames: Tensor, first: int, end: int) -> Rows:
+def make_rows(frames: Tensor, first: int, end: int) -> Rows:
     def read(start: int, stop: int) -> dict[str, Tensor]:
         number = torch.arange(start, stop)
         pieces = [frames[a % POOL :][: min(POOL, stop - a)] for a in range(start, stop, POOL)]
@@ -57,8 +57,8 @@ def synthetic(frames: Tensor, first: int, end: int) -> Rows:
     return Rows(first, end, read)
 
 
-def plain_write(folder: Path, size: int) -> float:
-    """Seconds to write random bytes to a file and flush it, for a file of at most 1 GB, scaled to `size`."""
+def time_plain_write(folder: Path, size: int) -> float:
+    """Return the seconds to write random bytes to a file and flush it, for a file of at most 1 GB, scaled to `size`."""
     sample = min(size, 2**30)
     block = os.urandom(2**24)
 
@@ -74,8 +74,8 @@ def plain_write(folder: Path, size: int) -> float:
     return taken * size / sample
 
 
-def written(folder: Path) -> int:
-    """Bytes of the files in a checkpoint that no other checkpoint shares."""
+def count_new_bytes(folder: Path) -> int:
+    """Return the bytes of the files in a checkpoint that no other checkpoint shares."""
     return sum(file.stat().st_size for file in folder.iterdir() if file.stat().st_nlink == 1)
 
 
@@ -92,26 +92,26 @@ def fill(leaf: Rows, memory: dict[str, Tensor], size: int) -> None:
 
 def benchmark(args: Args, folder: Path, table: Table) -> None:
     trunk = RunDirectory.create(folder / "trunk", CONFIG)
-    frames, end, step = pool(), args.rows, 1
+    frames, end, step = make_frames(), args.rows, 1
     last: Path | None = None
 
     def line(name: str, taken: float, size: int) -> None:
-        floor = plain_write(folder, size)
+        floor = time_plain_write(folder, size)
         rate, ratio = f"{size / taken / 1e6:,.0f} MB/s", f"{taken / floor:.2f}×"
         table.add_row(name, f"{size / 1e6:,.1f} MB", f"{taken:.2f} s", rate, f"{floor:.2f} s", ratio)
 
     def save() -> None:
         nonlocal last
-        tree = {"memory": synthetic(frames, end - args.rows, end), "logs": {}}
+        tree = {"memory": make_rows(frames, end - args.rows, end), "logs": {}}
         last = checkpoint.save(trunk.checkpoints, step, tree, trunk.identity, last)
 
     taken = seconds(save)
     assert last is not None
-    line("first save", taken, written(last))
+    line("first save", taken, count_new_bytes(last))
     for new in args.new:
         end, step = end + new, step + 1
         taken = seconds(save)
-        line(f"{new:,} new rows", taken, written(last))
+        line(f"{new:,} new rows", taken, count_new_bytes(last))
         checkpoint.prune(trunk.checkpoints, keep=1, step=step)
     arm = folder / "arm"
     taken = seconds(lambda: fork(trunk, last, arm, CONFIG | {"start_step": step}))

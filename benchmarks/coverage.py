@@ -25,14 +25,14 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 ENVIRONMENTS = (1, 4, 10)  # of the interquartile mean
 
 
-def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def draw_bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.normal(size=shape) - 8.0 * (rng.random(shape) < 0.2)
 
 
 DRAWS: dict[str, Draw] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "heavy-tailed": lambda rng, shape: rng.standard_t(3, size=shape),
-    "bimodal": bimodal,
+    "bimodal": draw_bimodal,
 }
 MEANS = {"normal": 0.0, "heavy-tailed": 0.0, "bimodal": -1.6}
 
@@ -44,21 +44,21 @@ class Args:
     reps: int = 2000  # resamplings of a bootstrap
 
 
-def of_paired_t(draw: Draw, seeds: int, sets: int) -> float:
-    """Coverage of the t interval of the paired difference of two arms that are alike."""
+def cover_paired_t(draw: Draw, seeds: int, sets: int) -> float:
+    """Return the coverage of the t interval of the paired difference of two arms that are alike."""
     rng = np.random.default_rng(0)
     trunk = draw(rng, (seeds, sets))
     arm, none = (trunk + draw(rng, (seeds, sets)) for _ in range(2))
     return _share(t_interval(arm - none), 0.0)
 
 
-def of_t(draw: Draw, seeds: int, sets: int, truth: float) -> float:
-    """Coverage of the t interval of one arm's mean."""
+def cover_t(draw: Draw, seeds: int, sets: int, truth: float) -> float:
+    """Return the coverage of the t interval of one arm's mean."""
     return _share(t_interval(draw(np.random.default_rng(0), (seeds, sets))), truth)
 
 
-def of_bootstrapped_mean(draw: Draw, seeds: int, sets: int, truth: float, reps: int) -> float:
-    """Coverage of the percentile bootstrap of one arm's mean."""
+def cover_bootstrapped_mean(draw: Draw, seeds: int, sets: int, truth: float, reps: int) -> float:
+    """Return the coverage of the percentile bootstrap of one arm's mean."""
     rng = np.random.default_rng(0)
     values = draw(rng, (sets, seeds))
     draws = (rng.integers(seeds, size=values.shape) for _ in range(reps))
@@ -66,8 +66,8 @@ def of_bootstrapped_mean(draw: Draw, seeds: int, sets: int, truth: float, reps: 
     return _share(np.percentile(means, (2.5, 97.5), axis=0), truth)
 
 
-def of_bootstrapped_iqm(draw: Draw, seeds: int, sets: int, environments: int, reps: int) -> float:
-    """Coverage of the stratified bootstrap of the interquartile mean over seeds and environments."""
+def cover_bootstrapped_iqm(draw: Draw, seeds: int, sets: int, environments: int, reps: int) -> float:
+    """Return the coverage of the stratified bootstrap of the interquartile mean over seeds and environments."""
     rng = np.random.default_rng(0)
     large = np.sort(draw(rng, (1_000_000,)))
     values = draw(rng, (sets, seeds, environments))
@@ -86,13 +86,13 @@ def main(args: Args) -> None:
     for name, draw in DRAWS.items():
         truth, many = MEANS[name], 10 * args.sets
         rows = {
-            "paired difference, t": [of_paired_t(draw, n, many) for n in args.seeds],
-            "mean, t": [of_t(draw, n, many, truth) for n in args.seeds],
-            "mean, bootstrap": [of_bootstrapped_mean(draw, n, args.sets, truth, args.reps) for n in args.seeds],
+            "paired difference, t": [cover_paired_t(draw, n, many) for n in args.seeds],
+            "mean, t": [cover_t(draw, n, many, truth) for n in args.seeds],
+            "mean, bootstrap": [cover_bootstrapped_mean(draw, n, args.sets, truth, args.reps) for n in args.seeds],
         }
         for environments in ENVIRONMENTS:
             label = f"IQM over {environments} environment{'s' * (environments > 1)}, bootstrap"
-            rows[label] = [of_bootstrapped_iqm(draw, n, args.sets, environments, args.reps) for n in args.seeds]
+            rows[label] = [cover_bootstrapped_iqm(draw, n, args.sets, environments, args.reps) for n in args.seeds]
         table = Table(name, *(f"{n} seeds" for n in args.seeds))
         for label, found in rows.items():
             table.add_row(label, *(f"{each:.3f}" for each in found))

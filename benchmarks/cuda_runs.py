@@ -29,8 +29,9 @@ import tyro
 from pretended_gpu import MIXED, pretended_gpu
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec
 from supple.interventions import interventions
 from supple.metrics import metrics, trainability
 from supple.registry.errors import UsageError
@@ -67,7 +68,7 @@ class Args:
     out: Path | None = None  # a JSON file for what came out; what stands there already is not tried again
 
 
-def runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
+def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
     """Return small runs: name → kind and settings."""
     digits, asked = str(data / "mnist"), [str(data / f"{name}_train.jsonl") for name in ("a", "b")]
     text = (str(data / "text.txt"),)
@@ -123,22 +124,22 @@ def make_data(folder: Path) -> None:
     (folder / "text.txt").write_text("\n".join(" ".join(draw.permutation(words.split())) for _ in range(200)))
 
 
-class BrokenOff(Exception):
+class Interrupted(Exception):
     """The run is half done."""
 
 
-def whole(out: Path, kind: str, settings: RunSettings) -> None:
+def train_in_two_halves(out: Path, kind: str, settings: RunSettings) -> None:
     """Train a run to its half, and from its checkpoint to its end."""
-    create(out, kind, settings, "benchmarks/cuda_runs.py")
+    prepare(RunSpec(kind, settings, command="benchmarks/cuda_runs.py"), out).close()
     end = json.loads((out / "config.json").read_text())["total_steps"]
 
     def break_off(step: int) -> None:
         if 2 * step > end:
-            raise BrokenOff
+            raise Interrupted
 
-    with suppress(BrokenOff):
-        train(out, break_off, lambda line: None)
-    train(out, lambda step: None, lambda line: None)
+    with suppress(Interrupted):
+        open_run(out, lambda line: None).train(break_off)
+    open_run(out, lambda line: None).train(lambda step: None)
 
 
 @contextmanager
@@ -152,36 +153,36 @@ def simulated_gpu() -> Iterator[None]:
         yield
 
 
-def tried(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
+def try_run(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
     """Return what became of a run, in a word (`fine`, `refused`, `MIXED` or `FAILED`), why, and which of supple's
     metrics it measured."""
     torch.set_num_threads(1)
-    kind, values = runs(data)[name]
+    kind, values = make_runs(data)[name]
     out = Path(tempfile.mkdtemp(dir=data)) / "run"
     with ExitStack() as stack:
         stack.enter_context(patch("supple.engine.work.trainability", partial(trainability, updates=2)))  # of 200
         if not REAL:
             stack.enter_context(simulated_gpu())
         try:
-            whole(out, kind, settings_of(kind, values, hook))
+            train_in_two_halves(out, kind, make_settings(kind, values, hook))
         except UsageError as error:
             return "FAILED" if out.exists() else "refused", str(error), []
         except MIXED as error:
-            return "MIXED", f"{place(error)}: {error}", []
+            return "MIXED", f"{find_own_line(error)}: {error}", []
         except Exception as error:  # whatever it is, it is to be looked at
-            return "FAILED", f"{place(error)}: {type(error).__name__}: {error}", []
+            return "FAILED", f"{find_own_line(error)}: {type(error).__name__}: {error}", []
     rows = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
     logged = {part for row in rows for key in row for part in key.split("/")}
     return "fine", "", sorted(logged & {*metrics.names(), "trainability"})
 
 
-def place(error: Exception) -> str:
+def find_own_line(error: Exception) -> str:
     """Return the last line of ours that the error went through."""
     own = [f for f in traceback.extract_tb(error.__traceback__) if "torch" not in f.filename and __file__ != f.filename]
     return f"{'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].lineno}" if own else "?"
 
 
-def settings_of(kind: str, values: dict[str, object], hook: str) -> RunSettings:
+def make_settings(kind: str, values: dict[str, object], hook: str) -> RunSettings:
     own: dict[str, object] = COSTLY if hook == "none" else {"hook": (hook,)}
     if kind in ("dqn", "sac"):
         own = own | {"capture": REAL}  # a simulated GPU records nothing
@@ -204,9 +205,9 @@ def main(args: Args) -> bool:
         ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool,
     ):
         make_data(Path(folder))
-        names = args.runs or tuple(runs(Path(folder)))
+        names = args.runs or tuple(make_runs(Path(folder)))
         left = [(n, hook) for n in names for hook in args.hooks if hook not in table.get(n, {})]
-        waiting = {(n, hook): pool.submit(tried, n, hook, Path(folder)) for n, hook in left}
+        waiting = {(n, hook): pool.submit(try_run, n, hook, Path(folder)) for n, hook in left}
         for (name, hook), future in waiting.items():
             word, reason, found = future.result()
             why = " ".join(reason.split())
@@ -215,15 +216,15 @@ def main(args: Args) -> bool:
             if hook == "none":
                 measured[name] = found
             if args.out:
-                result = {"pytorch": torch.__version__, "gpu": gpu, "counts": counts(table)}
+                result = {"pytorch": torch.__version__, "gpu": gpu, "counts": count_words(table)}
                 result |= {"runs": table, "measured": measured}
                 args.out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    found = counts(table)
+    found = count_words(table)
     print(f"PyTorch {torch.__version__}, {gpu} GPU: " + ", ".join(f"{count} {word}" for word, count in found.items()))
     return not found.keys() & {"MIXED", "FAILED"}
 
 
-def counts(table: dict[str, dict[str, str]]) -> dict[str, int]:
+def count_words(table: dict[str, dict[str, str]]) -> dict[str, int]:
     """Return how many combinations each word was said of."""
     words = [said.partition(":")[0] for row in table.values() for said in row.values()]
     return {word: words.count(word) for word in sorted(set(words))}

@@ -27,7 +27,8 @@ from timing import begin
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import CYCLING
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.envs.make import quiet_mujoco
 from supple.experiments.results import load
 from supple.metrics import generalization_gap, iqm, plasticity_score
@@ -85,21 +86,21 @@ def main(o: Options) -> None:
         show(read(o.out), o.out.with_name("scores.json"))
         return
     jobs = [Job(arm, seed, o.steps_per_task, o.folders) for seed in o.seeds for arm in o.arms]
-    add_missing(o.out, jobs, lambda row, job: row["job"] == job.key, one, said, o.jobs, o.minutes)
+    add_missing(o.out, jobs, lambda row, job: row["job"] == job.key, train_one, describe_job, o.jobs, o.minutes)
 
 
-def said(row: Row) -> str:
+def describe_job(row: Row) -> str:
     finals = "; ".join(" ".join(f"{value or float('nan'):.0f}" for value in cycle) for cycle in row["training"])
     return f"{' '.join(map(str, row['job'].values()))} {finals} {row['seconds']:.0f} s"
 
 
-def one(job: Job) -> Row:
+def train_one(job: Job) -> Row:
     begin(1)
     quiet_mujoco()
     path = job.folders / " ".join(map(str, job.key.values()))
     if not path.exists():
-        create(path, "ppo", job.settings, "benchmarks/cycling.py")
-    train(path, lambda step: None, print)
+        prepare(RunSpec("ppo", job.settings, command="benchmarks/cycling.py"), path).close()
+    open_run(path, print).train(lambda step: None)
     results = load(path)
     (arm,), metrics, events = results.scores["arms"].values(), results.metrics, results.events
     row = {
@@ -119,36 +120,41 @@ def one(job: Job) -> Row:
 
 def show(rows: Sequence[Row], out: Path) -> None:
     """Print the tables of the arms that have rows, and write their numbers to `out`."""
-    scores = summary(rows)
+    scores = summarize(rows)
     out.write_text(json.dumps(strict_json(scores), indent=1, allow_nan=False) + "\n")
     names, cycles, arms = scores["environments"], scores["cycles"], scores["arms"].items()
-    table(["plasticity score, IQM [95 % interval]", "seeds"], {arm: [score(x), len(x["seeds"])] for arm, x in arms})
-    table(names, {arm: [spread(env[cycles[-1]]) for env in x["returns"].values()] for arm, x in arms})
-    table(
+    make_table(
+        ["plasticity score, IQM [95 % interval]", "seeds"], {arm: [format_score(x), len(x["seeds"])] for arm, x in arms}
+    )
+    make_table(names, {arm: [format_spread(env[cycles[-1]]) for env in x["returns"].values()] for arm, x in arms})
+    make_table(
         names,
         {
             arm: ["; ".join(f"{np.mean(runs):,.0f}" for runs in env.values()) for env in x["returns"].values()]
             for arm, x in arms
         },
     )
-    table(cycles, {arm: [f"{100 * np.mean(runs):.0f} %" for runs in x["dormant"].values()] for arm, x in arms})
-    table(cycles, {arm: [f"{np.mean(runs):.0f}" for runs in x["srank"].values()] for arm, x in arms})
-    table(
+    make_table(cycles, {arm: [f"{100 * np.mean(runs):.0f} %" for runs in x["dormant"].values()] for arm, x in arms})
+    make_table(cycles, {arm: [f"{np.mean(runs):.0f}" for runs in x["srank"].values()] for arm, x in arms})
+    make_table(
         [*names, "IQM"],
-        {arm: [*map(spread, x["change_of_the_gap"].values()), f"{x['change_of_the_gap_iqm']:,.0f}"] for arm, x in arms},
+        {
+            arm: [*map(format_spread, x["change_of_the_gap"].values()), f"{x['change_of_the_gap_iqm']:,.0f}"]
+            for arm, x in arms
+        },
     )
     print(f"{median(row['seconds'] for row in rows) / 60:.0f} minutes a run")
 
 
-def summary(rows: Sequence[Row]) -> dict[str, Any]:
+def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the numbers of the tables. Lists of runs are in the order of the seeds."""
     rows = sorted(rows, key=lambda row: row["job"]["seed"])
     environments = rows[0]["environments"]
     cycles = [f"cycle {1 + cycle}" for cycle in range(len(rows[0]["training"]))]
     of = {arm: found for arm in ARMS if (found := [row for row in rows if row["job"]["arm"] == arm])}
-    training = {arm: array(found, "training") for arm, found in of.items()}
-    friction = {arm: array(found, "friction") for arm, found in of.items()}
-    exploded = {arm: np.array([marks(row) for row in found]) for arm, found in of.items()}
+    training = {arm: returns_of(found, "training") for arm, found in of.items()}
+    friction = {arm: returns_of(found, "friction") for arm, found in of.items()}
+    exploded = {arm: np.array([find_explosions(row) for row in found]) for arm, found in of.items()}
     late = {arm: x[:, -1] for arm, x in training.items()}
     scores = plasticity_score(late, {arm: x[:, -1] for arm, x in exploded.items()})
     arms = {}
@@ -163,30 +169,30 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
             "returns": {env: dict(zip(cycles, x.T, strict=True)) for env, x in by_environment},
             "change_of_the_gap": dict(zip(environments, changes.T, strict=True)),
             "change_of_the_gap_iqm": iqm(means[np.isfinite(means)]),  # over environments, as in Table F3
-            "dormant": dict(zip(cycles, ends(found, "agent/dormant_fraction"), strict=True)),
-            "srank": dict(zip(cycles, ends(found, "agent/srank"), strict=True)),
+            "dormant": dict(zip(cycles, mean_at_ends(found, "agent/dormant_fraction"), strict=True)),
+            "srank": dict(zip(cycles, mean_at_ends(found, "agent/srank"), strict=True)),
         }
     return {"environments": environments, "cycles": cycles, "arms": arms}
 
 
-def ends(rows: Sequence[Row], measure: str) -> np.ndarray:
+def mean_at_ends(rows: Sequence[Row], measure: str) -> np.ndarray:
     """Return the mean of a measure over the ends of the tasks of a cycle, (cycles, runs)."""
     measured = np.array([row["ends"][measure] for row in rows])
     return measured.reshape(len(rows), len(rows[0]["training"]), -1).mean(-1).T
 
 
-def spread(runs: Sequence[float]) -> str:
+def format_spread(runs: Sequence[float]) -> str:
     """Return mean ± standard deviation, or the mean of a single run."""
     return f"{np.mean(runs):,.0f}" + (f" ± {np.std(runs, ddof=1):,.0f}" if len(runs) > 1 else "")
 
 
-def score(arm: dict[str, Any]) -> str:
+def format_score(arm: dict[str, Any]) -> str:
     """Return a plasticity score and its interval, which a single run does not have."""
     iqm, low, high = arm["plasticity_score"].values()
     return f"{iqm:.2f}" + (f" [{low:.2f}, {high:.2f}]" if len(arm["seeds"]) > 1 else "")
 
 
-def table(columns: Sequence[str], lines: dict[str, Sequence[object]]) -> None:
+def make_table(columns: Sequence[str], lines: dict[str, Sequence[object]]) -> None:
     print("| arm |", " | ".join(columns), "|")
     print("|---|" + "---|" * len(columns))
     for arm, cells in lines.items():
@@ -194,12 +200,12 @@ def table(columns: Sequence[str], lines: dict[str, Sequence[object]]) -> None:
     print()
 
 
-def array(rows: Sequence[Row], name: str) -> np.ndarray:
+def returns_of(rows: Sequence[Row], name: str) -> np.ndarray:
     """Return the returns of some runs, (runs, cycles, environments), with NaN where no episode ended."""
     return np.array([row[name] for row in rows], dtype=float)
 
 
-def marks(row: Row) -> np.ndarray:
+def find_explosions(row: Row) -> np.ndarray:
     """Return whether physics exploded in each task, (cycles, environments)."""
     shape = np.shape(row["training"])
     return np.isin(np.arange(np.prod(shape)).reshape(shape), row["exploded"])

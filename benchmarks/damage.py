@@ -117,21 +117,21 @@ def replace(file: Path, data: bytes) -> None:
     file.write_bytes(data)
 
 
-def edited(draw: random.Random, value: Any) -> Any:
+def edit_value(draw: random.Random, value: Any) -> Any:
     """Return a JSON value with one change somewhere in it: junk, an entry more, an entry less."""
-    while json.dumps(found := _edited(draw, value)) == json.dumps(value):
+    while json.dumps(found := _edit(draw, value)) == json.dumps(value):
         continue
     return found
 
 
-def _edited(draw: random.Random, value: Any) -> Any:
+def _edit(draw: random.Random, value: Any) -> Any:
     if isinstance(value, (dict, list)) and value and draw.random() < 0.85:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key, changed = draw.choice(keys), value.copy()
         if draw.random() < 0.15:
             del changed[key]
         else:
-            changed[key] = _edited(draw, value[key])
+            changed[key] = _edit(draw, value[key])
         return changed
     if isinstance(value, dict) and draw.random() < 0.3:
         return {**value, draw.choice(("x", "__tensor__", "__rows__", "../x", "²")): draw.choice(JUNK)}
@@ -162,11 +162,11 @@ def leave_strays(draw: random.Random, folders: list[Path], other: Path) -> None:
 
 
 def edit_manifest_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
-    forge(folders[-1], lambda body: edited(draw, body))
+    forge(folders[-1], lambda body: edit_value(draw, body))
 
 
 def edit_state_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
-    forge(folders[-1], lambda body: {**body, "tree": edited(draw, body["tree"])})
+    forge(folders[-1], lambda body: {**body, "tree": edit_value(draw, body["tree"])})
 
 
 def edit_a_tensor_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
@@ -205,7 +205,7 @@ def in_all(damage: Callable[..., None], draw: random.Random, folders: list[Path]
 
 
 def edit_an_entry(draw: random.Random, file: Path) -> None:
-    replace(file, json.dumps(edited(draw, json.loads(file.read_text()))).encode())
+    replace(file, json.dumps(edit_value(draw, json.loads(file.read_text()))).encode())
 
 
 def take_a_digit(draw: random.Random, file: Path) -> None:
@@ -215,7 +215,7 @@ def take_a_digit(draw: random.Random, file: Path) -> None:
 
 
 def edit_and_sum(draw: random.Random, file: Path) -> None:
-    value = edited(draw, signed_json.read_json(file, ""))
+    value = edit_value(draw, signed_json.read_json(file, ""))
     if isinstance(value, dict):
         signed_json.write_json(file, value)
     else:
@@ -233,14 +233,14 @@ TO_CONFIGS = (*TO_FILES, take_a_digit, nest_deeply, *[edit_an_entry] * 2, *[edit
 # -- attempts ---------------------------------------------------------------------------------------------------------
 
 
-def names(damage: Callable[..., None]) -> str:
+def describe(damage: Callable[..., None]) -> str:
     """Return a damage in words."""
     if isinstance(damage, partial):
-        return f"{names(damage.args[0])}, {names(damage.func)}"
+        return f"{describe(damage.args[0])}, {describe(damage.func)}"
     return damage.__name__.replace("_", " ")
 
 
-def resumed(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
+def resume(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
     """Return what came of resuming a run, and what was said."""
     outcome, said = ask("resume", str(copy))
     if outcome:
@@ -250,7 +250,7 @@ def resumed(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
     return ACCEPTED if may_differ else "other bytes", said
 
 
-def attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
+def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
     """Yield table, damage, outcome and what was said, of every attempt on runs of one kind."""
     whole, other, draw = folder / kind, folder / f"{kind}-other", random.Random(f"{args.seed} {kind}")
     for place, seed in ((whole, "0"), (other, "1")):
@@ -263,26 +263,26 @@ def attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Itera
         *TO_CHECKPOINTS,
     ] * args.rounds
     for damage in to_checkpoints:
-        with copied(whole) as copy:
+        with temporary_copy(whole) as copy:
             damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
-            yield "checkpoints", names(damage), *resumed(copy, whole, damage in FORGED)
+            yield "checkpoints", describe(damage), *resume(copy, whole, damage in FORGED)
     for damage in FORGED_TO_TRAIN * args.rounds:
-        with copied(whole) as copy:
+        with temporary_copy(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
             damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
-            yield "checkpoints that trained on", names(damage), *resumed(copy, whole, may_differ=True)
+            yield "checkpoints that trained on", describe(damage), *resume(copy, whole, may_differ=True)
     for damage in TO_CONFIGS * args.rounds:
-        with copied(whole) as copy:
+        with temporary_copy(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
             damage(draw, copy / "config.json")
             outcome, said = ask("report", str(copy))
-            yield "reports of damaged configs", names(damage), outcome or ACCEPTED, said
-            yield "configs", names(damage), *resumed(copy, whole, damage is edit_and_sum)
+            yield "reports of damaged configs", describe(damage), outcome or ACCEPTED, said
+            yield "configs", describe(damage), *resume(copy, whole, damage is edit_and_sum)
 
 
 @contextlib.contextmanager
-def copied(whole: Path) -> Iterator[Path]:
-    """A copy of a run, which nothing that is done to it outlives."""
+def temporary_copy(whole: Path) -> Iterator[Path]:
+    """Copy a run, and remove the copy at the end of the block."""
     copy = whole.with_name("copy") / "run"
     shutil.copytree(whole, copy)
     try:
@@ -292,17 +292,17 @@ def copied(whole: Path) -> Iterator[Path]:
 
 
 def main(args: Args) -> None:
-    def late(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGALRM, raise_timeout)
     counts: dict[str, dict[str, Counter[str]]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "data").mkdir()
         data = places(folder / "data")
         for kind in args.kinds:
-            for table, damage, outcome, said in attempts(args, kind, folder, data):
+            for table, damage, outcome, said in make_attempts(args, kind, folder, data):
                 counts.setdefault(table, {}).setdefault(damage, Counter())[outcome] += 1
                 if outcome in BAD:
                     print(f"{kind}: {damage}: {outcome}: {said.strip()[:400]}", flush=True)

@@ -38,7 +38,7 @@ class Args(Options):
     compile: bool = False  # PPO's and SAC's updates
 
 
-def agent(kind: str, args: Args) -> SteppedAgent:
+def make_agent(kind: str, args: Args) -> SteppedAgent:
     common: dict[str, Any] = {"steps": 10**9, "threads": args.threads}
     cheetah, compiled = "HalfCheetah-v5", "on" if args.compile else "off"
     if kind == "ppo":
@@ -51,7 +51,7 @@ def agent(kind: str, args: Args) -> SteppedAgent:
 
 
 @torch.no_grad()
-def kill(learner: Learner) -> None:
+def kill_units(learner: Learner) -> None:
     """Let a third of the units before every activation be dead, and long so."""
     named = dict(learner.module.named_parameters())
     assert learner.optimizer is not None
@@ -65,8 +65,8 @@ def kill(learner: Learner) -> None:
                 slot.narrow(axis, 0, slot.shape[axis] // 3).fill_(TINY)
 
 
-def adam(dead: bool) -> Callable[[], float]:
-    """Milliseconds of fused steps, all gradients zero; dead: all slots denormal."""
+def time_adam(dead: bool) -> Callable[[], float]:
+    """Return the milliseconds of fused steps with zero gradients. dead: all slots are denormal."""
     parameter = torch.ones(PARAMETERS, requires_grad=True)
     parameter.grad = torch.zeros_like(parameter)
     optimizer = torch.optim.Adam([parameter], fused=True)
@@ -77,12 +77,12 @@ def adam(dead: bool) -> Callable[[], float]:
     return lambda: 1e3 * seconds(lambda: [optimizer.step() for _ in range(ADAM_STEPS)])
 
 
-def updating(kind: str, args: Args, dead: bool) -> Callable[[], float]:
-    """Milliseconds of updating per environment step."""
-    run = agent(kind, args)
+def time_updates(kind: str, args: Args, dead: bool) -> Callable[[], float]:
+    """Return the milliseconds of updating per environment step."""
+    run = make_agent(kind, args)
     run.live(4 * STEPS[kind])
     for learner in run.agent.learners.values() if dead else ():
-        kill(learner)
+        kill_units(learner)
     run.live(STEPS[kind])
     return lambda: 1e3 * run.live(STEPS[kind])["updating"] / STEPS[kind]
 
@@ -90,8 +90,8 @@ def updating(kind: str, args: Args, dead: bool) -> Callable[[], float]:
 def main(args: Args) -> None:
     begin(args.threads, args.flush)
     print(f"{args.threads} thread(s), {args.rounds} rounds in turn; milliseconds: median (min–max)")
-    pairs = {f"{ADAM_STEPS} fused Adam steps": (adam(False), adam(True))}
-    pairs |= {f"{kind}, updating": (updating(kind, args, False), updating(kind, args, True)) for kind in STEPS}
+    pairs = {f"{ADAM_STEPS} fused Adam steps": (time_adam(False), time_adam(True))}
+    pairs |= {f"{kind}, updating": (time_updates(kind, args, False), time_updates(kind, args, True)) for kind in STEPS}
     for name, pair in pairs.items():
         alive, dead = Rounds(3), Rounds(3)
         for _ in range(args.rounds):

@@ -34,8 +34,9 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL_SMALL
 from supple.agents.suites import NINE_ROOMS
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec
 from supple.engine.states import states, steps_of
 from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
@@ -69,15 +70,14 @@ class Case:
 # -- runs of supple ---------------------------------------------------------------------------------------------------
 
 
-def trained(kind: str, settings: RunSettings, look: int, path: Path) -> Path:
+def train_to_end(kind: str, settings: RunSettings, look: int, path: Path) -> Path:
     """Train to the end, with a checkpoint at step `look`; return the run."""
     settings.checkpoint_every, settings.keep_checkpoints, settings.measure_every = look, 2, 10**9
-    create(path, kind, settings, "benchmarks/doctor.py")
-    train(path, lambda step: None, lambda line: None)
+    prepare(RunSpec(kind, settings, command="benchmarks/doctor.py"), path, lambda line: None).train(lambda step: None)
     return path
 
 
-def diagnosed(path: Path, look: int) -> Diagnosis:
+def diagnose_at(path: Path, look: int) -> Diagnosis:
     """Return the diagnosis of a run's one network at the checkpoint of step `look`."""
     folders = {look: steps_of(path)[look]}
     (diagnosis,) = (diagnose(*work.learners.values()) for _, work in states(path, folders, print))
@@ -88,9 +88,9 @@ def agent(kind: str, settings: Callable[[int], RunSettings], look: int) -> Calla
     """Return what trains an agent; its score is `mean_return` of the episodes that end after the checkpoint."""
 
     def make(seed: int, folder: Path) -> Found:
-        path = trained(kind, settings(seed), look, folder / "run")
+        path = train_to_end(kind, settings(seed), look, folder / "run")
         episodes = read(path / "episodes.jsonl")
-        return diagnosed(path, look), mean_return([(e["step"], e["return"]) for e in episodes if e["step"] > look])
+        return diagnose_at(path, look), mean_return([(e["step"], e["return"]) for e in episodes if e["step"] > look])
 
     return make
 
@@ -141,9 +141,9 @@ def labels(tasks: int, **own: Any) -> Callable[[int, Path], Found]:
             stream="random-labels", images=1_200, epochs=40, tasks=tasks, seed=seed, compile="on", **own
         )
         look = (tasks - 1) * per_task
-        path = trained("vision", settings, look, folder / "run")
+        path = train_to_end("vision", settings, look, folder / "run")
         accuracy = [task["test_accuracy"] for task in read(path / "tasks.jsonl")]
-        return diagnosed(path, look), accuracy[-1] / accuracy[0]
+        return diagnose_at(path, look), accuracy[-1] / accuracy[0]
 
     return make
 
@@ -156,9 +156,9 @@ def gpt(seed: int, folder: Path) -> Found:
         first=("kjv",), first_share=0.05, second=("brown",), pretrain_steps=400, warmup=40, steps=200, **size
     )
     new = PretrainSettings(first=("brown",), pretrain_steps=200, warmup=20, **size)
-    runs = trained("pretrain", both, 400, folder / "run"), trained("pretrain", new, 200, folder / "new")
+    runs = train_to_end("pretrain", both, 400, folder / "run"), train_to_end("pretrain", new, 200, folder / "new")
     loss, fresh = (read(run / "tasks.jsonl")[-1]["val_loss/brown"] for run in runs)
-    return diagnosed(runs[0], 400), fresh - loss
+    return diagnose_at(runs[0], 400), fresh - loss
 
 
 # -- models of Stable-Baselines3 --------------------------------------------------------------------------------------
@@ -248,14 +248,14 @@ def main(o: Options) -> None:
         seed = FIRST_SEED[o.seeds] + number
         if (case.name, seed) in have:
             continue
-        row = one(case, seed)
+        row = examine_one(case, seed)
         with out.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(*(row[k] for k in ("case", "seed", "is", "score", "verdict", "loss", "new_loss", "entropy")),
               f"{row['seconds']:.0f} s", *row["signs"], flush=True)  # fmt: skip
 
 
-def one(case: Case, seed: int) -> dict[str, Any]:
+def examine_one(case: Case, seed: int) -> dict[str, Any]:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         found, score = case.make(seed, Path(folder))
@@ -271,7 +271,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.open()] if path.exists() else []
 
 
-def of_case(rows: list[dict[str, Any]]) -> Iterator[tuple[Case, list[dict[str, Any]]]]:
+def rows_of_case(rows: list[dict[str, Any]]) -> Iterator[tuple[Case, list[dict[str, Any]]]]:
     for case in CASES:
         if own := [row for row in rows if row["case"] == case.name]:
             yield case, own
@@ -280,11 +280,11 @@ def of_case(rows: list[dict[str, Any]]) -> Iterator[tuple[Case, list[dict[str, A
 def show(seeds: str, rows: list[dict[str, Any]]) -> None:
     table = Table("run", "is", "score", "verdict", "error", "at initialisation", "entropy",
                   title=f"{seeds}: {len(rows)} runs")  # fmt: skip
-    for case, own in of_case(rows):
+    for case, own in rows_of_case(rows):
         table.add_row(
-            case.name, counted(own, "is"), span([row["score"] for row in own]), counted(own, "verdict"),
-            span([row["loss"] for row in own]), span([row["new_loss"] for row in own]),
-            span([row["entropy"] for row in own if row["entropy"] is not None]),
+            case.name, count(own, "is"), format_interval([row["score"] for row in own]), count(own, "verdict"),
+            format_interval([row["loss"] for row in own]), format_interval([row["new_loss"] for row in own]),
+            format_interval([row["entropy"] for row in own if row["entropy"] is not None]),
         )  # fmt: skip
     Console().print(table)
     for kind, wrong, name in (("healthy", True, "false alarms"), ("lost", False, "misses")):
@@ -293,15 +293,15 @@ def show(seeds: str, rows: list[dict[str, Any]]) -> None:
             errors = sum((row["verdict"] in ALARMS) is wrong for row in own)
             around = binomtest(errors, len(own)).proportion_ci(0.95, "exact")
             print(f"{name}: {errors} of {len(own)} {kind} runs, [{around.low:.1%}, {around.high:.1%}]: "
-                  f"{counted(own, 'verdict')}")  # fmt: skip
+                  f"{count(own, 'verdict')}")  # fmt: skip
 
 
-def counted(rows: list[dict[str, Any]], column: str) -> str:
+def count(rows: list[dict[str, Any]], column: str) -> str:
     words = [row[column] for row in rows]
     return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(words))
 
 
-def span(values: list[float]) -> str:
+def format_interval(values: list[float]) -> str:
     return ", ".join(f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}" for value in sorted(values)) or "–"
 
 

@@ -41,7 +41,7 @@ class Run:
         self.rates = {"learning": Rounds(0), "updating": Rounds(0)}
 
     def __call__(self, updates: int) -> None:
-        """Gradient steps per second of everything, and of updating alone."""
+        """Return gradient steps per second, of everything and of updating alone."""
         taken = seconds(lambda: self.run.live(updates))
         self.rates["learning"].values.append(updates / taken)
         self.rates["updating"].values.append(updates / self.run.parts["updating"])

@@ -53,7 +53,7 @@ class Ours:
         self.parts = {name: Rounds() for name in ("acting", "environment", "storing", "sampling", "updating")}
 
     def __call__(self, steps: int) -> float:
-        """Environment steps per second; parts in milliseconds per gradient step (per 4 environment steps)."""
+        """Return environment steps per second, and parts in milliseconds per gradient step (4 environment steps)."""
         taken = seconds(lambda: record(self.parts, self.run.live(steps), 1e3 / (steps / 4)))
         return steps / taken
 
@@ -85,7 +85,7 @@ class Peer:
 
 
 def floor(agent: DQN) -> Callable[[], float]:
-    """Milliseconds of the network alone for one gradient step: forward and backward, and the target's forward."""
+    """Return the milliseconds of a gradient step's networks: forward and backward, and the target's forward."""
     network, target = agent.network, agent.target
     frames = torch.randint(0, 256, (32, 4, 84, 84), dtype=torch.uint8)
     x = frames.contiguous(memory_format=torch.channels_last).float()
@@ -104,7 +104,7 @@ def adam(agent: DQN) -> float:
 
 
 def operations(pixels: Pixels) -> float:
-    """GFLOP of one gradient step on 32 transitions: 2 forward passes, backward without the input's gradient."""
+    """Return the GFLOP of one gradient step on 32 transitions: 2 forward passes, backward without the input."""
     from supple.agents.dqn.network import CONVOLUTIONS
 
     channels, side, products = pixels.stack, pixels.height, []

@@ -42,7 +42,7 @@ def bfloat16() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def products_in(precision: str) -> Any:
+def set_precision_of_products(precision: str) -> Any:
     """Let oneDNN compute float32 convolutions and products in a lower precision, its own option."""
     backends: list[Any] = [torch.backends.mkldnn.conv, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]
@@ -63,7 +63,7 @@ class Way:
     compiled: str | None = None  # torch.compile's mode
     channels_last: bool = True
 
-    def passes(self, frames: Tensor) -> Callable[[], list[Tensor]]:
+    def make_passes(self, frames: Tensor) -> Callable[[], list[Tensor]]:
         """Return the call that makes the passes and returns the gradients."""
         online, target = network(), network()
         parameters = list(online.parameters())
@@ -96,7 +96,7 @@ WAYS = {
     "without oneDNN": Way(lambda: torch.backends.mkldnn.flags(enabled=False)),  # type: ignore[no-untyped-call]
     "torch.compile": Way(compiled="default"),
     "torch.compile, max-autotune": Way(compiled="max-autotune-no-cudagraphs"),
-    "oneDNN's fp32_precision bf16": Way(lambda: products_in("bf16")),
+    "oneDNN's fp32_precision bf16": Way(lambda: set_precision_of_products("bf16")),
     "autocast to bfloat16 (--precision bfloat16)": Way(bfloat16),
     "autocast to bfloat16, torch.compile": Way(bfloat16, compiled="default"),
 }
@@ -111,7 +111,7 @@ def main(args: Args) -> None:
     begin(args.threads)
     torch.manual_seed(0)
     frames = torch.randint(0, 256, (BATCH, STACK + 1, SIDE, SIDE), dtype=torch.uint8)
-    calls = {name: way.passes(frames) for name, way in WAYS.items()}
+    calls = {name: way.make_passes(frames) for name, way in WAYS.items()}
     reference = calls[next(iter(WAYS))]()
     differences = {name: difference(call(), reference) for name, call in calls.items()}  # compiles, too
     times = {name: Rounds(digits=2) for name in calls}

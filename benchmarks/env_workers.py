@@ -32,17 +32,17 @@ class Args:
     seconds: float = 0.3  # of each contestant's turn
 
 
-def copies_of(env: str, copies: int) -> Envs:
+def make_copies(env: str, copies: int) -> Envs:
     """Return copies of an environment: images for Atari, vectors for all others."""
     if resolve_env(env).startswith("ALE/"):
         return make_pixels(env, copies)
     return Vector(lambda: flat(make_env(env)), copies)
 
 
-def contestant(env: str, copies: int, workers: Workers | None) -> Callable[[float], tuple[float, float]]:
+def make_contestant(env: str, copies: int, workers: Workers | None) -> Callable[[float], tuple[float, float]]:
     """Return a function that steps all copies for some seconds, and returns the microseconds of one step: those that
     went by, and those of this process."""
-    make = partial(copies_of, env)
+    make = partial(make_copies, env)
     envs = make(copies) if workers is None else workers.envs(resolve_env(env), make, copies)
     envs.reset(range(copies))
     space = envs.single_action_space
@@ -71,7 +71,7 @@ def main(args: Args) -> None:
                     workers = Workers(count, int) if count else None
                     if workers:
                         stack.callback(workers.close)
-                    turns[count] = contestant(env, copies, workers)
+                    turns[count] = make_contestant(env, copies, workers)
                 times, ratios, own = ({count: Rounds(digits) for count in turns} for digits in (0, 2, 0))
                 for _ in range(args.rounds):
                     taken = {count: turn(args.seconds) for count, turn in turns.items()}

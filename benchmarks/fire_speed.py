@@ -31,12 +31,12 @@ class Args(Options):
     slow_repeats: int = 3  # the same for the lines that take seconds (SVD, Python loop)
 
 
-def shown(timing: Timing) -> str:
+def format_rate(timing: Timing) -> str:
     return f"{1e3 * timing.seconds:,.2f} ms ± {timing.noise:.0%}"
 
 
 def matmul_rate(size: int, repeats: int) -> tuple[float, Timing]:
-    """FLOP/s of a float32 product of two square matrices, as is best for the machine (no allocation)."""
+    """Return the FLOP/s of a float32 product of two square matrices, without allocations."""
     a, b, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
     products = max(1, round(2e9 / size**3))  # ≥ 20 ms per timing
 
@@ -49,7 +49,7 @@ def matmul_rate(size: int, repeats: int) -> tuple[float, Timing]:
 
 
 def vgg16(classes: int = 10) -> nn.Sequential:
-    """VGG-16 with batch norm for 32×32 inputs: 13 convolutions 3×3, then 512-512-`classes` linear."""
+    """Return VGG-16 with batch norm for 32×32 inputs: 13 convolutions 3×3, then 512-512-`classes` linear."""
     layers: list[nn.Module] = []
     for c_in, c_out in zip((3, *VGG16), VGG16, strict=False):
         layers += [nn.Conv2d(c_in, c_out, 3, padding=1), nn.BatchNorm2d(c_out), nn.ReLU()]
@@ -57,7 +57,7 @@ def vgg16(classes: int = 10) -> nn.Sequential:
 
 
 def agent() -> nn.Sequential:
-    """Three hidden layers of 256 on Ant's 105 observations, and heads for 8 actions and a value."""
+    """Return three hidden layers of 256 on Ant's 105 observations, and heads for 8 actions and a value."""
     hidden = [nn.Linear(105, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh()]
     return nn.Sequential(*hidden, nn.Linear(256, 8), nn.Linear(256, 1))
 
@@ -67,8 +67,10 @@ def weights_of(module: nn.Module) -> list[Tensor]:
 
 
 def cubic_flops(module: nn.Module, steps: int = 10) -> float:
-    """2k²N for the Gram matrix (counted in full: torch has no symmetric product) and 2k²N for the product
-    with it, per step and matrix with sides N ≥ k. Normalisation, scale and copies are not counted."""
+    """Return the operations of FIRE's cubic method.
+
+    These are 2k²N for the Gram matrix (counted in full: torch has no symmetric product) and 2k²N for the product with
+    it, per step and matrix with sides N ≥ k. Normalisation, scale and copies are not counted."""
     total = 0
     for weight in weights_of(module):
         k, n = sorted(weight.shape[:2])
@@ -78,7 +80,7 @@ def cubic_flops(module: nn.Module, steps: int = 10) -> float:
 
 @torch.no_grad()
 def fire_tap_by_tap(module: nn.Module) -> None:
-    """The same result, one matrix at a time."""
+    """Compute the same result, one matrix at a time."""
     for weight in weights_of(module):
         taps = weight.flatten(2).unbind(2) if weight.ndim == 4 else (weight,)
         for tap in taps:
@@ -104,7 +106,7 @@ def compare(title: str, module: nn.Module, machine: float, args: Args, console: 
         rate = None if name.startswith("polar") else flops / timing.seconds
         table.add_row(
             name,
-            shown(timing),
+            format_rate(timing),
             f"{timing.seconds / reference:.2f}×",
             f"{rate / 1e9:.0f}" if rate else "",
             f"{rate / machine:.0%}" if rate else "",

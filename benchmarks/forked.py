@@ -22,7 +22,8 @@ LIMIT = 180.0  # seconds, after which a process is taken to hang
 SLOW = (
     *("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2", "transformers"),
     *("matplotlib.pyplot", "supple.engine.runs", "supple.scripts.train", "supple.scripts.resume"),
-    *("supple.scripts.compare", "supple.scripts.report", "supple.tracks.language", "supple.tracks.vision"),
+    *("supple.scripts.compare", "supple.scripts.report", "supple.scripts.cli.training"),
+    *("supple.tracks.language", "supple.tracks.vision"),
     *("supple.agents.dqn.agent", "supple.agents.sac.agent", "supple.agents.ppo.agent", "ale_py"),
 )
 CHANGES = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
@@ -37,7 +38,7 @@ class Forked:
     pid: int
     errors: Path
 
-    def ended(self, limit: float = LIMIT) -> int | None:
+    def wait(self, limit: float = LIMIT) -> int | None:
         """Return its exit code, negative for a signal, once it ends; None where it does not within so many seconds."""
         until = time.monotonic() + limit
         while True:
@@ -48,17 +49,17 @@ class Forked:
                 return None
             time.sleep(0.005)
 
-    def said(self) -> list[str]:
+    def read_errors(self) -> list[str]:
         """Return what it said to stderr, line by line."""
         return self.errors.read_text().splitlines()
 
 
-def workers() -> list[psutil.Process]:
+def find_workers() -> list[psutil.Process]:
     """Return the processes in which comparisons train their runs."""
     return psutil.Process(SERVER._forkserver_pid).children()
 
 
-def warm() -> None:
+def import_everything() -> None:
     """Import what commands need, here once for all of them, and in the server once for their workers."""
     multiprocessing.set_forkserver_preload([*SLOW, "supple.experiments.queue.workers"])
     SERVER.ensure_running()
@@ -86,7 +87,7 @@ def start(words: list[str], errors: Path, die_at: int = 0, folder: Path | None =
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
         sys.argv = ["supple", *words]
         if die_at:
-            sys.addaudithook(dying_at(die_at, str(folder)))
+            sys.addaudithook(make_killing_hook(die_at, str(folder)))
         for number in DEAF:  # until the command listens itself
             signal.signal(number, lambda number, _: os._exit(128 + number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF)
@@ -102,7 +103,7 @@ def start(words: list[str], errors: Path, die_at: int = 0, folder: Path | None =
         os._exit(code)
 
 
-def dying_at(n: int, folder: str) -> Callable[[str, tuple[object, ...]], None]:
+def make_killing_hook(n: int, folder: str) -> Callable[[str, tuple[object, ...]], None]:
     """Return an audit hook that kills the process right before the n-th change."""
     left = n
 

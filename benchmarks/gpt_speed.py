@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, drive
+from supple.engine.runs import attach_hooks, build
 from supple.tracks.language.corpora import write_tokens
 from supple.tracks.language.pretrain.settings import PretrainSettings
 
@@ -114,8 +114,8 @@ class PeerGPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
 
 
-def peer(o: Args, data: np.memmap) -> Callable[[], None]:
-    """One update of nanoGPT's loop."""
+def make_peer_update(o: Args, data: np.memmap) -> Callable[[], None]:
+    """Return one update of nanoGPT's loop."""
     layers, width, heads, vocabulary = SIZES[o.size]
     model = PeerGPT(layers, width, heads, vocabulary, o.block).to(o.device)
     groups = [
@@ -152,8 +152,8 @@ def peer(o: Args, data: np.memmap) -> Callable[[], None]:
     return update
 
 
-def ours(o: Args, folder: Path) -> tuple[Callable[[], None], int]:
-    """One update of ours, and the operations that training on a token takes."""
+def make_our_update(o: Args, folder: Path) -> tuple[Callable[[], None], int]:
+    """Return one update of ours, and the operations that training on a token takes."""
     layers, width, heads, _ = SIZES[o.size]
     settings = PretrainSettings(
         first=(str(folder),), layers=layers, width=width, heads=heads, block_size=o.block,
@@ -162,11 +162,11 @@ def ours(o: Args, folder: Path) -> tuple[Callable[[], None], int]:
     )  # fmt: skip
     work = build(find_kind("pretrain"), settings)
     model: Any = work.learners["model"].module
-    return Stepped(work, drive(work, ())).advance, model.flops_per_token(o.block)
+    return Stepped(work, attach_hooks(work, ())).advance, model.flops_per_token(o.block)
 
 
-def timed(update: Callable[[], None], o: Args) -> float:
-    """Tokens a second over a round."""
+def measure_tokens_per_second(update: Callable[[], None], o: Args) -> float:
+    """Return the tokens a second over a round."""
     if o.device == "cuda":
         torch.cuda.synchronize()
     started = time.perf_counter()
@@ -178,7 +178,7 @@ def timed(update: Callable[[], None], o: Args) -> float:
 
 
 def matmul_rate(o: Args) -> float:
-    """Operations a second of a large square product, the best of five."""
+    """Return the operations a second of a large square product, the best of five."""
     n = 8192 if o.device == "cuda" else 1536
     kind = torch.bfloat16 if o.device == "cuda" else torch.float32
     a, b = torch.randn(2, n, n, device=o.device, dtype=kind).unbind()
@@ -199,15 +199,15 @@ def main(o: Args) -> None:
         tokens = np.random.default_rng(0).integers(0, vocabulary, 1_000_000).astype(np.uint16)
         for part in ("train", "validation"):
             write_tokens(folder / f"{part}.bin", [tokens], "random", "bytes", "random", vocabulary)
-        update, operations = ours(o, folder)
-        sides = {"supple": update, "nanoGPT": peer(o, np.memmap(folder / "train.bin", np.uint16, "r"))}
+        update, operations = make_our_update(o, folder)
+        sides = {"supple": update, "nanoGPT": make_peer_update(o, np.memmap(folder / "train.bin", np.uint16, "r"))}
         for side in sides.values():
             for _ in range(3):
                 side()
         rates: dict[str, list[float]] = {name: [] for name in sides}
         for _ in range(o.rounds):
             for name, side in sides.items():
-                rates[name].append(timed(side, o))
+                rates[name].append(measure_tokens_per_second(side, o))
         rate = matmul_rate(o)
     middle = {name: statistics.median(found) for name, found in rates.items()}
     for name, found in rates.items():

@@ -73,14 +73,14 @@ class Options:
     rounds: int = 7
 
 
-def points(kind: str) -> list[Point]:
+def make_points(kind: str) -> list[Point]:
     """Return the base, and the base with one other value."""
     base = BASES[kind]
     every = [Point(kind, **base | {axis: value}) for axis, values in VALUES[kind].items() for value in values]
     return list(dict.fromkeys(every))
 
 
-def products(shapes: list[tuple[int, int, int]], batch: int, stack: int = 1) -> Callable[[], None]:
+def make_products(shapes: list[tuple[int, int, int]], batch: int, stack: int = 1) -> Callable[[], None]:
     """Return a call that makes the products of an update: forward, to the weights, and to the inputs but for the first
     layer. shapes: (inputs, outputs, networks) of each layer."""
     operands = []
@@ -96,7 +96,7 @@ def products(shapes: list[tuple[int, int, int]], batch: int, stack: int = 1) -> 
     return run
 
 
-def adam(parameters: int) -> Callable[[], object]:
+def make_adam_traffic(parameters: int) -> Callable[[], object]:
     """Return a call that moves the bytes of Adam's step: four vectors read, three written."""
     vectors = torch.zeros(4, parameters)
     return lambda: torch._fused_adam_(
@@ -105,7 +105,7 @@ def adam(parameters: int) -> Callable[[], object]:
     )  # fmt: skip
 
 
-def timed(call: Callable[[], object], repeats: int = 50) -> float:
+def time_call(call: Callable[[], object], repeats: int = 50) -> float:
     """Return the median microseconds of a call."""
     call()
     return 1e6 * median(seconds(call) for _ in range(repeats))
@@ -123,7 +123,7 @@ def simulator(environments: int) -> float:
 
     env: Any = gym.make("HalfCheetah-v5").unwrapped
     env.reset(seed=0)
-    return timed(lambda: mujoco.mj_step(env.model, env.data, env.frame_skip), 500)
+    return time_call(lambda: mujoco.mj_step(env.model, env.data, env.frame_skip), 500)
 
 
 def agent(kind: str, settings: Any, steps: int, rounds: int) -> Parts:
@@ -151,10 +151,10 @@ def ppo(p: Point, rounds: int) -> Parts:
     parts = agent("ppo", settings, steps, rounds)
     both = layers(17, p.width, p.depth, 6) + layers(17, p.width, p.depth, 1)
     size = sum(a * b + b for a, b, _ in both)
-    update = timed(products(layers(17, p.width, p.depth, 6), p.batch)) + timed(
-        products(layers(17, p.width, p.depth, 1), p.batch)
+    update = time_call(make_products(layers(17, p.width, p.depth, 6), p.batch)) + time_call(
+        make_products(layers(17, p.width, p.depth, 1), p.batch)
     )
-    return parts | {"floor": simulator(1) + settings.epochs * (update + timed(adam(size))) / p.batch}
+    return parts | {"floor": simulator(1) + settings.epochs * (update + time_call(make_adam_traffic(size))) / p.batch}
 
 
 def sac(p: Point, rounds: int) -> Parts:
@@ -172,7 +172,7 @@ def sac(p: Point, rounds: int) -> Parts:
     spaces = {"HalfCheetah-v5": Control(17, (-1.0,) * 6, (1.0,) * 6)}
     bare = SAC(SACSettings(env="HalfCheetah-v5", steps=10**9, device="cpu", compile="off", **{**preset, **own}), spaces)
     size = sum(q.numel() for learner in bare.learners.values() for q in learner.module.parameters())
-    return parts | {"floor": simulator(1) + timed(products_alone(bare)) + timed(adam(size))}
+    return parts | {"floor": simulator(1) + time_call(products_alone(bare)) + time_call(make_adam_traffic(size))}
 
 
 def dqn(p: Point, rounds: int) -> Parts:
@@ -199,7 +199,7 @@ def dqn(p: Point, rounds: int) -> Parts:
         with torch.no_grad():
             target.mlp(target.encoder(x))
 
-    floor = (timed(passes) + timed(adam(sum(q.numel() for q in weights)))) / 4
+    floor = (time_call(passes) + time_call(make_adam_traffic(sum(q.numel() for q in weights)))) / 4
     return parts | {"floor": floor, "least": whole[0], "greatest": whole[-1]}
 
 
@@ -214,7 +214,7 @@ def classifiers(p: Point, rounds: int) -> Parts:
     turns = sorted(1e6 * seconds(lambda: [stack() for _ in range(updates)]) / updates for _ in range(rounds))
     shapes = layers(784, p.width, 2, 10, p.seeds)
     size = p.seeds * sum(a * b + b for a, b, _ in shapes)
-    floor = timed(products(shapes, p.batch)) + timed(adam(size))
+    floor = time_call(make_products(shapes, p.batch)) + time_call(make_adam_traffic(size))
     return {"updating": median(turns), "least": turns[0], "greatest": turns[-1], "floor": floor}
 
 
@@ -237,7 +237,7 @@ def read() -> dict[Point, Parts]:
 
 def run(o: Options) -> None:
     found = read()
-    todo = [point for kind in o.kinds for point in points(kind) if point not in found]
+    todo = [point for kind in o.kinds for point in make_points(kind) if point not in found]
     print(f"{len(todo)} points to measure")
     for point in todo:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -250,7 +250,7 @@ def run(o: Options) -> None:
 def show(o: Options) -> None:
     found = read()
     for kind in o.kinds:
-        measured = [point for point in points(kind) if point in found]
+        measured = [point for point in make_points(kind) if point in found]
         if not measured:
             continue
         axes = [axis for axis in BASES[kind] if len(VALUES[kind][axis]) > 2]
@@ -268,11 +268,12 @@ def show(o: Options) -> None:
         one, two = (found.get(Point(kind, **BASES[kind] | {"threads": n})) for n in (1, 2))
         if one and two:
             print(
-                f"\nOn {CORES} cores, computed: {on_cores(kind, one, two):,.0f} µs (measured on 1: {total(one):,.0f})"
+                f"\nOn {CORES} cores, computed: {scale_to_cores(kind, one, two):,.0f} µs "
+                f"(measured on 1: {total(one):,.0f})"
             )
 
 
-def on_cores(kind: str, one: Parts, two: Parts) -> float:
+def scale_to_cores(kind: str, one: Parts, two: Parts) -> float:
     """Return the microseconds of a step on CORES cores, by Amdahl's law from the parts on one and two threads."""
     time = 0.0
     for name in one.keys() - {"floor", "least", "greatest"}:

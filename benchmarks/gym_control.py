@@ -67,7 +67,7 @@ def sb3(width: int) -> Callable[[], object]:
 
 
 def simulator() -> Callable[[], None]:
-    """The floor of the environment: CartPole's own step, no wrapper at all."""
+    """Return the floor of the environment: CartPole's own step, no wrapper at all."""
     env = gym.make("CartPole-v1", disable_env_checker=True).unwrapped
     env.reset(seed=0)
 
@@ -80,7 +80,7 @@ def simulator() -> Callable[[], None]:
 
 
 def arithmetic(width: int) -> Callable[[], None]:
-    """The floor of the update: its matrix products, in the shapes that they have, and Adam's steps."""
+    """Return the floor of the update: its matrix products, in the shapes that they have, and Adam's steps."""
     s = PPOSettings(**GYM_CONTROL)
     n = s.minibatch_size
     shapes: list[tuple[int, int, int]] = []

@@ -33,7 +33,7 @@ class Args:
 
 
 def draw_actions(model: Any, args: Args) -> np.ndarray:
-    """(steps, 19) float32."""
+    """Return random actions, (steps, 19), float32."""
     generator = np.random.default_rng(0)
     if args.actions == "random":
         return generator.uniform(-1, 1, (args.steps, model.nu)).astype(np.float32)

@@ -23,7 +23,8 @@ from timing import begin
 
 from supple.agents.ppo import PPOSettings
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, create, drive, train
+from supple.engine.runs import attach_hooks, build, open_run, prepare
+from supple.engine.spec import RunSpec
 
 IDLE = ("fire@1.0", "fire@when:dormant_fraction>0.999")
 ITERATION = 8 * 256  # environment steps between two updates
@@ -49,7 +50,7 @@ class Run:
         settings = PPOSettings(env=args.env, steps=args.iterations * ITERATION, hook=self.hooks, eval_episodes=0,
                                compile="off")  # fmt: skip
         self.turn.acquire()
-        create(path, "ppo", settings, "benchmarks/idle_hook.py")
+        prepare(RunSpec("ppo", settings, command="benchmarks/idle_hook.py"), path).close()
         start = time.perf_counter()
 
         def hand_over(step: int) -> None:
@@ -60,11 +61,11 @@ class Run:
             self.turn.acquire()
             start = time.perf_counter()
 
-        train(path, hand_over, print)
+        open_run(path, print).train(hand_over)
         other.turn.release()
 
 
-def race(first: Run, second: Run, args: Args) -> None:
+def train_in_turn(first: Run, second: Run, args: Args) -> None:
     """Train both, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         threads = [
@@ -78,10 +79,10 @@ def race(first: Run, second: Run, args: Args) -> None:
             thread.join()
 
 
-def calls_alone(args: Args, repeats: int = 1000) -> float:
-    """Seconds per iteration that the loop spends in idle hooks, a measurement in every iteration."""
+def time_idle_hooks(args: Args, repeats: int = 1000) -> float:
+    """Return the seconds that the loop spends in idle hooks per iteration, with a measurement in each."""
     settings = PPOSettings(env=args.env, steps=ITERATION, hook=IDLE, compile="off")
-    hooks = drive(build(find_kind("ppo"), settings), IDLE)
+    hooks = attach_hooks(build(find_kind("ppo"), settings), IDLE)
     start = time.perf_counter()
     for _ in range(repeats):
         hooks.passed(0, 1)
@@ -95,7 +96,7 @@ def main(args: Args) -> bool:
     ratios = []
     for i in range(args.rounds):
         without, idle = Run(()), Run(IDLE)
-        race(*((without, idle) if i % 2 else (idle, without)), args)
+        train_in_turn(*((without, idle) if i % 2 else (idle, without)), args)
         # The last iteration holds the end of the run, and the intervention that waited for it.
         counted = {run.hooks: run.seconds[WARM_UP:-1] for run in (without, idle)}
         for hooks, seconds in counted.items():
@@ -116,7 +117,7 @@ def main(args: Args) -> bool:
     console.print(
         f"idle hooks cost {cost:+.2%} ± {error:.2%} of the time (mean and standard error of {len(ratios)} rounds)"
     )
-    alone = calls_alone(args)
+    alone = time_idle_hooks(args)
     console.print(f"their calls alone: {1e6 * alone:.0f} µs an iteration, {alone / statistics.median(times[()]):.4%}")
     passed = cost < 0.01
     console.print(f"less than 1 %: {'yes' if passed else 'NO'}")

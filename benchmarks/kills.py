@@ -27,7 +27,7 @@ from typing import Any
 
 import psutil
 import tyro
-from forked import LIMIT, Forked, start, warm, workers
+from forked import LIMIT, Forked, find_workers, import_everything, start
 from rich.console import Console
 from rich.table import Table
 from small_runs import RUNS, command, logs, places, weights
@@ -55,7 +55,7 @@ class Args:
 
 @dataclass
 class Subject:
-    """A command that makes a run or a comparison, and what it makes where nothing disturbs it."""
+    """A command that makes a run or a comparison, and what it makes if nothing disturbs it."""
 
     kind: str
     begin: Callable[[Path], list[str]]
@@ -64,7 +64,7 @@ class Subject:
     whole: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def compared(self) -> bool:
+    def is_comparison(self) -> bool:
         return self.plan == "comparison.json"
 
     def words(self, out: Path) -> list[str]:
@@ -77,12 +77,12 @@ class Subject:
     def train(self, folder: Path) -> None:
         """Train it undisturbed."""
         started, process = time.monotonic(), start(self.begin(folder), folder.with_name("errors"))
-        assert process.ended() == 0, process.said()
-        self.seconds, self.whole = time.monotonic() - started, picture(folder)
+        assert process.wait() == 0, process.read_errors()
+        self.seconds, self.whole = time.monotonic() - started, describe_folder(folder)
 
 
 class Trial:
-    """One subject in a folder of its own, disturbed: the kills, and what was wrong."""
+    """A run or comparison that is disturbed in a folder of its own: its kills, and what was wrong in the end."""
 
     def __init__(self, subject: Subject, draw: random.Random, folder: Path) -> None:
         self.subject, self.draw, self.folder, self.out = subject, draw, folder, folder / "out"
@@ -93,24 +93,24 @@ class Trial:
     def start(self, die_at: int = 0, name: str = "errors") -> Forked:
         return start(self.subject.words(self.out), self.folder / name, die_at, self.out)
 
-    def ended(self, process: Forked, *codes: int) -> int | None:
+    def expect_end(self, process: Forked, *codes: int) -> int | None:
         """Wait for a process, and return its exit code, which is to be one of `codes`."""
-        code = process.ended()
+        code = process.wait()
         if code is None:
             os.kill(process.pid, signal.SIGKILL)
-            process.ended()
+            process.wait()
             self.wrong.append("hung")
-        elif code not in codes or any("Traceback" in line for line in process.said()):
-            self.wrong.append(f"exit code {code}: {' | '.join(process.said())[-1500:]}")
+        elif code not in codes or any("Traceback" in line for line in process.read_errors()):
+            self.wrong.append(f"exit code {code}: {' | '.join(process.read_errors())[-1500:]}")
         return code
 
     def finish(self) -> None:
-        """Bring it to its end undisturbed, and compare."""
-        if self.ended(self.start(), 0) == 0:
+        """Let it finish undisturbed, and compare the result."""
+        if self.expect_end(self.start(), 0) == 0:
             self.compare()
 
     def compare(self) -> None:
-        found = picture(self.out)
+        found = describe_folder(self.out)
         for name in sorted(found.keys() | self.subject.whole.keys()):
             ours, theirs = found.get(name), self.subject.whole.get(name)
             if ours != theirs:
@@ -118,8 +118,8 @@ class Trial:
                 self.wrong.append(f"other {name} {which}")
 
 
-def picture(folder: Path) -> dict[str, Any]:
-    """Return all that is to be the same in the end: names of files, and of every run its logs and tensors."""
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """Return what must be the same in the end: the names of files, and the logs and tensors of every run."""
     runs = [file.parent for file in sorted(folder.rglob("checkpoints"))]
     found: dict[str, Any] = {f"logs of {run.relative_to(folder)}": logs(run) for run in runs}
     found |= {f"tensors of {run.relative_to(folder)}": weights(run) for run in runs}
@@ -129,12 +129,12 @@ def picture(folder: Path) -> dict[str, Any]:
 # -- trials -----------------------------------------------------------------------------------------------------------
 
 
-def killed(trial: Trial) -> None:
-    """Kill it some times at random moments, then let it end."""
+def kill_at_random(trial: Trial) -> None:
+    """Kill it a few times at random moments, then let it finish."""
     for _ in range(trial.draw.randint(2, 5)):
-        kill = before_a_change if trial.draw.random() < 0.4 else after_a_time
+        kill = kill_before_a_change if trial.draw.random() < 0.4 else kill_after_a_time
         code = kill(trial)
-        _, left = psutil.wait_procs(workers(), timeout=3)
+        _, left = psutil.wait_procs(find_workers(), timeout=3)
         if left:
             trial.wrong.append(f"{len(left)} workers outlived their parent")
         if code == 0 or trial.wrong:
@@ -142,85 +142,85 @@ def killed(trial: Trial) -> None:
     trial.finish()
 
 
-def before_a_change(trial: Trial) -> int | None:
-    """Let it kill itself right before it changes a file."""
-    code = trial.ended(trial.start(die_at=(change := trial.draw.randint(1, 60))), 0, -signal.SIGKILL)
+def kill_before_a_change(trial: Trial) -> int | None:
+    """Let the process kill itself right before it changes a file."""
+    code = trial.expect_end(trial.start(die_at=(change := trial.draw.randint(1, 60))), 0, -signal.SIGKILL)
     if code:
         trial.kills.append(f"before change {change}")
     return code
 
 
-def after_a_time(trial: Trial) -> int | None:
+def kill_after_a_time(trial: Trial) -> int | None:
     """Send it a signal, or kill one of its workers: then the command goes on with other runs to its end."""
     draw, process = trial.draw, trial.start()
     time.sleep(draw.uniform(0, 0.7 * trial.subject.seconds))
-    if (busy := workers()) and draw.random() < 0.4:
+    if (busy := find_workers()) and draw.random() < 0.4:
         with contextlib.suppress(psutil.Error):
             draw.choice(busy).kill()
             trial.kills.append("a worker")
-            return trial.ended(process, 0, 1)  # 0: it was at no run
+            return trial.expect_end(process, 0, 1)  # 0: it was at no run
     number = draw.choices((signal.SIGKILL, signal.SIGTERM, signal.SIGINT), (8, 1, 1))[0]
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, number)
-    code = trial.ended(process, 0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)
+    code = trial.expect_end(process, 0, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)
     if code:
         trial.kills.append(number.name)
         begun = (trial.out / trial.subject.plan).exists()
-        if begun and number in SAID and not "".join(process.said()[-1:]).startswith(SAID[number]):
-            trial.wrong.append(f"{number.name}: {process.said()}")
+        if begun and number in SAID and not "".join(process.read_errors()[-1:]).startswith(SAID[number]):
+            trial.wrong.append(f"{number.name}: {process.read_errors()}")
     return code
 
 
-def full_disk(trial: Trial) -> None:
-    """Let it begin, and go on, with little room on the disk; then with enough."""
+def fill_the_disk(trial: Trial) -> None:
+    """Start and resume it with little room on the disk, then with enough."""
     with small_disk(trial.folder / "disk") as disk:
         trial.out, ballast = disk / "out", disk / "ballast"
         for _ in range(trial.draw.randint(2, 4)):
-            leave(ballast, room := int(math.exp(trial.draw.uniform(math.log(2048), math.log(DISK / 16)))))
+            leave_room(ballast, room := int(math.exp(trial.draw.uniform(math.log(2048), math.log(DISK / 16)))))
             process = trial.start()
-            code = trial.ended(process, 0, 1)
+            code = trial.expect_end(process, 0, 1)
             trial.notes.append(f"{room} bytes: {'room enough' if code == 0 else 'full'}")
-            if code == 1 and "No space left on device" not in process.said()[-1]:
-                trial.wrong.append(f"full disk: {process.said()}")
-            if code == 1 and len(process.said()) > 1:
-                trial.wrong.append(f"several lines: {process.said()}")
+            if code == 1 and "No space left on device" not in process.read_errors()[-1]:
+                trial.wrong.append(f"full disk: {process.read_errors()}")
+            if code == 1 and len(process.read_errors()) > 1:
+                trial.wrong.append(f"several lines: {process.read_errors()}")
             if code == 0:
                 break
         ballast.unlink()
         trial.finish()
 
 
-def resumed_twice(trial: Trial) -> None:
-    """Let two go on with it at once."""
+def resume_twice(trial: Trial) -> None:
+    """Resume it by two processes at once."""
     process, until = trial.start(), time.monotonic() + LIMIT
-    while not (trial.subject.compared or list(trial.out.glob("checkpoints/0*"))) and time.monotonic() < until:
+    while not (trial.subject.is_comparison or list(trial.out.glob("checkpoints/0*"))) and time.monotonic() < until:
         time.sleep(0.01)
     time.sleep(trial.draw.uniform(0, 0.3 * trial.subject.seconds))
     os.kill(process.pid, signal.SIGKILL)
-    if trial.ended(process, 0, -signal.SIGKILL):
+    if trial.expect_end(process, 0, -signal.SIGKILL):
         trial.kills.append("SIGKILL")
-    at_once(trial)
+    start_two(trial)
 
 
-def begun_twice(trial: Trial) -> None:
-    """Let two begin it in one folder at once."""
-    at_once(trial)
+def begin_twice(trial: Trial) -> None:
+    """Start it by two processes in one folder at once."""
+    start_two(trial)
 
 
-def at_once(trial: Trial) -> None:
+def start_two(trial: Trial) -> None:
     """Start it twice: one ends well; the other is refused in one line, or ends well too, where it waited for it or
     took other runs of the comparison."""
     pair = []
     for name in ("first", "second"):
         time.sleep(trial.draw.uniform(0, 0.05))
         pair.append(trial.start(name=name))
-    codes = [trial.ended(process, 0, 1, 2) for process in pair]
+    codes = [trial.expect_end(process, 0, 1, 2) for process in pair]
     if 0 not in codes:
-        trial.wrong.append(f"both were refused: {[process.said() for process in pair]}")
+        trial.wrong.append(f"both were refused: {[process.read_errors() for process in pair]}")
         return
     for code, process, other in zip(codes, pair, reversed(pair), strict=True):
         if code:
-            said = process.said()
+            said = process.read_errors()
             trial.notes.append("refused")
             named = f"process {other.pid} on" in said[-1] if code == 1 else "already holds" in said[-1]
             if len(said) > 1 or not named:
@@ -239,7 +239,7 @@ def small_disk(place: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def leave(ballast: Path, room: int) -> None:
+def leave_room(ballast: Path, room: int) -> None:
     """Fill a disk but for so many bytes, in whole pages."""
     ballast.unlink(missing_ok=True)
     state = os.statvfs(ballast.parent)
@@ -250,13 +250,13 @@ def leave(ballast: Path, room: int) -> None:
 # -- all of them ------------------------------------------------------------------------------------------------------
 
 
-def subjects(data: dict[str, str]) -> dict[str, dict[str, Subject]]:
+def make_subjects(data: dict[str, str]) -> dict[str, dict[str, Subject]]:
     """Return runs, longer runs and comparisons, by kind."""
 
-    def of(kind: str, more: str = "") -> Subject:
+    def make_run(kind: str, more: str = "") -> Subject:
         return Subject(kind, lambda out: [*command(kind, data, out), *more.split()], "config.json")
 
-    def compared(kind: str, arms: str) -> Subject:
+    def make_comparison(kind: str, arms: str) -> Subject:
         def begin(out: Path) -> list[str]:
             words = command(kind, data, out)[1:]
             hooks = {place + i for place, word in enumerate(words) if word == "--hook" for i in (0, 1)}
@@ -266,21 +266,23 @@ def subjects(data: dict[str, str]) -> dict[str, dict[str, Subject]]:
         return Subject(kind, begin, "comparison.json")
 
     return {
-        "runs": {kind: of(kind) for kind in RUNS},
-        "longer runs": {kind: of(kind, more) for kind, more in LONGER.items()},
-        "comparisons": {kind: compared(kind, arms) for kind, arms in COMPARED.items()},
+        "runs": {kind: make_run(kind) for kind in RUNS},
+        "longer runs": {kind: make_run(kind, more) for kind, more in LONGER.items()},
+        "comparisons": {kind: make_comparison(kind, arms) for kind, arms in COMPARED.items()},
     }
 
 
-def planned(args: Args) -> list[tuple[str, str, str, Callable[[Trial], None]]]:
-    """Return every trial: its sort, the subject's sort and kind, and what is done."""
+def plan_trials(args: Args) -> list[tuple[str, str, str, Callable[[Trial], None]]]:
+    """Return every trial: its sort, the sort and the kind of its subject, and the function that disturbs it."""
     both = {"runs": RUNS, "comparisons": COMPARED}
-    trials = [("runs killed", "runs", kind, killed) for _ in range(args.rounds) for kind in RUNS]
-    trials += [("comparisons killed", "comparisons", k, killed) for _ in range(args.comparisons) for k in COMPARED]
-    trials += [("full disks", s, kind, full_disk) for _ in range(args.disks) for s in both for kind in both[s]]
-    trials += [("resumed by two", "longer runs", k, resumed_twice) for _ in range(args.twice) for k in LONGER]
-    trials += [("begun by two", "runs", k, begun_twice) for _ in range(args.twice) for k in LONGER]
-    trials += [("resumed by two", "comparisons", "linear", resumed_twice) for _ in range(args.twice)]
+    trials = [("runs killed", "runs", kind, kill_at_random) for _ in range(args.rounds) for kind in RUNS]
+    trials += [
+        ("comparisons killed", "comparisons", k, kill_at_random) for _ in range(args.comparisons) for k in COMPARED
+    ]
+    trials += [("full disks", s, kind, fill_the_disk) for _ in range(args.disks) for s in both for kind in both[s]]
+    trials += [("resumed by two", "longer runs", k, resume_twice) for _ in range(args.twice) for k in LONGER]
+    trials += [("begun by two", "runs", k, begin_twice) for _ in range(args.twice) for k in LONGER]
+    trials += [("resumed by two", "comparisons", "linear", resume_twice) for _ in range(args.twice)]
     return [trial for trial in trials if not args.only or trial[0] in args.only]
 
 
@@ -288,12 +290,12 @@ def main(args: Args) -> None:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.touch()
     done = {json.loads(line)["trial"] for line in args.out.read_text().splitlines()}
-    warm()
+    import_everything()
     with tempfile.TemporaryDirectory() as name:
         (folder := Path(name) / "data").mkdir()
-        known = subjects(places(folder))
+        known = make_subjects(places(folder))
         numbers: Counter[tuple[str, ...]] = Counter()
-        for sort, subjects_sort, kind, act in planned(args):
+        for sort, subjects_sort, kind, act in plan_trials(args):
             numbers[sort, subjects_sort, kind] += 1
             title = f"{sort}: {subjects_sort[:-1]}, {kind}, {numbers[sort, subjects_sort, kind]}"
             if title in done:

@@ -34,7 +34,8 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.presets import SAC_MLP
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs.make import quiet_mujoco
 from supple.metrics import t_interval
 
@@ -92,14 +93,14 @@ def main(o: Options) -> None:
     arms, envs = o.arms or (SB3, *ARMS[o.agent]), o.envs or ENVS[o.agent]
     seeds, steps = range(o.seeds or SEEDS[o.agent]), o.steps or STEPS[o.agent]
     every = [Job(o.agent, arm, env, seed, steps) for seed in seeds for env in envs for arm in arms]
-    add_missing(out, every, lambda row, job: row["job"] == asdict(job), one, said, o.jobs)
+    add_missing(out, every, lambda row, job: row["job"] == asdict(job), train_one, describe_job, o.jobs)
 
 
-def said(row: Row) -> str:
+def describe_job(row: Row) -> str:
     return f"{' '.join(map(str, row['job'].values()))} {row['last']} {row['seconds']:.0f} s"
 
 
-def one(job: Job) -> Row:
+def train_one(job: Job) -> Row:
     begin(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
@@ -124,8 +125,7 @@ def with_supple(job: Job) -> Episodes:
     settings: AgentSettings = PPOSettings(**common, **own) if job.agent == "ppo" else SACSettings(**common, **own)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        create(path, job.agent, settings, "benchmarks/learning.py")
-        train(path, lambda step: None, print)
+        prepare(RunSpec(job.agent, settings, command="benchmarks/learning.py"), path, print).train(lambda step: None)
         lines = map(json.loads, (path / "episodes.jsonl").read_text().splitlines())
         return [(line["step"], line["return"]) for line in lines]
 
@@ -165,22 +165,22 @@ def show(agent: str, rows: Sequence[Row]) -> None:
         print(f"\n{steps:,} steps: mean return of {which}\n")
         print(f"| | {' | '.join(envs)} | seconds a run |\n|{'---|' * (len(envs) + 2)}")
         for arm in (SB3, *ARMS[agent]):
-            found = {env: of(rows, arm, env, steps) for env in envs}
+            found = {env: runs_of(rows, arm, env, steps) for env in envs}
             if seconds := [row["seconds"] for group in found.values() for row in group]:
-                cells = (cell([row["last"] for row in group]) for group in found.values())
+                cells = (format_cell([row["last"] for row in group]) for group in found.values())
                 print(f"| {arm} | {' | '.join(cells)} | {statistics.median(seconds):.0f} |")
         ours = next(iter(ARMS[agent]))
         print(f"| {ours} − {SB3} | {' | '.join(difference(rows, ours, env, steps) for env in envs)} | |")
         draw(agent, rows, envs, steps)
 
 
-def of(rows: Sequence[Row], arm: str, env: str, steps: int) -> list[Row]:
+def runs_of(rows: Sequence[Row], arm: str, env: str, steps: int) -> list[Row]:
     """Return the runs of an arm in an environment, by seed."""
     found = [row for row in rows if (row["job"]["arm"], row["job"]["env"], row["job"]["steps"]) == (arm, env, steps)]
     return sorted(found, key=lambda row: row["job"]["seed"])
 
 
-def cell(scores: Sequence[float]) -> str:
+def format_cell(scores: Sequence[float]) -> str:
     """Return a mean, its 95 % t interval, and the scores by seed."""
     if not scores:
         return ""
@@ -193,7 +193,7 @@ def difference(rows: Sequence[Row], arm: str, env: str, steps: int) -> str:
     """Return the difference of an arm's mean to SB3's, with Welch's 95 % interval and p."""
     from scipy.stats import ttest_ind
 
-    scores, theirs = ([row["last"] for row in of(rows, each, env, steps)] for each in (arm, SB3))
+    scores, theirs = ([row["last"] for row in runs_of(rows, each, env, steps)] for each in (arm, SB3))
     if min(len(scores), len(theirs)) < 2:
         return ""
     test = ttest_ind(scores, theirs, equal_var=False)
@@ -214,7 +214,7 @@ def draw(agent: str, rows: Sequence[Row], envs: Sequence[str], steps: int) -> No
     at = (np.arange(PARTS) + 0.5) * steps / PARTS / 1000
     for panel, env in zip(panels[0], envs, strict=True):
         for arm, colour in zip(DRAWN[agent], ("tab:orange", "tab:blue", "tab:green"), strict=False):
-            curves = np.array([row["curve"] for row in of(rows, arm, env, steps)], float)
+            curves = np.array([row["curve"] for row in runs_of(rows, arm, env, steps)], float)
             if len(curves):
                 panel.plot(at, curves.T, color=colour, alpha=0.25, linewidth=0.8)
                 label = "Stable-Baselines3" if arm == SB3 else f"supple, {arm}"

@@ -37,7 +37,7 @@ class Args(Options):
 
 
 def formula(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
-    """Eq. 7, one time after the other."""
+    """Evaluate equation 7, one time after the other."""
     lam = np.trace(w2.T @ w2 - w1 @ w1.T) / len(w1)
     n_in, n_out = w1.shape[1], w2.shape[0]
     f = np.block([[-lam / 2 * np.eye(n_in), sigma.T], [sigma, lam / 2 * np.eye(n_out)]])
@@ -51,8 +51,8 @@ def formula(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
     return out
 
 
-def floor(n: int, h: int, times: int) -> tuple[float, float]:
-    """Seconds of the operations, and of the memory, that cannot be avoided."""
+def time_floor(n: int, h: int, times: int) -> tuple[float, float]:
+    """Return the seconds of the operations and of the memory traffic that cannot be avoided."""
     a = torch.randn(1500, 1500, dtype=torch.float64)
     rate = 2 * 1500**3 / min(seconds(lambda: a @ a) for _ in range(5))
     operations = times * (2 * n * h**2 + h**3 / 3 + n * h**2 + 4 * n**2 * h)
@@ -61,8 +61,8 @@ def floor(n: int, h: int, times: int) -> tuple[float, float]:
     )
 
 
-def race(sizes: tuple[int, int, int], args: Args) -> dict[str, list[float]]:
-    """Seconds of each variant in each round."""
+def time_variants(sizes: tuple[int, int, int], args: Args) -> dict[str, list[float]]:
+    """Return the seconds of each variant in each round."""
     rng = np.random.default_rng(0)
     w1, w2 = balanced_init(2.0, *sizes, 0.1, rng)
     sigma = rng.normal(size=(sizes[2], sizes[0])) / np.sqrt(sizes[0])
@@ -84,8 +84,8 @@ def main(args: Args) -> None:
     console = Console()
     for sizes in args.sizes:
         n_in, n_hidden, n_out = sizes
-        rows = race(sizes, args)
-        operations, memory = floor(n_in + n_out, n_hidden, args.times)
+        rows = time_variants(sizes, args)
+        operations, memory = time_floor(n_in + n_out, n_hidden, args.times)
         table = Table("", "seconds", "min–max", "× QQᵀ", title=f"{n_in}-{n_hidden}-{n_out}, {args.times:,} times")
         table.add_row("floor: operations + memory", f"{operations:.3f} + {memory:.3f}")
         for name, took in rows.items():

@@ -23,10 +23,9 @@ from rich.table import Table
 from seeds_stacked import COMPILED, EAGER, SEEDS, Stacked
 from timing import Options, Rounds, begin, seconds
 
-from supple.engine.kinds import find_kind
-from supple.engine.runs import configuration
+from supple.engine.spec import RunSpec, write_config
 from supple.engine.storage.run_directory import RunDirectory
-from supple.metrics import CHEAP_METRICS, METRICS, View
+from supple.metrics import METRICS, View, cheap_metrics
 from supple.tracks.vision.data import load
 
 EVERY = 1000  # updates between measurements
@@ -40,15 +39,15 @@ class Args(Options):
     compile: bool = True  # off: train eager, which takes longer
 
 
-def logged(stack: Stacked, run: RunDirectory) -> None:
-    """As in the loop: measure every seed, and write a line for each."""
+def measure_and_log(stack: Stacked, run: RunDirectory) -> None:
+    """Measure every seed and write a line for each, as the loop does."""
     for seed, values in zip(SEEDS, stack.work.measure(costly=False), strict=True):
         run.metrics(stack.step, values, seed=seed)
     run.flush()
     stack.work.model.learner.mark()
 
 
-def alone(stack: Stacked, name: str) -> Callable[[], object]:
+def time_alone(stack: Stacked, name: str) -> Callable[[], object]:
     return lambda: METRICS[name].value(View(stack.work.model.learner))
 
 
@@ -56,13 +55,13 @@ def main(args: Args) -> bool:
     begin(1, args.flush)
     stack = Stacked(load("mnist", None), args.compile)
     stack.work.model.learner.mark()
-    cheap = [name for name in CHEAP_METRICS if f"model/{name}" in stack.work.measure(costly=False)[0]]
-    costly = [name for name in METRICS if name not in CHEAP_METRICS]
+    cheap = [name for name in cheap_metrics() if f"model/{name}" in stack.work.measure(costly=False)[0]]
+    costly = [name for name in METRICS if name not in cheap_metrics()]
     updates, times = Rounds(2), {name: Rounds() for name in (ALL, *costly)}
-    config = configuration(find_kind("vision"), stack.work.settings, stack.work, "benchmarks/metrics_cost.py")
+    config = write_config(RunSpec("vision", stack.work.settings), stack.work)
     with tempfile.TemporaryDirectory() as folder, RunDirectory.create(Path(folder) / "run", config) as run:
         run.start_logs({}, 0.0, stack.work.logs)
-        calls = {ALL: lambda: logged(stack, run), **{name: alone(stack, name) for name in costly}}
+        calls = {ALL: lambda: measure_and_log(stack, run), **{name: time_alone(stack, name) for name in costly}}
         for number in range(1 + args.rounds):
             took = seconds(lambda: [stack() for _ in range(args.updates)]) / args.updates
             found = {name: seconds(call) for name, call in calls.items()}
@@ -70,7 +69,7 @@ def main(args: Args) -> bool:
                 updates.values.append(1e3 * took)
                 for name, value in found.items():
                     times[name].values.append(1e3 * value)
-    singly = {name: 1e3 * median(seconds(alone(stack, name)) for _ in range(args.rounds)) for name in cheap}
+    singly = {name: 1e3 * median(seconds(time_alone(stack, name)) for _ in range(args.rounds)) for name in cheap}
 
     trained = EVERY * updates.median
     table = Table(title=f"{len(SEEDS)} seeds, {COMPILED if args.compile else EAGER}: {updates} ms an update")

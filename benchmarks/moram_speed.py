@@ -53,8 +53,8 @@ def moram(linear: nn.Linear, tasks: int, r: int = 16, k: int = 16) -> MoRAM:
     return adapter
 
 
-def race(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each variant in each round."""
+def time_variants(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each variant in each round."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name, run in variants.items():
@@ -69,8 +69,8 @@ def ratio(times: Mapping[str, list[float]], name: str, to: str) -> float:
     return statistics.median(a / b for a, b in zip(times[name], times[to], strict=True))
 
 
-def forward(module: nn.Module, x: torch.Tensor, values: str = "chosen") -> Callable[[], object]:
-    """A pass in evaluation, without gradients; values: gathered, dense, or as the rule chooses."""
+def make_forward_pass(module: nn.Module, x: torch.Tensor, values: str = "chosen") -> Callable[[], object]:
+    """Return a call that makes a pass in evaluation. values: gathered, dense, or as the rule chooses."""
     threshold = {"gathered": 0, "dense": sys.maxsize, "chosen": moram_module.GATHER_FROM}[values]
 
     @torch.no_grad()
@@ -83,8 +83,8 @@ def forward(module: nn.Module, x: torch.Tensor, values: str = "chosen") -> Calla
     return run
 
 
-def training(module: nn.Module, x: torch.Tensor) -> Callable[[], object]:
-    """Forward and backward, down to the inputs."""
+def make_training_pass(module: nn.Module, x: torch.Tensor) -> Callable[[], object]:
+    """Return a call that makes a pass forward and backward, down to the inputs."""
     x = x.clone().requires_grad_()
 
     def run() -> None:
@@ -99,8 +99,8 @@ def side_by_side(args: Args, width: int, threads: int, table: Table) -> bool:
     linear, x = nn.Linear(width, width), torch.randn(args.tokens, width)
     modules: dict[str, nn.Module] = {"Linear": linear, "LoRA r=16 (PEFT)": peft_lora(linear)}
     modules |= {f"MoRAM {tasks} × 16": moram(linear, tasks) for tasks in (1, 10)}
-    passes = race({name: forward(module, x) for name, module in modules.items()}, args.rounds)
-    steps = race({name: training(module, x) for name, module in modules.items()}, args.rounds)
+    passes = time_variants({name: make_forward_pass(module, x) for name, module in modules.items()}, args.rounds)
+    steps = time_variants({name: make_training_pass(module, x) for name, module in modules.items()}, args.rounds)
     for name in modules:
         row = [str(width), str(threads), name]
         for times in (passes, steps):
@@ -109,18 +109,20 @@ def side_by_side(args: Args, width: int, threads: int, table: Table) -> bool:
     return ratio(passes, "MoRAM 10 × 16", "LoRA r=16 (PEFT)") <= BAR
 
 
-def growth(args: Args, width: int, console: Console) -> None:
-    """Cost against the number of tasks."""
+def print_growth(args: Args, width: int, console: Console) -> None:
+    """Print the cost against the number of tasks."""
     linear, x = nn.Linear(width, width), torch.randn(args.tokens, width)
     tasks = (1, 2, 5, 10, 20, 40)
-    variants = {"LoRA": forward(peft_lora(linear), x)} | {str(t): forward(moram(linear, t), x) for t in tasks}
-    times = race(variants, args.rounds)
+    variants = {"LoRA": make_forward_pass(peft_lora(linear), x)} | {
+        str(t): make_forward_pass(moram(linear, t), x) for t in tasks
+    }
+    times = time_variants(variants, args.rounds)
     curve = ", ".join(f"{t}: {ratio(times, str(t), 'LoRA'):.2f}" for t in tasks)
     console.print(f"forward, times LoRA's, by tasks of 16 atoms (width {width}, 1 thread): {curve}")
 
 
-def crossing(args: Args, width: int, console: Console) -> None:
-    """Gathered against dense values, by atoms for each one kept."""
+def print_crossing(args: Args, width: int, console: Console) -> None:
+    """Print the time of gathered against dense values, by atoms for each one kept."""
     x = torch.randn(args.tokens, width)
     linear = nn.Linear(width, width)
     for k in (4, 16):
@@ -128,7 +130,9 @@ def crossing(args: Args, width: int, console: Console) -> None:
         for share in (2, 3, 4, 6, 10):
             adapter = moram(linear, share, r=k, k=k)
             adapter.linear = nn.Identity()  # type: ignore[assignment]  # the atoms' part alone
-            times = race({way: forward(adapter, x, way) for way in ("gathered", "dense")}, 5 * args.rounds)
+            times = time_variants(
+                {way: make_forward_pass(adapter, x, way) for way in ("gathered", "dense")}, 5 * args.rounds
+            )
             line.append(f"{share}: {ratio(times, 'gathered', 'dense'):.2f}")
         console.print(f"gathered/dense, by atoms over k (k {k}, width {width}, 1 thread): {', '.join(line)}")
 
@@ -143,8 +147,8 @@ def main(args: Args) -> bool:
     passed = [side_by_side(args, width, threads, table) for width in args.widths for threads in args.threads]
     console.print(table)
     torch.set_num_threads(1)
-    growth(args, args.widths[0], console)
-    crossing(args, args.widths[0], console)
+    print_growth(args, args.widths[0], console)
+    print_crossing(args, args.widths[0], console)
     console.print(f"forward with 10 tasks at most {BAR}× LoRA's: {'yes' if all(passed) else 'NO'}")
     return all(passed)
 

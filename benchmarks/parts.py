@@ -39,24 +39,24 @@ def main(o: Options) -> None:
                     start, end = (task.start + (task.end - task.start) * k // o.parts for k in (part, part + 1))
                     inside = episodes[(episodes["step"] > start) & (episodes["step"] <= end)]
                     row: dict[str, Any] = {"arm": arm, "seed": run.seed, "task": task.index, "part": part}
-                    row |= {"episodes": len(inside), "return": mean(inside["return"])}
+                    row |= {"episodes": len(inside), "return": mean_or_none(inside["return"])}
                     if o.limit is not None:
-                        row["reached"] = mean(inside["length"] < o.limit)
+                        row["reached"] = mean_or_none(inside["length"] < o.limit)
                     for name in o.metrics:
                         steps, values = run.series(name)
                         if len(own := values[(steps > start) & (steps <= end)]):
                             found = {"last": own[-1], "lowest": own.min(), "highest": own.max()}
-                            row[name] = {key: digits(value) for key, value in found.items()}
+                            row[name] = {key: round_to_six_digits(value) for key, value in found.items()}
                     rows.append(row)
     o.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def mean(values: Any) -> float | None:
+def mean_or_none(values: Any) -> float | None:
     """Return the mean, or None if there are no values."""
-    return digits(values.mean()) if len(values) else None
+    return round_to_six_digits(values.mean()) if len(values) else None
 
 
-def digits(value: float) -> float:
+def round_to_six_digits(value: float) -> float:
     """Return the number to six digits."""
     return float(f"{value:.6g}")
 

@@ -22,7 +22,8 @@ from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.trained import Trained
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs import Batched, Vector, make_env, side_by_side
 from supple.envs.physics_tasks import TASKS
 
@@ -39,18 +40,19 @@ class Args:
     shift: str = "friction(over=20000,from_task=0) + gravity(low=0.8,high=1.2,from_task=0)"  # of half of the steps
 
 
-def random(space: gym.spaces.Box, copies: int) -> Policy:
+def make_random_policy(space: gym.spaces.Box, copies: int) -> Policy:
     """Return a policy of uniform actions, half of them beyond the bounds."""
     draws = np.random.default_rng(0)
     return lambda observations: 2 * draws.uniform(space.low, space.high, (copies, *space.shape)).astype(np.float32)
 
 
-def trained(env: str, space: gym.spaces.Box, copies: int, steps: int) -> Policy:
+def train_policy(env: str, space: gym.spaces.Box, copies: int, steps: int) -> Policy:
     """Return the policy that PPO comes to, with noise of a fifth of the bounds."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        create(run, "ppo", PPOSettings(env=env, steps=steps, compile="off", eval_episodes=0), command="")
-        train(run, lambda step: None, lambda line: None)
+        prepare(
+            RunSpec("ppo", PPOSettings(env=env, steps=steps, compile="off", eval_episodes=0)), run, lambda line: None
+        ).train(lambda step: None)
         agent = Trained(run)
     draws, scale = np.random.default_rng(1), 0.2 * space.high
 
@@ -92,9 +94,9 @@ def main(args: Args) -> bool:
     for env in args.envs:
         space = make_env(env).action_space
         assert isinstance(space, gym.spaces.Box)
-        policies = {"random": random(space, args.copies)}
+        policies = {"random": make_random_policy(space, args.copies)}
         if args.train:
-            policies["trained"] = trained(env, space, args.copies, args.train)
+            policies["trained"] = train_policy(env, space, args.copies, args.train)
         for name, policy in policies.items():
             found = [compare(env, policy, args, shift) for shift in (None, args.shift)]
             different, ended = map(sum, zip(*found, strict=True))

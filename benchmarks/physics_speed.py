@@ -46,7 +46,7 @@ class Args:
     ppo_steps: int = 16_384  # with --ppo: of all copies, in a turn
 
 
-def stepping(envs: Vector) -> Callable[[np.ndarray], object]:
+def time_stepping(envs: Vector) -> Callable[[np.ndarray], object]:
     envs.reset(range(envs.num_envs))
     return envs.step
 
@@ -103,15 +103,15 @@ def rollout(env: str, copies: int, threads: int) -> Callable[[np.ndarray], None]
     return step
 
 
-def contestants(env: str, args: Args) -> dict[str, Callable[[np.ndarray], object]]:
+def make_contestants(env: str, args: Args) -> dict[str, Callable[[np.ndarray], object]]:
     found: dict[str, Callable[[np.ndarray], object]] = {
-        SINGLE: stepping(Vector(lambda: make_env(env), args.copies)),
+        SINGLE: time_stepping(Vector(lambda: make_env(env), args.copies)),
         "mj_step": physics(env, args.copies),
     }
     for threads in args.threads:
         found[f"rollout, {threads}"] = rollout(env, args.copies, threads)
     for threads in args.threads:
-        found[f"together, {threads}"] = stepping(side_by_side(lambda: make_env(env), args.copies, threads=threads))
+        found[f"together, {threads}"] = time_stepping(side_by_side(lambda: make_env(env), args.copies, threads=threads))
     return found
 
 
@@ -124,7 +124,7 @@ def ratios(values: list[float], whole: list[float]) -> str:
 def tasks(args: Args, console: Console) -> None:
     table: Table | None = None
     for env in args.envs:
-        found = contestants(env, args)
+        found = make_contestants(env, args)
         if table is None:
             table = Table(
                 title=f"{'CPU ' * args.cpu}µs a control step of each of {args.copies} copies; {args.rounds} rounds"

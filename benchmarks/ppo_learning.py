@@ -24,7 +24,8 @@ from rich.table import Table
 from timing import begin
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs.make import quiet_mujoco
 
 ROLLOUT = 2048  # SB3's default
@@ -68,8 +69,7 @@ def with_supple(seed: int, envs: int, steps: int) -> Episodes:
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        create(path, "ppo", settings, "benchmarks/ppo_learning.py")
-        train(path, lambda step: None, print)
+        prepare(RunSpec("ppo", settings, command="benchmarks/ppo_learning.py"), path, print).train(lambda step: None)
         lines = map(json.loads, (path / "episodes.jsonl").read_text().splitlines())
         return [(line["step"], line["return"]) for line in lines]
 
@@ -78,7 +78,7 @@ LIBRARIES: dict[str, Callable[[int, int, int], Episodes]] = {"Stable-Baselines3"
 
 
 def score(episodes: Episodes, steps: int) -> float:
-    """Mean return of the episodes that ended in the last tenth of the run."""
+    """Return the mean return of the episodes that ended in the last tenth of the run."""
     return statistics.fmean(ret for step, ret in episodes if step > 0.9 * steps)
 
 

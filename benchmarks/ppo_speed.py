@@ -50,12 +50,12 @@ class Times(Rounds):
     """Seconds per iteration."""
 
     def per_step(self) -> str:
-        """µs per environment step."""
+        """Return µs per environment step."""
         low, middle, high = (1e6 * t / STEPS for t in (min(self.values), self.median, max(self.values)))
         return f"{middle:.1f} ({low:.1f}–{high:.1f})"
 
     def rate(self) -> str:
-        """Environment steps per second."""
+        """Return environment steps per second."""
         low, middle, high = (STEPS / t for t in (max(self.values), self.median, min(self.values)))
         return f"{middle:,.0f} ({low:,.0f}–{high:,.0f})"
 
@@ -73,7 +73,7 @@ class Ours:
 
 
 def sb3(seed: int = 0) -> Callable[[], object]:
-    """Stable-Baselines3's PPO as its documentation sets it up: `make_vec_env`, which is a DummyVecEnv of
+    """Return Stable-Baselines3's PPO as its documentation sets it up: `make_vec_env`, which is a DummyVecEnv of
     monitored environments."""
     from stable_baselines3 import PPO as Peer
     from stable_baselines3.common.env_util import make_vec_env
@@ -83,7 +83,7 @@ def sb3(seed: int = 0) -> Callable[[], object]:
 
 
 def simulator() -> Callable[[], None]:
-    """The floor of the environments: MuJoCo's own step, no wrapper at all, as many steps as an iteration has."""
+    """Return the floor of the environments: MuJoCo's own step without a wrapper, for an iteration's steps."""
     envs = [gym.make(ENV, disable_env_checker=True).unwrapped for _ in range(ENVS)]
     for seed, env in enumerate(envs):
         env.reset(seed=seed)
@@ -99,7 +99,7 @@ def simulator() -> Callable[[], None]:
 
 
 def products() -> Callable[[], None]:
-    """The floor of the update: the matrix products of one iteration, in the shapes that they have."""
+    """Return the floor of the update: the matrix products of one iteration, in the shapes that they have."""
     observation, action = SPACES[ENV].observation, SPACES[ENV].policy.outputs
     n, w = SB3_SETTINGS["minibatch_size"], SB3_SETTINGS["hidden"][0]
     shapes: list[tuple[int, int, int]] = []
@@ -118,13 +118,13 @@ def products() -> Callable[[], None]:
     return run
 
 
-def fire_time(repeats: int = 30) -> float:
-    """Median seconds of FIRE on a three-layer agent network: adapter and body of 256, two heads."""
+def time_fire(repeats: int = 30) -> float:
+    """Return the median seconds of FIRE on a three-layer agent network: adapter and body of 256, two heads."""
     net = MultiHead(SPACES, (256, 256), 256, "tanh", True, torch.Generator().manual_seed(0))
     return statistics.median(seconds(lambda: fire_(net)) for _ in range(repeats))
 
 
-def table_of(title: str, *columns: str) -> Table:
+def make_table(title: str, *columns: str) -> Table:
     table = Table(title=title)
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i else "left")
@@ -151,14 +151,14 @@ def main(args: Args) -> bool:
     console = Console(width=110)
     peer = times["Stable-Baselines3"].median
     columns = ("PPO", "steps/s: median (min–max)", "µs/step", "× SB3", "first iteration: extra")
-    table = table_of(f"PPO on {ENVS} × {ENV}, SB3's default settings, one thread, {args.rounds} rounds", *columns)
+    table = make_table(f"PPO on {ENVS} × {ENV}, SB3's default settings, one thread, {args.rounds} rounds", *columns)
     for name in ("Stable-Baselines3", *ours):
         extra = first[name] - times[name].median
         t = times[name]
         table.add_row(name, t.rate(), f"{1e6 * t.median / STEPS:.0f}", f"{peer / t.median:.2f}", f"{extra:.1f} s")
     console.print(table)
 
-    table = table_of("Where our time goes: µs per environment step, median (min–max)", "part", *ours, "floor")
+    table = make_table("Where our time goes: µs per environment step, median (min–max)", "part", *ours, "floor")
     for part in PARTS:
         floor = times[part].per_step() if part in floors else ""
         table.add_row(part, *(o.parts[part].per_step() for o in ours.values()), floor)
@@ -166,7 +166,7 @@ def main(args: Args) -> bool:
     console.print("Floor of the environment: MuJoCo's step alone; of the update: its matrix products alone.")
 
     best = list(ours)[-1]
-    fire, training = fire_time(), 50_000 * times[best].median / STEPS
+    fire, training = time_fire(), 50_000 * times[best].median / STEPS
     console.print(
         f"FIRE on a network of 3 layers (256 wide) and 2 heads: {1e3 * fire:.1f} ms, {fire / training:.2%} "
         f"of 50,000 steps of training ({best}: {training:.1f} s)"

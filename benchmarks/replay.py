@@ -46,18 +46,18 @@ class Args:
     folder: Path | None = None  # keep the images in a file here instead of in RAM
 
 
-def shown(timing: Timing) -> str:
+def format_bytes(timing: Timing) -> str:
     return f"{1e6 * timing.seconds:,.0f} µs ± {timing.noise:.0%}"
 
 
 def copy_rate() -> float:
-    """Bytes copied per second, by one thread, in one piece that no cache holds."""
+    """Return the bytes copied per second, by one thread, in one piece that no cache holds."""
     source, target = np.ones(2**28, np.uint8), np.ones(2**28, np.uint8)
     return source.nbytes / measure(lambda: np.copyto(target, source), 15, warm=2).seconds
 
 
 def fill(memory: ReplayMemory, num_envs: int, steps: int) -> Timing:
-    """Every frame is written, so every page is taken; an episode ends every 500 steps, one in ten by truncation."""
+    """Write every frame, so that every page is taken. An episode ends every 500 steps, one in ten by truncation."""
     rng, layout = np.random.default_rng(0), memory.layout
     observations = rng.integers(0, 256, (16, num_envs, *layout.observation), np.uint8).astype(layout.dtype)
     actions = rng.integers(0, 18, (num_envs, *layout.action)).astype(layout.row["action"].base)
@@ -78,7 +78,7 @@ def fill(memory: ReplayMemory, num_envs: int, steps: int) -> Timing:
 def sb3(
     layout: Layout, capacity: int, sizes: tuple[int, ...], repeats: int
 ) -> tuple[dict[bool, float], dict[int, Timing]]:
-    """Bytes per transition without and with `optimize_memory_usage`, and the time to sample without it."""
+    """Return the bytes per transition without and with `optimize_memory_usage`, and the time to sample without."""
     from stable_baselines3.common.buffers import ReplayBuffer
 
     seen = gym.spaces.Box(0, 255, layout.observation, layout.row["frame"].base.type)
@@ -119,16 +119,16 @@ def main(args: Args) -> None:
         floor = out.nbytes / rate
         table.add_row(
             f"{size}",
-            shown(timing),
+            format_bytes(timing),
             f"{1e6 * floor:,.0f} µs",
             f"{floor / timing.seconds:.0%}",
             f"{size / timing.seconds:,.0f}",
-            shown(peer_times[size]),
+            format_bytes(peer_times[size]),
         )
     console.print(table)
     console.print(
         f"Floor: each frame copied once at {rate / 1e9:.1f} GB/s. "
-        f"One step of {args.num_envs} environments is stored in {shown(adding)}."
+        f"One step of {args.num_envs} environments is stored in {format_bytes(adding)}."
     )
 
     table = Table(title=f"Memory for {args.capacity:,} transitions")

@@ -22,10 +22,10 @@ import numpy as np
 import psutil
 import tyro
 
-from supple.engine.runs import build, configuration
-from supple.engine.runs import train as finish
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec, settings_to_json, write_config
 from supple.engine.storage.run_directory import RunDirectory
-from supple.experiments.queue.jobs import FINISHED, Job
+from supple.experiments.queue.queue import FINISHED, QueuedRun
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
@@ -46,7 +46,7 @@ class Options:
     folder: Path | None = None
 
 
-def studies(o: Options) -> list[Study]:
+def make_studies(o: Options) -> list[Study]:
     """Return studies of two activations and five arms each, whose seeds come to about so many runs."""
     seeds = tuple(range(max(1, o.runs // (o.studies * 10))))
     settings = {
@@ -61,16 +61,13 @@ def studies(o: Options) -> list[Study]:
     ]
 
 
-def real(job: Job, folder: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+def make_real_run(job: QueuedRun, folder: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
     """Return config.json of a run as it will be, and the logs of one that is trained on two short tasks."""
-    work = build(job.comparison.kind, job.settings, print)
-    config = configuration(job.comparison.kind, job.settings, work, job.comparison.command)
+    work = build(job.spec.kind_row, job.spec.settings, print)
+    config = write_config(job.spec, work)
     work.close()
-    short = replace(job.settings, cycles=2, steps_per_task=SMALL // 2, measure_every=2_048, hook=("fire@task",))
-    work = build(job.comparison.kind, short, print)
-    RunDirectory.create(folder, configuration(job.comparison.kind, short, work, "")).close()
-    work.close()
-    finish(folder, lambda step: None, print)
+    short = replace(job.spec.settings, cycles=2, steps_per_task=SMALL // 2, measure_every=2_048, hook=("fire@task",))
+    prepare(RunSpec(job.spec.kind, short), folder, print).train()
     logs = {
         name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         for name in ("metrics", "episodes", "events")
@@ -78,20 +75,25 @@ def real(job: Job, folder: Path) -> tuple[dict[str, Any], dict[str, list[dict[st
     return config, logs
 
 
-def write(job: Job, config: dict[str, Any], logs: dict[str, list[dict[str, Any]]], o: Options) -> None:
+def write(job: QueuedRun, config: dict[str, Any], logs: dict[str, list[dict[str, Any]]], o: Options) -> None:
     """Write a run as one that is at its end: the real rows at other steps, with returns that rise in every task."""
-    assert job.arm is not None
-    own = job.comparison.own(job.arm)
-    settings = {**config["settings"], **own, **job.variant, "seed": job.seeds[0]}
-    hooks = [hook for hook in own["hook"] if hook != "none"]
-    more = {"settings": settings, "seed": job.seeds[0], "hooks": hooks, "arm": job.arm, "variant": job.variant}
+    assert job.spec.labels.arm is not None
+    settings = {**config["settings"], **settings_to_json(job.spec.settings)}
+    hooks = [hook for hook in job.spec.hooks if hook != "none"]
+    more = {
+        "settings": settings,
+        "seed": job.spec.seeds[0],
+        "hooks": hooks,
+        "arm": job.spec.labels.arm,
+        "variant": job.spec.labels.variant,
+    }
     RunDirectory.create(job.folder, {**config, **more}).close()
-    draw, length = np.random.default_rng([job.seeds[0], len(job.arm)]), o.steps // o.tasks
+    draw, length = np.random.default_rng([job.spec.seeds[0], len(job.spec.labels.arm)]), o.steps // o.tasks
     measured = next(row for row in logs["metrics"] if "agent/srank" in row)
     evaluated = next(row for row in logs["metrics"] if "eval/return" in row)
     switch = next(row for row in logs["events"] if row["event"] == "task")
     applied = next(row for row in logs["events"] if row["event"] == "intervention")
-    shares = np.linspace(1, 0.4, o.tasks) ** (1 - TALENT.get(job.arm, 0.8))
+    shares = np.linspace(1, 0.4, o.tasks) ** (1 - TALENT.get(job.spec.labels.arm, 0.8))
     rows: dict[str, list[dict[str, Any]]] = {"metrics": [], "episodes": [], "events": []}
     for step in range(o.measure_every, o.steps + 1, o.measure_every):
         noise = 1 + 0.1 * draw.normal()
@@ -115,17 +117,17 @@ def write(job: Job, config: dict[str, Any], logs: dict[str, list[dict[str, Any]]
         )
     for name, found in rows.items():
         (job.folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
-    job.ended(FINISHED)
+    job.record(FINISHED)
 
 
 def make(folder: Path, o: Options) -> None:
-    jobs = Sweep(studies(o)).begin(folder / "sweep", command="supple sweep made.toml --out sweep")
-    config, logs = real(jobs[0], folder / "real")
+    jobs = Sweep(make_studies(o)).begin(folder / "sweep", command="supple sweep made.toml --out sweep")
+    config, logs = make_real_run(jobs[0], folder / "real")
     for job in jobs:
         write(job, config, logs, o)
 
 
-def floor(folder: Path) -> tuple[float, int, int]:
+def time_floor(folder: Path) -> tuple[float, int, int]:
     """Return (seconds, lines, bytes) of reading every log and parsing its lines."""
     import orjson
 
@@ -136,7 +138,7 @@ def floor(folder: Path) -> tuple[float, int, int]:
     return time.perf_counter() - started, lines, size
 
 
-def memory(pid: int) -> float:
+def measure_memory(pid: int) -> float:
     """Return MiB that a process and those that it started take, what they share counted once."""
     try:
         root = psutil.Process(pid)
@@ -150,7 +152,7 @@ def main(o: Options) -> None:
         folder = o.folder or Path(temporary)
         if not (folder / "sweep").exists():
             make(folder, o)
-        seconds, lines, size = floor(folder / "sweep")
+        seconds, lines, size = time_floor(folder / "sweep")
         print(f"floor: {lines:,} lines, {size / 1e6:.0f} MB: {seconds:.1f} s")
         call = "from supple.scripts.main import main; main()"
         started = time.perf_counter()
@@ -159,7 +161,7 @@ def main(o: Options) -> None:
         )
         peak = 0.0
         while process.poll() is None:
-            peak = max(peak, memory(process.pid))
+            peak = max(peak, measure_memory(process.pid))
             time.sleep(0.1)
         taken, used = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
         busy = used.ru_utime + used.ru_stime

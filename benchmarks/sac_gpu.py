@@ -67,7 +67,7 @@ class Updating:
         return self.random.standard_normal((AT_ONCE, self.agent.control.observation))
 
     def __call__(self, updates: int) -> float:
-        """Updates per second."""
+        """Return updates per second."""
         self.way.set_precision()
         spent = 0.0
         for _ in range(updates // AT_ONCE):
@@ -94,7 +94,7 @@ class EndToEnd:
         self.stride = self.run.work.settings.stride
 
     def __call__(self, steps: int) -> float:
-        """Environment steps per second."""
+        """Return environment steps per second."""
         self.way.set_precision()
         taken = steps // self.stride * self.stride
         return taken / seconds(lambda: self._live(taken))

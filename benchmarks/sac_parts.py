@@ -15,12 +15,12 @@ SETTINGS: dict[str, Any] = {"env": ENV, "steps": 10**9, "device": "cpu", "compil
 
 
 def full_size(**settings: Any) -> SAC:
-    """An agent with the networks and the batch of the FIRE paper's Table 5; from one seed, the same weights."""
+    """Return an agent with the networks and the batch of the FIRE paper's Table 5; from one seed, the same weights."""
     return SAC(SACSettings(**SETTINGS | settings), SPACES)
 
 
 def products(agent: SAC) -> list[tuple[int, int, int, int]]:
-    """The matrix products of one update as (stack, n, k, m), each `stack` times n × k by k × m.
+    """Return the matrix products of one update as (stack, n, k, m), each `stack` times n × k by k × m.
 
     Actor: forward on s and on s′, backward on s. Critics: forward on (s, π(s)) and backward to the actions alone;
     forward of the targets on (s′, π(s′)); forward on (s, a), and backward to the weights. A backward pass has one
@@ -42,12 +42,12 @@ def products(agent: SAC) -> list[tuple[int, int, int, int]]:
 
 
 def gflop(agent: SAC) -> float:
-    """Of one update's products; everything else is below one per cent of it at full size."""
+    """Return the GFLOP of one update's products. All else is below one per cent of them at full size."""
     return sum(2 * stack * n * k * m for stack, n, k, m in products(agent)) / 1e9
 
 
 def products_alone(agent: SAC) -> Callable[[], None]:
-    """The floor of an update: its matrix products and nothing else, in their shapes."""
+    """Return the floor of an update: its matrix products and nothing else, in their shapes."""
     operands = [
         (torch.randn(stack, n, k), torch.randn(stack, k, m), torch.empty(stack, n, m))
         for stack, n, k, m in products(agent)

@@ -43,8 +43,8 @@ class Args(Options):
 Update = Callable[[Transitions, torch.Tensor], torch.Tensor]
 
 
-def data(agent: SAC) -> tuple[Transitions, torch.Tensor]:
-    """A batch of what normalised transitions look like, and noise (n, 2, actions)."""
+def make_batch(agent: SAC) -> tuple[Transitions, torch.Tensor]:
+    """Return a batch that looks like normalised transitions, and noise (n, 2, actions)."""
     random = torch.Generator().manual_seed(0)
     n, size, observation = agent.settings.batch_size, agent.size, agent.control.observation
     states, next_states = torch.randn(2, n, observation, generator=random)
@@ -71,7 +71,7 @@ def jitted(agent: SAC) -> Update:
 
 
 def check(updates: dict[str, Update], batch: Transitions, noise: torch.Tensor) -> None:
-    """All compute the same: the largest relative difference of any loss in the first updates, from ours."""
+    """Return the largest relative difference of any loss in the first updates from ours: all compute the same."""
     ours = torch.stack([updates[EAGER](batch, noise) for _ in range(CHECKED)])
     for name, update in updates.items():
         if name == EAGER:
@@ -88,7 +88,7 @@ def main(args: Args) -> bool:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])  # JAX has no other setting for it
     begin(args.threads, args.flush)
     agent = full_size()
-    batch, noise = data(agent)
+    batch, noise = make_batch(agent)
     updates: dict[str, Update] = {PLAIN: plain(agent)}
     if find_spec("jax") and find_spec("optax"):
         updates[JAX] = jitted(agent)

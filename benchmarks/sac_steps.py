@@ -45,12 +45,12 @@ class Ours:
         self.parts = {name: Rounds(2) for name in ("acting", "environment", "storing", "sampling", "updating")}
 
     def __call__(self, steps: int) -> None:
-        """Parts in milliseconds per step."""
+        """Return the parts in milliseconds per step."""
         record(self.parts, self.run.live(steps), 1e3 / steps)
 
 
 def sb3() -> Callable[[int], object]:
-    """Stable-Baselines3's SAC with all its defaults, in its own loop."""
+    """Return Stable-Baselines3's SAC with all its defaults, in its own loop."""
     from stable_baselines3 import SAC as Peer
 
     model = Peer("MlpPolicy", gym.make(ENV), seed=0, device="cpu")

@@ -57,7 +57,7 @@ class Args(Options):
     compile: bool = True  # off: leave the compiled contestants out
 
 
-def settings_for(seeds: tuple[int, ...], **own: Any) -> VisionSettings:
+def make_settings(seeds: tuple[int, ...], **own: Any) -> VisionSettings:
     preset = presets_of("vision")["random-label-mnist"].settings
     return VisionSettings(**{**preset, **own}, seeds=seeds, device="cpu", compile="off")
 
@@ -71,8 +71,8 @@ def random_bytes() -> DataSet:
 
 
 def plain(data: DataSet, fused: bool | None) -> Iterator[Tensor]:
-    """Seed 0 alone: its losses, update by update."""
-    settings = settings_for(SEEDS[:1])
+    """Train seed 0 alone, and yield its losses, update by update."""
+    settings = make_settings(SEEDS[:1])
     stream = Stream(settings, data)
     images = stream.train(stream.tasks[0])
     x, y = images.pixels[images.rows[0]].flatten(1).float() / 255, images.labels[0]
@@ -97,7 +97,7 @@ class Stacked(Stepped):
     """All seeds, stepped as in training."""
 
     def __init__(self, data: DataSet, compiled: bool, seeds: tuple[int, ...] = SEEDS, **own: Any) -> None:
-        settings = settings_for(seeds, **own)
+        settings = make_settings(seeds, **own)
         stream = Stream(settings, data)
         self.work = VisionWork(settings, stream, Model(settings, data, stream.classes, "cpu"))
         super().__init__(self.work)
@@ -114,7 +114,7 @@ class Stacked(Stepped):
         return self.loss[0]
 
     def parts(self, updates: int) -> dict[str, float]:
-        """Where a step's time goes: median microseconds."""
+        """Return the median microseconds of each part of a step."""
         clock, marks, inner = time.perf_counter, [0.0, 0.0], update.step
 
         def timed(optimizer: torch.optim.Optimizer) -> None:
@@ -176,7 +176,7 @@ class Floor:
 
 
 def check(lines: dict[tuple[str, int], Step]) -> None:
-    """Seed 0 learns the same everywhere: its losses in the first updates."""
+    """Check that seed 0 has the same losses everywhere in the first updates."""
     reference: Tensor | None = None
     for (name, threads), step in lines.items():
         torch.set_num_threads(threads)
@@ -219,7 +219,7 @@ def main(args: Args) -> bool:
         minutes = total * len(SEEDS) / rate.median / 60
         table.add_row(name, str(threads), str(rate), f"{rate.median / eager:.2f}", f"{minutes:.0f}")
     console.print(table)
-    console.print(where(stacks, floors, rates, args.updates))
+    console.print(print_parts(stacks, floors, rates, args.updates))
     best = max(rates[line].median for line in stacks) / eager
     moved = ", ".join(f"{floor.bandwidth} GB/s on {threads}" for threads, floor in floors.items())
     done = ", ".join(f"{floor.rate} GFLOP/s on {threads}" for threads, floor in floors.items())
@@ -231,13 +231,13 @@ def main(args: Args) -> bool:
     return best >= 4
 
 
-def where(
+def print_parts(
     stacks: dict[tuple[str, int], Stacked],
     floors: dict[int, Floor],
     rates: dict[tuple[str, int], Rounds],
     updates: int,
 ) -> Table:
-    """Microseconds of a step of the stack, beside its floor."""
+    """Print the microseconds of a step of the stack, beside its floor."""
     table = Table(title=f"Microseconds of a step of {len(SEEDS)} seeds")
     rows: dict[str, list[str]] = {}
     table.add_column("")

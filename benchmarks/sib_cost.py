@@ -43,7 +43,7 @@ class Args(timing.Options):
 
 
 def build(args: Args) -> tuple[nn.Module, Callable[[], Tensor]]:
-    """SmolLM2-135M's configuration with random weights, and a loss on one batch."""
+    """Return a model of SmolLM2-135M's configuration with random weights, and a loss on one batch."""
     import transformers
 
     torch.manual_seed(0)
@@ -66,7 +66,7 @@ def paired(model: nn.Module) -> list[Tensor]:
 
 
 def alone(args: Args) -> None:
-    """One thing in this process, and its largest resident set in KiB."""
+    """Run one thing in this process, and print its largest resident set in KiB."""
     model, loss = build(args)
     if args.only == "pairs":
         torch.autograd.grad(loss(), paired(model))
@@ -78,7 +78,7 @@ def alone(args: Args) -> None:
 
 
 def peak(args: Args, only: str) -> float:
-    """MiB that a fresh process takes at most."""
+    """Return the MiB that a new process takes at most."""
     size = ["--tokens", str(args.tokens), "--threads", str(args.threads), "--layers", str(args.layers)]
     size.append("--flush" if args.flush else "--no-flush")
     command = [sys.executable, __file__, "--only", only, *size]

@@ -24,7 +24,7 @@ Parameters = Mapping[str, jax.Array]
 
 
 def parameters_of(module: torch.nn.Module, layers: Iterable[Layer]) -> dict[str, jax.Array]:
-    """A copy; the weights of layers are transposed: x @ W."""
+    """Return a copy of the parameters. The weights of layers are transposed: x @ W."""
     matrices = {f"{layer.name}.weight" for layer in layers}
     return {
         name: jnp.array((parameter.mT if name in matrices else parameter).detach().numpy())
@@ -83,7 +83,7 @@ class JaxUpdate:
         return jnp.tanh(u), (gaussian - 2 * (math.log(2) - u - jax.nn.softplus(-2 * u))).sum(-1)
 
     def _values(self, critics: Parameters, states: jax.Array, actions: jax.Array) -> jax.Array:
-        """(members, n)."""
+        """Return the values, (members, n)."""
         x = jnp.concatenate([states, actions], -1)
 
         def of_one(p: Parameters) -> jax.Array:

@@ -63,7 +63,7 @@ class PlainUpdate:
     """A call takes one gradient step: actor → temperature → critics → targets."""
 
     def __init__(self, actor: dict[str, Tensor], critics: list[dict[str, Tensor]], temperature: float) -> None:
-        """Starts from these state dictionaries, the critics' also for the targets."""
+        """Start from these state dictionaries, the critics' also for the targets."""
         action, _ = actor["mean.weight"].shape
         observation = actor["body.embed.weight"].shape[1]
         self.actor = Policy(observation, action)

@@ -58,7 +58,7 @@ class SteppedAgent(Stepped):
     """
 
     def __init__(self, kind: str, settings: AgentSettings, *, wait: bool = False) -> None:
-        """wait: for the GPU after every update, as part of "updating"."""
+        """Make the agent. wait: for the GPU after every update, as part of "updating"."""
         work = build(find_kind(kind), settings)
         assert isinstance(work, AgentWork)
         super().__init__(work)

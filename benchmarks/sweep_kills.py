@@ -26,8 +26,8 @@ from typing import Any
 
 import psutil
 import tyro
-from forked import Forked, start, warm, workers
-from kills import picture
+from forked import Forked, find_workers, import_everything, start
+from kills import describe_folder
 
 SWEEP = """
 [lin]
@@ -40,17 +40,17 @@ grid = { lam = [0.3, 0.6] }
 """
 NOTED = """
 import gymnasium
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 
-ended = Job.ended
+ended = QueuedRun.record
 
 def noted(job, outcome, **more):
     ended(job, outcome, **more)
     with open({notes!r}, "a") as log:
         log.write(f"{{outcome}} {{job.folder}}\\n")
 
-if not hasattr(Job, "noted"):
-    Job.ended, Job.noted = noted, True
+if not hasattr(QueuedRun, "noted"):
+    QueuedRun.record, QueuedRun.noted = noted, True
 gymnasium.register("Noted-v0", "noted:nothing")  # a plug-in has to bring something
 """
 LIMIT = 300.0  # seconds
@@ -66,7 +66,7 @@ class Args:
 
 
 class Trial:
-    """One sweep in a folder of its own: the kills, and what was wrong."""
+    """A sweep that is disturbed in a folder of its own: its kills, and what was wrong in the end."""
 
     def __init__(self, title: str, seed: int, place: Path) -> None:
         self.title, self.draw, self.place = title, random.Random(f"{seed} {title}"), place
@@ -85,23 +85,23 @@ class Trial:
     def start(self, words: list[str]) -> Forked:
         return start(words, self.place / f"errors-{len(self.kills)}-{random.random()}")
 
-    def ended(self, process: Forked, *codes: int) -> None:
-        code = process.ended(LIMIT)
-        if code not in codes or any("Traceback" in line for line in process.said()):
-            self.wrong.append(f"exit code {code}: {' | '.join(process.said())[-1000:]}")
+    def expect_end(self, process: Forked, *codes: int) -> None:
+        code = process.wait(LIMIT)
+        if code not in codes or any("Traceback" in line for line in process.read_errors()):
+            self.wrong.append(f"exit code {code}: {' | '.join(process.read_errors())[-1000:]}")
 
     def finish(self) -> None:
-        """Bring it to its end undisturbed."""
-        psutil.wait_procs(workers(), timeout=10)
+        """Let it finish undisturbed."""
+        psutil.wait_procs(find_workers(), timeout=10)
         failed = any('"failed"' in file.read_text() for file in self.out.rglob("outcome.json"))
-        self.ended(self.start(self.sweep("--jobs", "2", *["--retry-failed"] * failed)), 0)
+        self.expect_end(self.start(self.sweep("--jobs", "2", *["--retry-failed"] * failed)), 0)
 
-    def seen(self) -> dict[str, Any]:
-        found = picture(self.out)
+    def describe(self) -> dict[str, Any]:
+        found = describe_folder(self.out)
         return {**found, "names": [name for name in found["names"] if "report" not in name]}
 
     def compare(self, whole: dict[str, Any]) -> None:
-        found = self.seen()
+        found = self.describe()
         self.wrong += [
             f"other {name}" for name in sorted(found.keys() | whole.keys()) if found.get(name) != whole.get(name)
         ]
@@ -111,44 +111,44 @@ class Trial:
             self.wrong.append(f"only {len(counts)} runs were seen to end")
 
 
-def killed_sweep(trial: Trial, seconds: float) -> None:
+def kill_sweep(trial: Trial, seconds: float) -> None:
     """Kill the sweep, or one of its processes, at random moments."""
     for _ in range(trial.draw.randint(2, 4)):
         failed = any('"failed"' in file.read_text() for file in trial.out.rglob("outcome.json"))
         process = trial.start(trial.sweep("--jobs", "2", *["--retry-failed"] * failed))
         time.sleep(trial.draw.uniform(0, 0.6 * seconds))
-        if (busy := workers()) and trial.draw.random() < 0.4:
+        if (busy := find_workers()) and trial.draw.random() < 0.4:
             trial.draw.choice(busy).kill()
             trial.kills.append("a process of the sweep")
-            trial.ended(process, 0, 1)
+            trial.expect_end(process, 0, 1)
             continue
         os.kill(process.pid, signal.SIGKILL)
         trial.kills.append("the sweep")
-        trial.ended(process, 0, -signal.SIGKILL)
+        trial.expect_end(process, 0, -signal.SIGKILL)
     trial.finish()
 
 
-def killed_workers(trial: Trial, seconds: float) -> None:
+def kill_workers(trial: Trial, seconds: float) -> None:
     """Begin the folder; then of three workers kill one after another, and start others in their place."""
     begin = trial.start(trial.sweep("--jobs", "1"))
     while not (trial.out / "lin/comparison.json").is_file():
         time.sleep(0.01)
     os.kill(begin.pid, signal.SIGKILL)
     trial.kills.append("the sweep")
-    trial.ended(begin, -signal.SIGKILL)
+    trial.expect_end(begin, -signal.SIGKILL)
     crowd = [trial.start(["worker", str(trial.out), *trial.plugin]) for _ in range(3)]
     for _ in range(trial.draw.randint(3, 5)):
         time.sleep(trial.draw.uniform(0, 0.3 * seconds))
         victim = crowd.pop(trial.draw.randrange(3))
         os.kill(victim.pid, signal.SIGKILL)
         trial.kills.append("a worker")
-        trial.ended(victim, 0, -signal.SIGKILL)
+        trial.expect_end(victim, 0, -signal.SIGKILL)
         crowd.append(trial.start(["worker", str(trial.out), *trial.plugin]))
     for process in crowd:
-        trial.ended(process, 0)
+        trial.expect_end(process, 0)
 
 
-def killed_nodes(trial: Trial, seconds: float) -> None:
+def kill_nodes(trial: Trial, seconds: float) -> None:
     """Kill one of two nodes of a cluster, with the workers on it, at random moments; another comes in its place."""
     from ray.cluster_utils import Cluster
 
@@ -186,17 +186,17 @@ def main(args: Args) -> None:
     rows = json.loads(args.out.read_text())["trials"] if args.out.exists() else []
     done = {row["trial"] for row in rows}
     acts: dict[str, tuple[int, Callable[[Trial, float], None]]] = {
-        "sweep": (args.sweeps, killed_sweep), "workers": (args.workers, killed_workers),
-        "Ray's nodes": (args.nodes, killed_nodes),  # last: a process that has been in a cluster is not forked again
+        "sweep": (args.sweeps, kill_sweep), "workers": (args.workers, kill_workers),
+        "Ray's nodes": (args.nodes, kill_nodes),  # last: a process that has been in a cluster is not forked again
     }  # fmt: skip
-    warm()
+    import_everything()
     with tempfile.TemporaryDirectory() as name:
         whole = Trial("undisturbed", args.seed, Path(name) / "trial")
         begun = time.monotonic()
         whole.finish()
         assert not whole.wrong, whole.wrong
         assert len(whole.notes.read_text().splitlines()) == len(list(whole.out.rglob("outcome.json")))
-        seconds, wanted = time.monotonic() - begun, whole.seen()
+        seconds, wanted = time.monotonic() - begun, whole.describe()
         shutil.rmtree(whole.place)
         for sort, (count, act) in acts.items():
             for number in range(count):

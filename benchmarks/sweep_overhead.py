@@ -21,7 +21,7 @@ from typing import Any
 
 import tyro
 
-from supple.experiments.queue.jobs import FINISHED
+from supple.experiments.queue.queue import FINISHED
 from supple.experiments.sweeps.file import read_sweep
 
 FILE = """
@@ -47,7 +47,7 @@ class Args:
     rounds: int = 5  # of it
 
 
-def written(folder: Path, points: int, updates: int) -> tuple[Path, Path]:
+def write_sweep(folder: Path, points: int, updates: int) -> tuple[Path, Path]:
     """Write a sweep file. Returns it, and a folder for the sweep."""
     rates = ", ".join(f"{{ learning_rate = {0.01 + 0.00001 * i:.5f} }}" for i in range(points))
     folder.mkdir()
@@ -56,14 +56,14 @@ def written(folder: Path, points: int, updates: int) -> tuple[Path, Path]:
     return folder / "rates.toml", folder / "out"
 
 
-def swept(file: Path, out: Path, jobs: int) -> float:
+def time_sweep(file: Path, out: Path, jobs: int) -> float:
     """Return the seconds of `supple sweep`."""
     begun = time.perf_counter()
     subprocess.run([*COMMAND, str(file), "--out", str(out), "--jobs", str(jobs)], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begun
 
 
-def own_times(out: Path) -> list[float]:
+def read_times(out: Path) -> list[float]:
     """Return the seconds that each run took by its own clock, at its last line of metrics."""
     logs = [file.read_text().splitlines()[-1] for file in out.rglob("metrics.jsonl")]
     return [float(json.loads(line)["time"]) for line in logs]
@@ -71,13 +71,13 @@ def own_times(out: Path) -> list[float]:
 
 def overhead(folder: Path, args: Args) -> dict[str, Any]:
     trial = 2000
-    swept(*(tried := written(folder / "tried", args.jobs, trial)), args.jobs)  # side by side, as they will be
-    updates = int(trial * args.seconds / median(own_times(tried[1])))
-    file, out = written(folder / "points", args.points, updates)
+    time_sweep(*(tried := write_sweep(folder / "tried", args.jobs, trial)), args.jobs)  # side by side, as they will be
+    updates = int(trial * args.seconds / median(read_times(tried[1])))
+    file, out = write_sweep(folder / "points", args.points, updates)
     begun = time.time()
-    whole = swept(file, out, args.jobs)
+    whole = time_sweep(file, out, args.jobs)
     trained = max(path.stat().st_mtime for path in out.rglob("outcome.json")) - begun
-    times = own_times(out)
+    times = read_times(out)
     ideal = sum(times) / args.jobs
     return {
         "points": len(times), "seconds of a run": median(times), "ideal": ideal, "until the last run's end": trained,
@@ -85,11 +85,11 @@ def overhead(folder: Path, args: Args) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def said(folder: Path, args: Args) -> dict[str, Any]:
-    file, out = written(folder / "finished", args.finished, 10)
+def time_finished_sweep(folder: Path, args: Args) -> dict[str, Any]:
+    file, out = write_sweep(folder / "finished", args.finished, 10)
     for job in read_sweep(file).begin(out):
-        job.ended(FINISHED)
-    times = [swept(file, out, args.jobs) for _ in range(args.rounds)]
+        job.record(FINISHED)
+    times = [time_sweep(file, out, args.jobs) for _ in range(args.rounds)]
     return {"points": args.finished, "seconds": times, "median": median(times)}
 
 
@@ -100,7 +100,7 @@ def main(args: Args) -> None:
             "load": os.getloadavg()[0],
             "asked": {option: value for option, value in asdict(args).items() if option != "out"},
             "overhead": overhead(Path(name), args),
-            "finished": said(Path(name), args),
+            "finished": time_finished_sweep(Path(name), args),
         }
     text = json.dumps(found, indent=1)
     print(text)

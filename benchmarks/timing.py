@@ -70,6 +70,6 @@ def measure(
 
 
 def matmul_rate(size: int = 1024, repeats: int = 20) -> float:
-    """GFLOP/s of a float32 product of two square matrices on the CPU."""
+    """Return the GFLOP/s of a float32 product of two square matrices on the CPU."""
     a = torch.rand(size, size)
     return 2 * size**3 / median(seconds(lambda: a @ a) for _ in range(repeats)) / 1e9

@@ -86,15 +86,15 @@ def build(args: Args) -> Learner:
 
 
 def one_pass(learner: Learner) -> None:
-    """The gradients that DASH needs, and nothing else."""
+    """Compute the gradients that DASH needs, and nothing else."""
     named = dict(learner.module.named_parameters())
     parameters = [named[name] for name in learner.parameters_of(learner.layers)]
     for losses in learner.batches(None):
         torch.autograd.grad(losses.mean(), parameters)
 
 
-def applications(learner: Learner, device: str) -> dict[str, Callable[[], object]]:
-    """What is measured, by name; each call returns when the device is done."""
+def make_applications(learner: Learner, device: str) -> dict[str, Callable[[], object]]:
+    """Return what is measured, by name. Each call returns when the device is done."""
 
     def application(name: str) -> Callable[[], object]:
         intervention = make(name)
@@ -108,16 +108,16 @@ def applications(learner: Learner, device: str) -> dict[str, Callable[[], object
     return {name: finished(call) for name, call in found.items()}
 
 
-def resident(key: Literal["VmRSS", "VmHWM"]) -> float:
-    """This process's resident memory in MB: now, or at its peak."""
+def resident_memory(key: Literal["VmRSS", "VmHWM"]) -> float:
+    """Return this process's resident memory in MB, now or at its peak."""
     status = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in status if line.startswith(key)) / 1e3
 
 
-def peak(args: Args, name: str) -> float:
-    """MB that an application takes at its peak, beyond what was there before."""
+def measure_peak(args: Args, name: str) -> float:
+    """Return the MB that an application takes at its peak, beyond what was there before."""
     learner = build(replace(args, images=2 * args.batch))
-    call = applications(learner, args.device)[name]
+    call = make_applications(learner, args.device)[name]
     state = {key: value.clone() for key, value in learner.module.state_dict().items()}
     call()  # the first one also loads libraries
     learner.module.load_state_dict(state)
@@ -127,13 +127,13 @@ def peak(args: Args, name: str) -> float:
         call()
         return (torch.cuda.max_memory_allocated() - before) / 1e6
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    before = resident("VmRSS")
+    before = resident_memory("VmRSS")
     call()
-    return resident("VmHWM") - before
+    return resident_memory("VmHWM") - before
 
 
-def peak_apart(args: Args, name: str) -> float:
-    """The same, measured in a process of its own."""
+def measure_peak_apart(args: Args, name: str) -> float:
+    """Return the peak of an application, measured in a process of its own."""
     given = ["--device", args.device, "--threads", str(args.threads), "--batch", str(args.batch)]
     given.append("--flush" if args.flush else "--no-flush")
     command = [sys.executable, __file__, *given, "--memory-of", name]
@@ -144,11 +144,11 @@ def peak_apart(args: Args, name: str) -> float:
 def main(args: Args) -> bool:
     begin(args.threads, args.flush)
     if args.memory_of is not None:
-        print(peak(args, args.memory_of))
+        print(measure_peak(args, args.memory_of))
         return True
-    memory = {name: peak_apart(args, name) for name in (PASS, *METHODS.values())}
+    memory = {name: measure_peak_apart(args, name) for name in (PASS, *METHODS.values())}
     learner = build(args)
-    calls = applications(learner, args.device)
+    calls = make_applications(learner, args.device)
     state = {key: value.clone() for key, value in learner.module.state_dict().items()}
     times: dict[str, Rounds] = {name: Rounds(4) for name in calls}
     for number in range(1 + args.rounds):

@@ -27,7 +27,8 @@ from rows import Row, add_missing, read
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.metrics import t_interval
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "worlds"
@@ -148,25 +149,26 @@ def main(o: Options) -> None:
         seeds = o.seeds or (100, 101, 102)
         jobs = [Job(o.world, arm, p, s, 2, o.width) for s in seeds for arm in o.arms for p in range(len(ARMS[arm]))]
     else:
-        chosen = best(read(tuning)) | o.point
+        chosen = find_best_points(read(tuning)) | o.point
         levels = WORLDS[o.world].get("cycles", GYM_CONTROL["cycles"])
         seeds = o.seeds or ((0, 1, 2) if o.world == "lunarlander" else (0, 1, 2, 3, 4, 5))
         jobs = [
             Job(o.world, arm, chosen.get(arm, 0), s, levels, o.width) for s in seeds for arm in o.arms if arm in chosen
         ]
     out = tuning if o.what == "tune" else results
-    add_missing(out, jobs, lambda row, job: row["key"] == job.key, one, said, o.jobs, o.minutes)
+    add_missing(out, jobs, lambda row, job: row["key"] == job.key, train_one, describe_job, o.jobs, o.minutes)
 
 
-def said(row: Row) -> str:
+def describe_job(row: Row) -> str:
     return f"{row['key']} {[round(level, 1) for level in row['levels']]} {row['seconds']:.0f} s"
 
 
-def one(job: Job) -> Row:
+def train_one(job: Job) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         path, settings, began = Path(folder) / "run", job.settings, time.time()
-        create(path, "ppo", settings, "benchmarks/worlds.py")
-        train(path, lambda step: None, lambda line: None)
+        prepare(RunSpec("ppo", settings, command="benchmarks/worlds.py"), path, lambda line: None).train(
+            lambda step: None
+        )
         found = levels(path, settings.rollout_steps)
         shifts = [task["shift"]["offset"]["offset"] for task in json.loads((path / "config.json").read_text())["tasks"]]
         metrics = [json.loads(line) for line in (path / "metrics.jsonl").open()]
@@ -187,7 +189,7 @@ def levels(path: Path, rollout: int) -> list[float]:
     return [statistics.fmean(map(statistics.fmean, rollouts.values())) for rollouts in returns.values()]
 
 
-def by_arm(rows: list[Row]) -> Iterator[tuple[str, int, list[Row]]]:
+def group_by_arm(rows: list[Row]) -> Iterator[tuple[str, int, list[Row]]]:
     for arm, points in ARMS.items():
         for point in range(len(points)):
             found = [row for row in rows if row["key"][:2] == [arm, point]]
@@ -195,10 +197,10 @@ def by_arm(rows: list[Row]) -> Iterator[tuple[str, int, list[Row]]]:
                 yield arm, point, found
 
 
-def best(rows: list[Row]) -> dict[str, int]:
+def find_best_points(rows: list[Row]) -> dict[str, int]:
     """Return the point of each arm with the highest mean over levels and seeds."""
     found: dict[str, tuple[float, int]] = {}
-    for arm, point, own in by_arm(rows):
+    for arm, point, own in group_by_arm(rows):
         score = statistics.fmean(statistics.fmean(row["levels"]) for row in own)
         if arm not in found or score > found[arm][0]:
             found[arm] = score, point
@@ -208,13 +210,13 @@ def best(rows: list[Row]) -> dict[str, int]:
 def show(world: str, tuning: list[Row], results: list[Row]) -> None:
     """Print the tables, as Markdown: every point of tuning, then the arms from the best to the worst."""
     print("| arm | settings | seeds | level 0, level 1 (tuning) |\n|---|---|---|---|")
-    for arm, _, own in by_arm(tuning):
+    for arm, _, own in group_by_arm(tuning):
         means = [statistics.fmean(level) for level in zip(*(row["levels"] for row in own), strict=True)]
-        print(f"| {arm} | {said_of(own[0])} | {len(own)} | {', '.join(f'{mean:.1f}' for mean in means)} |")
+        print(f"| {arm} | {describe_arm(own[0])} | {len(own)} | {', '.join(f'{mean:.1f}' for mean in means)} |")
     lowest = STUCK.get(world, float("-inf"))
     lines = []
-    chosen = best(tuning)
-    for arm, point, own in by_arm(results):
+    chosen = find_best_points(tuning)
+    for arm, point, own in group_by_arm(results):
         compared = ARMS[arm][point] == PUBLISHED_STEP_SIZE if arm == "none" else point == chosen.get(arm, 0)
         published = PUBLISHED.get(world, {}) if compared else {}
         own = sorted(own, key=lambda row: row["key"][2])
@@ -223,7 +225,7 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
         span = "" if around is None else f" [{around[0]:.0f}, {around[1]:.0f}]"
         shifted = [level for row in own for level in row["levels"][1:]]
         cells = [
-            LONG.get(arm, arm) + (" (knows the switches)" if arm in TOLD else ""), said_of(own[0]),
+            LONG.get(arm, arm) + (" (knows the switches)" if arm in TOLD else ""), describe_arm(own[0]),
             *(text.replace("-", "−") for text in (
                 str(published.get(arm, "")), f"{statistics.fmean(whole):.0f}{span}",
                 ", ".join(f"{mean:.0f}" for mean in whole),
@@ -235,7 +237,7 @@ def show(world: str, tuning: list[Row], results: list[Row]) -> None:
     print("|---|---|---|---|---|---|", *(line for _, line in sorted(lines)), sep="\n")
 
 
-def said_of(row: Row) -> str:
+def describe_arm(row: Row) -> str:
     """Return the hook and the learning rate of a row, where they are its own, as Markdown."""
     own = row["settings"]
     rate = [f"learning rate {own['learning_rate']:.0e}".replace("e-0", "e-")] if "learning_rate" in own else []

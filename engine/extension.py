@@ -1,13 +1,14 @@
 """Extend a run beyond its planned number of steps."""
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from ..interventions import parse_hook
 from ..registry.errors import UsageError
 from .loop import Warn
 from .machine.denormals import flushing_denormals
-from .runs import build, drive, plain, settings_of
+from .runs import attach_hooks, build
+from .spec import read_spec, write_config
 from .storage import files, signed_json
 from .storage.claim import PATIENCE, claim
 from .storage.run_directory import RunDirectory
@@ -34,23 +35,20 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         config, file = run.config, path / "config.json"
         if config["arm"] or config["start_step"] or config["stop_step"] is not None:
             raise UsageError(f"{path} cannot be extended: it is part of a comparison, whose runs all end together")
-        kind, settings = settings_of(config, file)
-        settings = settings.longer(steps)
+        spec = read_spec(config, file)
+        settings = spec.settings.longer(steps)
         for hook in filter(None, map(parse_hook, settings.hook)):
             if hook.intervention.has("finish_task"):
                 raise UsageError(f"{path} cannot be extended: {hook.text} has acted on the old end as a task's end")
         with flushing_denormals(settings.torch_threads):
-            work = build(kind, settings, warn)
+            work = build(spec.kind_row, settings, warn)
             try:
-                drive(work, settings.hook)
-                tasks = [asdict(task) for task in work.tasks]
+                attach_hooks(work, spec.hooks)
+                longer = write_config(replace(spec, settings=work.settings), work)
             finally:
                 work.close()
         planned = config.get("planned_steps", config["total_steps"])
-        longer = {
-            **config, "settings": plain(settings), "tasks": tasks, "total_steps": tasks[-1]["end"],
-            "planned_steps": planned, "identity": run.identity,
-        }  # fmt: skip
         with held.writing():
-            signed_json.write_json(file, longer)
-        warn(f"{path} now ends at step {tasks[-1]['end']:,}; fractions in its hooks still refer to {planned:,} steps")
+            signed_json.write_json(file, {**config, **longer, "planned_steps": planned, "identity": run.identity})
+        end = longer["total_steps"]
+        warn(f"{path} now ends at step {end:,}; fractions in its hooks still refer to {planned:,} steps")

@@ -46,7 +46,6 @@ class Kind:
             stack of them; "" if runs have one seed.
         forking: "module:name" of a class like `fork.Forks`, which says how arms are forked from their trunk.
         benchmark: Whether a preset must follow the kind, as in `train vision permuted-mnist`.
-        counted_seeds: Whether `--seeds 5` meant five seeds in its comparisons in earlier versions.
     """
 
     name: str
@@ -63,7 +62,6 @@ class Kind:
     split: str = ""
     forking: str = "supple.engine.forks:Forks"
     benchmark: bool = False
-    counted_seeds: bool = False
 
     def settings_class(self) -> type[RunSettings]:
         found: type[RunSettings] = resolve_name(self.settings)

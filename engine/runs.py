@@ -1,11 +1,11 @@
-"""Create a run directory from settings, and train the run in a run directory, for every kind of run."""
+"""Runs: checked and written to a folder by `prepare`, or opened by `open_run`, and trained, for every kind of run."""
 
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,20 @@ from ..interventions import When
 from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import first_not_finite
+from .forks import fork
 from .hooks.driver import Asked, HookDriver
 from .hooks.texts import read_hooks
-from .kinds import Kind, find_kind
+from .kinds import Kind
 from .loop import Loop, Progress, Warn
 from .machine import distributed, torchrun
 from .machine.denormals import flushing_denormals
 from .machine.resources import Allocations
 from .settings import RunSettings
-from .storage import files, schema, signed_json, versions
+from .spec import RunSpec, Start, read_spec, write_config
+from .storage import files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.claim import PATIENCE, Claim, claim
-from .storage.run_directory import RunDirectory, open_run
+from .storage.run_directory import RunDirectory, open_directory
 from .threads import fastest
 from .trackers import tracking
 from .user_code import plugins
@@ -37,19 +39,20 @@ EXPORT = "model"  # folder for the exported model of a finished run, if its kind
 
 
 def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
-    """Return the work for these settings. Values such as "auto" are replaced by definite ones in `settings`.
+    """Return the work for these settings. In its own settings, values such as "auto" are replaced by definite ones.
 
     Raises:
         UsageError: The settings cannot work.
         RunError: A package is not installed.
     """
+    settings = replace(settings)
     settings.check()
     if distributed.world() > 1 and not kind.shared:
         raise UsageError(f"supple train {kind.name} runs in one process: start it without torchrun")
     if note := settings.resolve():
         warn(note)
     if settings.threads == "auto":
-        settings.threads, note = fastest(kind, settings, _create_and_train)
+        settings.threads, note = fastest(kind, settings, _train_briefly)
         warn(note)
     torch.set_num_threads(settings.torch_threads)
     try:
@@ -68,61 +71,21 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     return work
 
 
-def configuration(kind: Kind, settings: RunSettings, work: Work, command: str) -> dict[str, Any]:
-    """Return the contents of config.json for a run that is not part of a comparison.
+def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int | None = None) -> HookDriver:
+    """Attach the hooks of a run to its learners, those of its kind first, and return their driver.
 
-    Such a run begins at step 0 (`start_step`), continues to its end (`stop_step` is None) and has no `arm`. `command`
-    is the command line as typed.
-    """
-    return {
-        "algorithm": kind.name,
-        "seed": settings.members[0],
-        "total_steps": work.tasks[-1].end,
-        "start_step": 0,
-        "stop_step": None,
-        "hooks": [*work.hooks, *settings.hook],
-        "arm": None,
-        "command": command,
-        "data": work.sources,
-        "settings": plain(settings),
-        "tasks": [asdict(task) for task in work.tasks],
-        **plugins.entry(),
-    }
-
-
-def plain(settings: RunSettings) -> dict[str, Any]:
-    """Return the settings as JSON values. Paths are made absolute, so that a run can be resumed from any folder."""
-    return {
-        name: str(value.expanduser().absolute()) if isinstance(value, Path) else value
-        for name, value in asdict(settings).items()
-    }
-
-
-def settings_of(config: Mapping[str, Any], file: Path, more_plugins: bool = False) -> tuple[Kind, RunSettings]:
-    """Return the kind and the settings in the contents of a config.json or comparison.json.
-
-    more_plugins: Allow plug-ins that the file does not name, for uses that do not train.
+    Args:
+        work: The work.
+        hooks: The texts of the hooks, besides those of its kind.
+        start: The step at which the run begins.
+        planned: The steps that fractions in schedules refer to; None for those of the run.
 
     Raises:
-        UsageError: The loaded plug-ins are not those that the file names.
-        RunError: This version of supple cannot read the file.
+        UsageError: A hook cannot be used in this run.
     """
-    plugins.require(config.get("plugins", {}), file.parent, more_plugins)
-    try:
-        kind = find_kind(config["algorithm"])
-        settings: RunSettings = schema.fitted(config["settings"], kind.settings_class(), "settings")
-        return kind, settings
-    except ValueError as error:
-        raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
-
-
-def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | None = None) -> HookDriver:
-    """Return the driver of a run's hooks, its kind's first. Raises UsageError if one cannot be used in this run."""
-    log, s = run.event if run else lambda **_: None, work.settings
-    texts = (*work.hooks, *hooks)
+    s = work.settings
     asked = Asked(s.curvature, s.trainability_every > 0, work.statistics)
-    planned = run.config.get("planned_steps") if run else None
-    driver = read_hooks(texts, work.tasks, work.learners, start, log, asked, planned)
+    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, asked=asked, planned=planned)
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(
@@ -133,31 +96,70 @@ def drive(work: Work, hooks: Sequence[str], start: int = 0, run: RunDirectory | 
     return driver
 
 
-def create(path: Path, kind: str, settings: RunSettings, command: str, warn: Warn = tell) -> None:
-    """Check everything that can be checked before training, then make the run directory. Raises UsageError."""
-    row = find_kind(kind)
-    signed_json.require_outside(path)
-    settings.check_single()
-    with blaming(), flushing_denormals(settings.torch_threads):
-        with staying():
-            work = build(row, settings, warn)
+def prepare(
+    spec: RunSpec, path: Path, warn: Warn = tell, held: Claim | None = None, trunk: Path | None = None
+) -> "Run":
+    """Check everything that can be checked before training, make the folder of the run, and return the run.
+
+    The networks that were checked are those that `Run.train` trains.
+
+    Args:
+        spec: The specification.
+        path: The folder, which must be new or empty.
+        warn: Called with lines for the user.
+        held: This process's claim on the folder, for a run of a queue.
+        trunk: The folder of the run from whose checkpoint it continues, for an arm of a fork.
+
+    Raises:
+        UsageError: The run cannot work; nothing was written.
+        CheckpointError: The checkpoint of the trunk is missing or damaged.
+    """
+    kind, settings, start, source = spec.kind_row, spec.settings, spec.start, None
+    if held is None:  # it is not one of a queue
+        signed_json.require_outside(path)
+        settings.check_single()
+    with blaming(), flushing_denormals(settings.torch_threads), ExitStack() as trunks:
+        if trunk:
+            parent = trunks.enter_context(RunDirectory.open(trunk))
+            settings, step, source = kind.forks().beginning(settings, parent, start.step)
+            start = Start(step)
+        with keep_working_directory():
+            work = build(kind, settings, warn)
         try:
             torchrun.require_whole()
-            with staying():
-                drive(work, settings.hook)
-            RunDirectory.create(path, configuration(row, settings, work, command))
-        finally:
+            with keep_working_directory():
+                hooks = attach_hooks(work, spec.hooks, start.step)
+            spec = replace(spec, settings=work.settings, start=start)
+            with held.writing() if held else nullcontext():
+                if source:
+                    fork(parent, source, path, write_config(spec, work))
+                else:
+                    RunDirectory.create(path, write_config(spec, work))
+        except BaseException:
             work.close()
+            raise
+    return Run(path, spec, warn, work, hooks)
 
 
-def _create_and_train(path: Path, kind: str, settings: RunSettings, progress: Progress) -> None:
+def open_run(path: Path, warn: Warn = tell) -> "Run":
+    """Return the run in a folder.
+
+    Raises:
+        RunError: The folder contains a link, or config.json cannot be read.
+        UsageError: There is no run, or the loaded plug-ins are not those that it was started with.
+    """
+    path = path.absolute()  # an environment may change the working directory
+    files.require_unlinked(path)
+    return Run(path, read_spec(RunDirectory.open(path).config, path / "config.json"), warn)
+
+
+def _train_briefly(path: Path, kind: str, settings: RunSettings, progress: Progress) -> None:
     """Make a run and train it, without a word."""
-    create(path, kind, settings, "", lambda line: None)
-    train(path, progress, lambda line: None)
+    prepare(RunSpec(kind, settings), path, lambda line: None).train(progress)
 
 
 @contextmanager
-def staying() -> Iterator[None]:
+def keep_working_directory() -> Iterator[None]:
     """Return to the working directory after this block, in which code of users, such as environments, may change it."""
     try:
         here = os.getcwd()
@@ -177,7 +179,7 @@ class _CallerFailed(Exception):
         self.reason = reason
 
 
-def _apart(call: Callable[..., None]) -> Callable[..., None]:
+def _tell_apart(call: Callable[..., None]) -> Callable[..., None]:
     """Return a function of the caller, such as a display, whose OSError is not taken for one of the run's disk."""
 
     def called(*values: Any) -> None:
@@ -189,51 +191,94 @@ def _apart(call: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-@staying()
-def train(path: Path, progress: Progress, warn: Warn, held: Claim | None = None) -> None:
-    """Train the run in `path` to its end, from its newest checkpoint or from its beginning.
+class Run:
+    """A run in its folder. Make one with `prepare` or `open_run`; it can be used in a with statement.
 
-    `held` is this process's claim on the run, if it has one already.
-
-    Raises:
-        RunError: The run cannot continue. It is PluginFailed if a plug-in is to blame.
-        UsageError: The loaded plug-ins are not those that the run was started with.
-        Claimed: Another process is training this run.
+    Attributes:
+        path: Its folder, absolute.
+        spec: Its specification.
+        warn: Called with lines for the user.
     """
-    path = path.absolute()  # an environment may change the working directory
-    files.require_unlinked(path)
-    config = RunDirectory.open(path).config
-    kind, settings = settings_of(config, path / "config.json")
-    try:
-        with ExitStack() as stack:
-            if held is None and distributed.first():
-                held = stack.enter_context(claim(path, PATIENCE))
-            if held:
-                stack.enter_context(held.explaining())
-            stack.enter_context(flushing_denormals(settings.torch_threads, warn))
-            stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
-            run = stack.enter_context(open_run(path))
-            run.claim = held
-            stack.enter_context(blaming(folder=path, writing=run.writing))
-            with run.writing():
-                (path / TRACEBACK).unlink(missing_ok=True)
-                if distributed.first() and newest_step(run.checkpoints) < run.end:
-                    versions.note_later(path, run.config)
-            warn = _apart(warn)
-            work = build(kind, settings, warn)
-            stack.callback(work.close)
-            _go_on(run, work, _apart(progress), warn)
-            if run.end == work.tasks[-1].end and distributed.first():
-                _export(run, work)
-    except _CallerFailed as error:
-        raise error.reason from None
-    except files.NotPlain:
-        raise
-    except OSError as error:  # such as a full disk
-        where = error.filename or path
-        raise DiskError(
-            f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
-        ) from error
+
+    def __init__(
+        self, path: Path, spec: RunSpec, warn: Warn, work: Work | None = None, hooks: HookDriver | None = None
+    ) -> None:
+        self.path, self.spec, self.warn = path.absolute(), spec, warn
+        self._work, self._hooks = work, hooks  # those that were checked, until they are trained
+
+    def close(self) -> None:
+        """Release the networks that were checked, if they have not been trained."""
+        if self._work:
+            self._work.close()
+        self._work = self._hooks = None
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @keep_working_directory()
+    def train(self, progress: Progress = lambda step: None, held: Claim | None = None) -> None:
+        """Train to the end, from the newest checkpoint or from the beginning.
+
+        Args:
+            progress: Called with the current step.
+            held: This process's claim on the run, if it has one already.
+
+        Raises:
+            RunError: The run cannot continue. It is PluginFailed if a plug-in is to blame.
+            Claimed: Another process is training this run.
+        """
+        path, settings = self.path, self.spec.settings
+        files.require_unlinked(path)
+        try:
+            with ExitStack() as stack:
+                if held is None and distributed.first():
+                    held = stack.enter_context(claim(path, PATIENCE))
+                if held:
+                    stack.enter_context(held.explaining())
+                stack.enter_context(flushing_denormals(settings.torch_threads, self.warn))
+                if distributed.world() > 1:
+                    self.close()  # networks that several processes train are made once these have found each other
+                stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
+                folder = stack.enter_context(open_directory(path))
+                folder.claim = held
+                stack.enter_context(blaming(folder=path, writing=folder.writing))
+                with folder.writing():
+                    (path / TRACEBACK).unlink(missing_ok=True)
+                    if distributed.first() and newest_step(folder.checkpoints) < folder.end:
+                        versions.note_later(path, folder.config)
+                warn = _tell_apart(self.warn)
+                work, hooks = self._take_over(folder, warn)
+                stack.callback(work.close)
+                _train_work(folder, work, hooks, _tell_apart(progress), warn)
+                if folder.end == work.tasks[-1].end and distributed.first():
+                    _export(folder, work)
+        except _CallerFailed as error:
+            raise error.reason from None
+        except files.NotPlain:
+            raise
+        except OSError as error:  # such as a full disk
+            where = error.filename or path
+            raise DiskError(
+                f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
+            ) from error
+
+    def _take_over(self, folder: RunDirectory, warn: Warn) -> tuple[Work, HookDriver]:
+        """Return the networks that were checked, or build them, and the driver of the hooks."""
+        work, hooks = self._work, self._hooks
+        self._work = self._hooks = None
+        if work is None or hooks is None:
+            work = build(self.spec.kind_row, self.spec.settings, warn)
+            try:
+                _check(folder, work)
+                hooks = attach_hooks(work, self.spec.hooks, self.spec.start.step, folder.config.get("planned_steps"))
+            except BaseException:
+                work.close()
+                raise
+        hooks.log = folder.event
+        return work, hooks
 
 
 def other_versions(path: Path) -> str:
@@ -242,10 +287,8 @@ def other_versions(path: Path) -> str:
     return versions.remark(path, [path]) if newest_step(run.checkpoints) < run.end else ""
 
 
-def _go_on(run: RunDirectory, work: Work, progress: Progress, warn: Warn) -> None:
-    _check(run, work)
+def _train_work(run: RunDirectory, work: Work, hooks: HookDriver, progress: Progress, warn: Warn) -> None:
     config, start = run.config, run.config["start_step"]
-    hooks = drive(work, work.settings.hook, start, run)
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
             loop = Loop(run, work, hooks, start, run.end, warn, covered)

@@ -66,13 +66,13 @@ class RunSettings:
     """Updates between measurements of the network (srank, dormant units, norms, …). Raise it to save time."""
     eval_every: int = 0
     """Updates between evaluations within a task; 0: only at its start and end. Lower it for finer curves."""
-    curvature: Annotated[bool, tyro.conf.arg(aliases=["--measure-curvature"])] = False
+    curvature: bool = False
     """Also measure the largest eigenvalue of the loss's Hessian. It takes as long as several hundred updates."""
     trainability_every: int = 0
     """Updates between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
-    keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
+    keep_best: bool = False
     """Keep the state with the best evaluation so far, in the run's folder best/."""
-    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
+    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(metavar="STEPS")] = ()
     """Steps after which the state is kept permanently in the run's folder kept/, for example to examine it later."""
     log_to: Annotated[
         tuple[Literal["wandb", "mlflow", "trackio"], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="TRACKER")
@@ -83,6 +83,9 @@ class RunSettings:
     shrinks: ClassVar[tuple[str, ...]] = (
         "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
     )  # fmt: skip
+
+    # the settings on which neither networks nor tasks nor memory depend, so that one network is built to check them all
+    same_network: ClassVar[tuple[str, ...]] = ("seed", "keep_checkpoints", "keep_at", "log_to")
 
     most_unsaved: ClassVar[int] = 2_000  # the longest interval between checkpoints that "auto" stands for
 

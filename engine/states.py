@@ -8,7 +8,8 @@ from ..registry import quoted
 from ..registry.errors import RunError
 from .loop import BEST, KEPT, Loop, State, Warn
 from .machine.denormals import flushing_denormals
-from .runs import build, drive, settings_of
+from .runs import attach_hooks, build
+from .spec import read_spec
 from .storage import checkpoint, files, schema
 from .storage.run_directory import RunDirectory
 from .work import Work
@@ -41,11 +42,11 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
         RunError: The run or a checkpoint cannot be read.
     """
     run = RunDirectory.open(path)
-    kind, settings = settings_of(run.config, path / "config.json", more_plugins=True)
-    with flushing_denormals(settings.torch_threads):
-        work = build(kind, settings, warn)
+    spec = read_spec(run.config, path / "config.json", more_plugins=True)
+    with flushing_denormals(spec.settings.torch_threads):
+        work = build(spec.kind_row, spec.settings, warn)
         try:
-            loop = Loop(run, work, drive(work, settings.hook, run.config["start_step"]), 0, run.end, warn)
+            loop = Loop(run, work, attach_hooks(work, spec.hooks, spec.start.step), 0, run.end, warn)
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
                 with checkpoint.taken_up(folder.parent):

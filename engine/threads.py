@@ -2,54 +2,26 @@
 
 import multiprocessing
 import tempfile
-import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from ..registry import signals, streams
-from ..registry.errors import RunError, UsageError, in_words
+from ..registry.errors import RunError, UsageError, describe_error
 from ..registry.interruption import at_interruption
 from .kinds import Kind, find_kind
 from .machine.resources import own_cpus
 from .settings import RunSettings
+from .speed import measure_speed
 from .user_code import plugins
 
 SECONDS = 2.0  # of training that are timed in a trial, after its first updates
-FIRST = 2  # reports of progress before that: compilation, and memory that is allocated once
 GAIN = 1.05  # a number of threads is taken if it is so many times as fast as the best smaller one
 
 
 Train = Callable[[Path, str, RunSettings, Callable[[int], None]], None]  # folder, kind, settings, progress
-
-
-class Enough(Exception):
-    """A trial has taken long enough."""
-
-
-@dataclass
-class Clock:
-    """Measures the speed of a run from its reports of progress, and ends it after `SECONDS`."""
-
-    begin: int  # the step from which on there are updates
-    seen: int = 0
-    step: int = 0
-    time: float = 0.0
-    speed: float = 0.0  # steps per second; 0 if the run was too short to tell
-
-    def __call__(self, step: int) -> None:
-        if step <= self.begin:
-            return
-        self.seen += 1
-        now = time.perf_counter()
-        if self.seen <= FIRST:
-            self.step, self.time = step, now
-            return
-        self.speed = (step - self.step) / (now - self.time)
-        if now - self.time >= SECONDS:
-            raise Enough
 
 
 def fastest(kind: Kind, settings: RunSettings, train: Train) -> tuple[int, str]:
@@ -79,7 +51,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
     process = context.Process(
         target=_run_trial, args=(theirs, kind.name, settings, train, plugins.sources()), daemon=True
     )
-    with signals.deaf():
+    with signals.block_signals():
         process.start()
     theirs.close()
     try:
@@ -99,12 +71,12 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
 def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, sources: dict[str, str]) -> None:
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
     signals.ignore()
-    streams.steady()
+    streams.protect_streams()
     plugins.load_all(sources)
-    clock = Clock(settings.untrained_steps)
     try:
-        with tempfile.TemporaryDirectory() as folder, suppress(Enough):
-            train(Path(folder) / "run", find_kind(kind).name, settings, clock)
-        way.send(clock.speed)
+        with tempfile.TemporaryDirectory() as folder:
+            run = partial(train, Path(folder) / "run", find_kind(kind).name, settings)
+            meter = measure_speed(run, SECONDS, begin=settings.untrained_steps)
+        way.send(meter.speed)
     except (RunError, UsageError, OSError) as error:
-        way.send(in_words(error))
+        way.send(describe_error(error))

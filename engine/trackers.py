@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..registry import shown
-from ..registry.errors import in_words
+from ..registry.errors import describe_error
 from .loop import Warn
 from .storage import files, signed_json, tensorboard
 from .storage.claim import Claimed, Lost
@@ -205,7 +205,7 @@ class Sender:
         except (Claimed, Lost):  # which ends the run, too: what the tracker shows belongs to another process
             return
         except Exception as error:
-            self.problem = f"{in_words(error)}; the run continues without it"
+            self.problem = f"{describe_error(error)}; the run continues without it"
 
     def _require_own(self) -> None:
         with self.place.writing():

@@ -39,7 +39,7 @@ class Workers:
         alive, self._lifeline = context.Pipe(duplex=False)
         self._pipes: list[connection.Connection] = []
         self._processes = []
-        with alive, signals.deaf():
+        with alive, signals.block_signals():
             for _ in range(count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, alive, begin), daemon=True)
@@ -81,7 +81,7 @@ class Workers:
             if process.sentinel in gone:
                 process.join(PATIENCE)  # its files are closed shortly before its status is known
                 code = process.exitcode or 0
-                return f"was killed by {signals.killer(code)}" if code < 0 else f"exited with status {code}"
+                return f"was killed by {signals.signal_name(code)}" if code < 0 else f"exited with status {code}"
         return "does not respond"
 
     @property
@@ -234,7 +234,7 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
     """Execute commands until the other side closes the pipe or dies."""
     signals.ignore()
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
-    streams.steady()
+    streams.protect_streams()
     warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
     share = _Share()

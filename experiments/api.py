@@ -8,16 +8,17 @@ from typing import Any
 
 import torch
 
-from ..engine import runs
 from ..engine.kinds import Fields, Kind, Preset, find_kind, preset_of, settings_with, value_of
 from ..engine.loop import Warn
+from ..engine.runs import open_run, other_versions, prepare
 from ..engine.settings import RunSettings
+from ..engine.spec import RunSpec
 from ..engine.user_code.blame import blaming
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .comparisons import comparison as comparisons
 from .queue import workers
-from .queue.jobs import Job, jobs_of, other_versions, work_off
+from .queue.queue import Queue
 from .results import Results, load
 from .sweeps import sweep
 
@@ -59,9 +60,9 @@ def train(
     if hooks:
         made = replace(made, hook=tuple(hooks))
     path = Path(out)
-    with blaming(), _threads_kept():
-        runs.create(path, row.name, made, f"supple.experiments.train({kind!r}, …)", warn)
-        runs.train(path, progress, warn)
+    with blaming(), _keep_threads():
+        spec = RunSpec(row.name, made, command=f"supple.experiments.train({kind!r}, …)")
+        prepare(spec, path, warn).train(progress)
     return load(path)
 
 
@@ -117,21 +118,21 @@ def compare(
     varied = {name: tuple(value_of(row, name, value) for value in values) for name, values in (vary or {}).items()}
     arms = tuple(arms) or (given.arms if given else None) or row.arms
     path = Path(out)
-    with blaming(), _threads_kept():
-        plan = comparisons.plan(
+    with blaming(), _keep_threads():
+        points = comparisons.make_points(arms, varied or comparisons.vary_of(given, made))
+        comparison = comparisons.make_comparison(
             row,
             given,
             made,
             made.members if stacked else tuple(seeds),
-            comparisons.points_of(arms, varied or comparisons.vary_of(given, made)),
-            reference=reference or (given.reference if given else None),
-            fork_at=fork_at,
-            fork_at_task=fork_at_task,
-            command=f"supple.experiments.compare({kind!r}, …)",
-            warn=warn,
+            points,
+            reference,
+            fork_at,
+            fork_at_task,
+            f"supple.experiments.compare({kind!r}, …)",
         )
-        plan = comparisons.create(path, plan, jobs, warn)
-        _finish(jobs_of(path, plan), jobs, warn)
+        comparison = comparisons.create(path, comparison, jobs, warn)
+        _train_queue(comparison.queue(path), jobs, warn)
     return load(path)
 
 
@@ -142,14 +143,14 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     and `compare`.
     """
     path = Path(path)
-    with blaming(), _threads_kept():
+    with blaming(), _keep_threads():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
-            every = sweep.open_queue(path, jobs, warn)
-            _tell(other_versions(path, every), warn)
-            _finish(every, jobs, warn)
+            queue = sweep.open_queue(path, jobs, warn)
+            _warn_if(queue.other_versions(path), warn)
+            _train_queue(queue, jobs, warn)
         else:
-            _tell(runs.other_versions(path), warn)
-            runs.train(path, progress, warn)
+            _warn_if(other_versions(path), warn)
+            open_run(path, warn).train(progress)
     return load(path)
 
 
@@ -166,24 +167,24 @@ def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None)
     return kind, None, settings_with(kind, None, {field.name: getattr(settings, field.name) for field in fields(made)})
 
 
-def _finish(jobs: Sequence[Job], processes: int, warn: Warn) -> None:
+def _train_queue(queue: Queue, processes: int, warn: Warn) -> None:
     """Train all runs that have not ended. Raises RunError at the end if runs failed."""
     if processes > 1:
-        workers.run_jobs(jobs, processes, lambda job, step, end: None, warn)
+        workers.train_queue(queue, processes, lambda run, step, end: None, warn)
     else:
-        work_off(list(jobs), lambda job, held: job.attempt(held, lambda step, end: None, warn))
-    if failed := [job for job in jobs if job.failed]:
+        queue.work_off(lambda run, held: run.train(held, lambda step, end: None, warn))
+    if failed := queue.failed:
         reason = (failed[0].outcome or {}).get("reason")
-        raise RunError(f"{len(failed)} of {len(jobs)} runs failed, the first in {failed[0].folder}: {reason}")
+        raise RunError(f"{len(failed)} of {len(queue)} runs failed, the first in {failed[0].folder}: {reason}")
 
 
-def _tell(line: str, warn: Warn) -> None:
+def _warn_if(line: str, warn: Warn) -> None:
     if line:
         warn(line)
 
 
 @contextmanager
-def _threads_kept() -> Iterator[None]:
+def _keep_threads() -> Iterator[None]:
     """Restore PyTorch's number of threads afterwards, since a run sets its own."""
     before = torch.get_num_threads()
     try:

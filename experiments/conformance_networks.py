@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..interventions import Learner, learner_for, redraw
+from ..interventions import Injectable, Learner, OtherMinibatch, learner_for, redraw
 from ..networks.stacked import StackedConv2d, StackedLinear
 
 MEMBERS = 3  # of the stack
@@ -67,7 +67,6 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
         loss=lambda: losses().mean(-1).sum(),
         batches=batches,
         followers=(copy.deepcopy(net).requires_grad_(False),) if target else (),
-        injectable="head",
     )
     generators = tuple(torch.Generator().manual_seed(100 + k) for k in range(MEMBERS))
     if member is None:
@@ -87,7 +86,8 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
         rows = [torch.randint(24, (8,), generator=generator) for generator in generators]
         return (torch.stack([inputs[chosen] for inputs, chosen in zip(x, rows, strict=True)]),)
 
-    learner.redraw, learner.another, learner.values = draw_values, draw_inputs, lambda outputs: outputs
+    learner.redraw, learner.values = draw_values, lambda outputs: outputs
+    learner.capabilities = Injectable("head"), OtherMinibatch(draw_inputs)
     return learner
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..interventions import Intervention, Learner
+from ..interventions import EntropyTemperature, Intervention, Learner
 from ..metrics import trainability
 from ..metrics.trainability import LEARNING_RATE, UPDATES
 from ..registry import calling
@@ -34,8 +34,9 @@ def loss_after(
     """
     if not intervention.has("apply") or intervention.has("restructure") or intervention.has("after_update"):
         raise ValueError(f"{intervention.name} cannot be tried out: it does more than rewrite weights once")
-    kept = learner.optimizer, learner.followers, learner.temperature
-    learner.optimizer, learner.followers, learner.temperature = None, (), None
+    kept = learner.optimizer, learner.followers, learner.capabilities
+    learner.optimizer, learner.followers = None, ()
+    learner.capabilities = tuple(each for each in kept[2] if not isinstance(each, EntropyTemperature))
     now = {name: value.clone() for name, value in learner.module.state_dict().items()}
     sources = (learner.generator, *learner.generators, *learner.redraw_draws)
     draws = [source.get_state() for source in sources]
@@ -47,7 +48,7 @@ def loss_after(
         fit = trainability(learner, updates, learning_rate, after_each=after_each)
     finally:
         learner.module.load_state_dict(now)
-        learner.optimizer, learner.followers, learner.temperature = kept
+        learner.optimizer, learner.followers, learner.capabilities = kept
         for source, state in zip(sources, draws, strict=True):
             source.set_state(state)
     if fit is None:

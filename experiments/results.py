@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.kinds import find_kind
 from ..engine.storage.names import TRUNK
 from ..registry import shown
-from .comparisons.comparison import files_of_runs, label_of
+from .comparisons.comparison import Point, files_of_runs
 from .history.collect import ComparisonData, RunData
 from .history.collect import load as collect
 from .sweeps.sweep import FILE, folders_of
@@ -152,7 +152,7 @@ def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
             for arm, by_seed in measure.arms.items():
                 known = [value for value in by_seed.values() if isfinite(value)]
                 text = f"{measure.scale * sum(known) / len(known):.4g}" if known else "–"
-                means[label_of(*measure.points.get(arm, (arm, {})))] = {f"{measure.name}{measure.unit}, mean": text}
+                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{measure.unit}, mean": text}
     return means
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..engine.hooks.driver import HookDriver
 from ..engine.storage.alike import alike
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
-from ..networks.state_dicts import listed
+from ..networks.state_dicts import list_names
 from ..registry import tell
 
 
@@ -79,7 +79,7 @@ def take_up(learner: Learner, state: LearnerState) -> None:
     of, marked = f"'{learner.name}' in the saved state", state["marked"]
     tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
     if missing := learner.trained().keys() - state["initial"].keys():
-        raise ValueError(f"initial of {of} lacks {listed(sorted(missing))}: it is the state of another network")
+        raise ValueError(f"initial of {of} lacks {list_names(sorted(missing))}: it is the state of another network")
     initial = _placed(state["initial"], tensors, f"initial of {of}")
     learner.initial.clear()  # and not another dictionary: the learner's `redraw` looks at this one
     learner.initial.update(initial)
@@ -89,7 +89,7 @@ def take_up(learner: Learner, state: LearnerState) -> None:
 
 def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
     if strangers := sorted(values.keys() - like.keys()):
-        raise ValueError(f"{what} has {listed(strangers)}: it is the state of another network")
+        raise ValueError(f"{what} has {list_names(strangers)}: it is the state of another network")
     own = {name: like[name].detach().cpu() for name in values}
     return {n: alike(v.cpu(), own[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
 

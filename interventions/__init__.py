@@ -1,14 +1,6 @@
 """Changes to a network in the middle of training: what they do, when they are applied and what they reset."""
 
-from ..networks.activations import (
-    Units,
-    activation,
-    derivative,
-    initial_gain,
-    parse_activation,
-    properties,
-    set_generators,
-)
+from ..networks.activations import Units, activation, properties
 from ..networks.activations import activations as activation_registry
 from ..networks.layers import Layer, chain
 from ..networks.learner import Learner
@@ -21,22 +13,30 @@ from ..networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
 from ..networks.tracing import unit_names
 from ..networks.wiring import Wiring, trace_wiring
-from ..registry import Registry, UnknownName, did_you_mean, parse_call
-from . import activations  # noqa: F401 - networks' activations, where people import them from
+from ..registry import UnknownName, did_you_mean, parse_call
 from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
-from .churn import Chain
-from .contract import AS_RELEASED, UNIFORM, ResetContract, contract_for, settle, zero_slots_
+from .churn import Chain, LastLoss, OtherMinibatch
+from .contract import (
+    AS_RELEASED,
+    UNIFORM,
+    EntropyTemperature,
+    ReleasedCode,
+    ResetContract,
+    contract_for,
+    settle,
+    zero_slots_,
+)
 from .cpr import CalibratedPartialResets
-from .dash import Dash
+from .dash import Dash, EndlessData
 from .ewc import EWC
-from .fire import Fire
-from .grammar import HookSyntaxError, HookText, parse_hook_text
+from .fire import Fire, FireScope
+from .grammar import HookText, parse_hook_text
 from .hare_tortoise import HareTortoise
 from .hook import Hook, parse_hook
-from .injection import Injected, Injection
+from .injection import Injectable, Injected, Injection
 from .isometry import fire_
 from .l2_er import L2EffectiveRank
 from .l2_init import L2Init
@@ -51,7 +51,7 @@ from .regrama import ReGraMa
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
-from .sib import Balance, Sib, sib_
+from .sib import Rescaling, RetainLoss, Sib, sib_
 from .snr import SelfNormalizedResets
 from .soft_snp import SoftShrinkPerturb
 from .spectral import Spectral
@@ -70,22 +70,25 @@ __all__ = [
     "AdamRel",
     "AtStart",
     "AtTask",
-    "Balance",
     "CalibratedPartialResets",
     "Chain",
     "ContinualBackprop",
     "Dash",
+    "EndlessData",
+    "EntropyTemperature",
     "Every",
     "Fire",
+    "FireScope",
     "HareTortoise",
     "Hook",
-    "HookSyntaxError",
     "HookText",
+    "Injectable",
     "Injected",
     "Injection",
     "Intervention",
     "L2EffectiveRank",
     "L2Init",
+    "LastLoss",
     "Layer",
     "Learner",
     "LinearPair",
@@ -95,14 +98,17 @@ __all__ = [
     "MuonWithAdam",
     "NoSymmetry",
     "NormalizeProject",
+    "OtherMinibatch",
     "Parseval",
     "ReGraMa",
     "Rebalance",
     "Redo",
-    "Registry",
     "Reinitialization",
+    "ReleasedCode",
+    "Rescaling",
     "Reset",
     "ResetContract",
+    "RetainLoss",
     "ScalePair",
     "Schedule",
     "SelfNormalizedResets",
@@ -125,16 +131,13 @@ __all__ = [
     "balance_layers_",
     "chain",
     "contract_for",
-    "derivative",
     "did_you_mean",
     "fire_",
-    "initial_gain",
     "interventions",
     "learner_for",
     "make",
     "normal_like",
     "orthogonalize",
-    "parse_activation",
     "parse_call",
     "parse_hook",
     "parse_hook_text",
@@ -145,7 +148,6 @@ __all__ = [
     "redraw",
     "restructure",
     "scale_pairs",
-    "set_generators",
     "settle",
     "shrink_perturb_",
     "sib_",

@@ -38,8 +38,8 @@ class AdamRel(Intervention):
             raise ValueError(f"adam_rel: '{learner.name}' has {kind}; adam_rel needs Adam, whose step count it resets")
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        own = {"optimizer state": "step counters zeroed in place, moments kept"}
-        return ResetContract(target="kept").describe("kept", learner, own)
+        columns = {"optimizer state": "step counters zeroed in place, moments kept"}
+        return ResetContract(target="kept").describe("kept", learner, columns)
 
     @torch.no_grad()
     def apply(self, learner: Learner) -> list[str]:

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from ..networks.linear_pairs import Between, LinearPair, pair_of
 from ..networks.modules import LINEAR
-from .orthogonalize import completed, polar
+from .orthogonalize import complete_isometry, polar
 
 SWEEPS = 10_000  # over pairs that share layers
 TOLERANCE = 1e-12  # of their balance, relative to the largest squared norm of a unit's weights
@@ -70,6 +70,18 @@ def rebalance_(
         ValueError: Nothing was written. λ > 0 and h > o ("linear": W2ᵀW2 has rank o at most, and λI rank h), or λ < 0
             and h > i; shapes do not fit; both are the same matrix; or numbers are not finite, or would not be finite in
             the dtype of the weights.
+
+    Examples:
+        >>> import torch
+        >>> from supple.interventions import rebalance_
+        >>> first, second = torch.eye(2, 3), torch.ones(4, 2) + torch.eye(4, 2)
+        >>> product = second @ first
+        >>> rebalance_(first, second, lam=0.5)
+        tensor([True, True])
+        >>> torch.allclose(second.T @ second - first @ first.T, 0.5 * torch.eye(2), atol=1e-5)
+        True
+        >>> torch.allclose(second @ first, product, atol=1e-5)
+        True
     """
     for side in (first, second):
         if isinstance(side, nn.Module) and not isinstance(side, LINEAR):
@@ -97,8 +109,13 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
     """Rebalance several pairs together, in place. Pairs may share layers, as in an MLP with several hidden layers.
 
     Pairs that share a layer are balanced in turn until all are balanced. This descends ½Σ‖W‖² − λ·Σ log α, which is
-    convex in log α and minimal when every pair has the balance λ. Raises ValueError as `rebalance_` does, and if
-    `SWEEPS` turns are not enough.
+    convex in log α and minimal when every pair has the balance λ.
+
+    Returns:
+        For each pair the mask (…, h) that `rebalance_` returns.
+
+    Raises:
+        ValueError: As in `rebalance_`, and if `SWEEPS` turns are not enough.
     """
     check_lam(lam)
     for pair in pairs:
@@ -110,10 +127,13 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
             raise ValueError(f"rebalance: the weights of {pair.name} are not finite")
     shared = len(copies) < sum(len(pair.tensors) for pair in pairs)
     for _ in range(SWEEPS if shared else 1):
-        masks = [_linear_(pair, lam) if pair.between == "linear" else _homogeneous_(pair, lam) for pair in work]
+        masks = [
+            _balance_linear_(pair, lam) if pair.between == "linear" else _balance_homogeneous_(pair, lam)
+            for pair in work
+        ]
         if not shared:
             break
-        off, name = max((_off(pair, lam, mask), pair.name) for pair, mask in zip(work, masks, strict=True))
+        off, name = max((_deviation(pair, lam, mask), pair.name) for pair, mask in zip(work, masks, strict=True))
         if off <= TOLERANCE:
             break
     else:
@@ -186,15 +206,15 @@ def _check_shapes(pair: LinearPair) -> None:
             )
 
 
-def _norms(pair: LinearPair) -> tuple[Tensor, Tensor]:
+def _squared_norms(pair: LinearPair) -> tuple[Tensor, Tensor]:
     """‖W2[:, j]‖² and ‖W1[j]‖² + b[j]² of each hidden unit, (…, h)."""
     out = torch.stack([w.square().sum(-2) for w in pair.second]).sum(0)
     into = torch.stack([*(w.square().sum(-1) for w in pair.first), *(b.square() for b in pair.bias)]).sum(0)
     return out, into
 
 
-def _homogeneous_(pair: LinearPair, lam: float) -> Tensor:
-    a, c = _norms(pair)
+def _balance_homogeneous_(pair: LinearPair, lam: float) -> Tensor:
+    a, c = _squared_norms(pair)
     reached = ((a > 0) | (lam < 0)) & ((c > 0) | (lam > 0))
     root = torch.hypot(a.new_tensor(lam), 2 * a.sqrt() * c.sqrt())
     squared = (root + lam) / (2 * a) if lam >= 0 else 2 * c / (root - lam)  # the same number without cancellation
@@ -208,7 +228,7 @@ def _homogeneous_(pair: LinearPair, lam: float) -> Tensor:
     return reached | (a - c == lam)
 
 
-def _linear_(pair: LinearPair, lam: float) -> Tensor:
+def _balance_linear_(pair: LinearPair, lam: float) -> Tensor:
     w1, w2 = pair.matrices()
     new1, new2 = _factors(w1, w2, lam)
     for new, old in zip(new1.split([w.shape[-1] for w in pair.first] + [1] * len(pair.bias), -1),
@@ -238,13 +258,13 @@ def _factors(w1: Tensor, w2: Tensor, lam: float) -> tuple[Tensor, Tensor]:
     r = polar(pull, 10 * rounding * (sizes[1] * s2.amax(-1) + sizes[0] * s1.amax(-1)))
     new1, new2 = (r * s1[..., None, :]) @ v.mT, (u * s2[..., None, :]) @ r.mT
     if lam:
-        new2 = new2 + lam**0.5 * (completed(u @ r.mT) - u @ r.mT)
+        new2 = new2 + lam**0.5 * (complete_isometry(u @ r.mT) - u @ r.mT)
     return new1, new2
 
 
-def _off(pair: LinearPair, lam: float, reached: Tensor) -> float:
+def _deviation(pair: LinearPair, lam: float, reached: Tensor) -> float:
     """Return the largest deviation from the balance, relative to the largest squared norm."""
-    a, c = _norms(pair)
+    a, c = _squared_norms(pair)
     off = (a - c - lam).abs() * reached
     if pair.between == "linear":
         w1, w2 = pair.matrices()

@@ -53,6 +53,7 @@ class Intervention:
         raise AttributeError(f"{self.name} does nothing before a loss")
 
     def penalty(self, learner: Learner) -> Tensor:
+        """Return a differentiable loss term, ()."""
         raise AttributeError(f"{self.name} adds no loss term")
 
     def before_update(self, learner: Learner) -> None:
@@ -118,27 +119,28 @@ class Reinitialization(Intervention, ABC):
 
         Args:
             module: The learner's own network or one of its followers.
-            start: The parameters that a new run would begin with, by name (see `toward`).
+            learner: The learner.
+            start: The parameters, (…), that a new run would begin with, by name (see `toward`).
+            scope: The layers to rewrite.
         """
 
     def attach(self, learner: Learner) -> None:
         if not self.scope:
             raise ValueError(f"{self.name}: scope is empty and selects no layer; leave it out to select all layers")
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         if contract.weights and self.scope not in ("all", contract.weights):
-            raise ValueError(
-                f"{self.name}: contract={self.preset} requires scope={contract.weights} here, got {_words(self.scope)}"
-            )
+            problem = f"requires scope={contract.weights} here, got {scope_text(self.scope)}"
+            raise ValueError(f"{self.name}: contract={self.preset} {problem}")
         for scope in (contract.weights or self.scope_on(learner), contract.restore):
             if scope and scope != "all":  # which may mean parameters that belong to no layer
                 learner.select(scope)
         check_contract(learner, contract)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        return contract_for(self.name, self.preset, learner.algorithm).describe(_words(self.scope_on(learner)), learner)
+        return contract_for(self.name, self.preset, learner).describe(scope_text(self.scope_on(learner)), learner)
 
     def apply(self, learner: Learner) -> list[str]:
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         check_contract(learner, contract)  # before the weights are written
         modules = [learner.module, *(learner.followers if contract.target == "same" else ())]
         start: Mapping[str, Tensor] = learner.initial
@@ -158,19 +160,43 @@ class Reinitialization(Intervention, ABC):
         return written
 
 
-def _words(scope: Scope) -> str:
+def scope_text(scope: Scope) -> str:
+    """Return a scope as reports and errors name it."""
     return scope if isinstance(scope, str) else " + ".join(scope)
+
+
+def check_strength(who: str, strength: float) -> None:
+    """Raise ValueError unless the factor of a penalty is finite and ≥ 0."""
+    if not 0.0 <= strength < float("inf"):
+        raise ValueError(f"{who}: strength must be finite and ≥ 0, got {strength}")
+
+
+def copy_state(state: Any) -> Any:
+    """Return nested dicts and lists with copies of their tensors, which the owner may then write in place."""
+    if isinstance(state, dict):
+        return {key: copy_state(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [copy_state(value) for value in state]
+    return state.clone() if isinstance(state, Tensor) else state
 
 
 interventions: Registry[type[Intervention]] = Registry("intervention", groups=("supple.interventions",))
 
 
 def make(name: str, **params: Any) -> Intervention:
-    """Return the intervention of that name: `make("fire", steps=10)`.
+    """Return the intervention of that name.
 
     Raises:
         ValueError: The name is unknown or a parameter is wrong. The message is one line and suggests similar names.
         PluginFault: Making it raised another exception, and its class is not supple's.
+
+    Examples:
+        >>> from supple.interventions import make
+        >>> str(make("fire", steps=5))
+        'fire(steps=5)'
+        >>> make("snp", lam=2.0)
+        Traceback (most recent call last):
+        ValueError: snp: lam must lie in [0, 1], got 2.0
     """
     factory = interventions.get(name)
     with calling(factory, "intervention", name, "making it", refusals=(ValueError,)) as call:

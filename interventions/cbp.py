@@ -43,12 +43,14 @@ DECAY = 0.99  # of the averages, per update
 class ContinualBackprop(Replacement):
     """Replace the least useful mature units at a constant rate (Dohare et al. 2024).
 
-    replacement_rate: ρ, share of a layer's mature units replaced per update, in [0, 1]; 1e-4 and 1e-5 are usual.
-    maturity: m, updates during which a new unit is protected, ≥ 0; FIRE's experiments use 100 and 1000 (Appendix E).
-    period: updates between two looks at the units, ≥ 1. Rate, maturity and averages remain per update.
+    Args:
+        replacement_rate: ρ, share of a layer's mature units replaced per update, in [0, 1]; 1e-4 and 1e-5 are usual.
+        maturity: m, updates during which a new unit is protected, ≥ 0; FIRE's experiments use 100 and 1000 (Appendix
+            E).
+        period: Updates between two looks at the units, ≥ 1. Rate, maturity and averages remain per update.
     """
 
-    words = (
+    effect = (
         "of the least useful units, all the time: incoming re-drawn, bias and outgoing 0, their mean to the next bias"
     )
 
@@ -85,9 +87,9 @@ class ContinualBackprop(Replacement):
         for name, (activity, mean) in seen.items():
             group, state = groups[name], states[name]
             state["age"] += self.period
-            state["utility"].lerp_((activity * _magnitude(learner, group)).float(), 1 - keep)
+            state["utility"].lerp_((activity * _outgoing_magnitude(learner, group)).float(), 1 - keep)
             state["mean"].lerp_(mean.float(), 1 - keep)
-            number = self._due(group.width, state)
+            number = self._count_due(group.width, state)
             if number:
                 correction = 1 - DECAY ** state["age"]
                 utility = (state["utility"] / correction).masked_fill(state["age"] <= self.maturity, torch.inf)
@@ -98,7 +100,7 @@ class ContinualBackprop(Replacement):
                     state[average].masked_fill_(masks[name], 0)
         return masks
 
-    def _due(self, width: int, state: dict) -> int:
+    def _count_due(self, width: int, state: dict) -> int:
         """Return the number of units of a layer to replace now, in every member of a stack."""
         aged = [[age + self.period, units] for age, units in state["young"]]
         state["young"] = [[age, units] for age, units in aged if age <= self.maturity]
@@ -111,11 +113,11 @@ class ContinualBackprop(Replacement):
         return number
 
 
-def _magnitude(learner: Learner, group: Hidden) -> Tensor:
+def _outgoing_magnitude(learner: Learner, group: Hidden) -> Tensor:
     """Return Σ|w_out| of each unit over all layers that read it."""
     sums = [weight.abs().sum((-3, -1)) for _, weight in outgoing_weights(learner.module, group)]
     # a stack may read single units
-    return torch.stack([each if each.ndim == len(group.shape) else each.sum(0) for each in sums]).sum(0)
+    return torch.stack([total if total.ndim == len(group.shape) else total.sum(0) for total in sums]).sum(0)
 
 
 def _compensate_(learner: Learner, group: Hidden, mean: Tensor) -> None:

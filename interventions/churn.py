@@ -28,18 +28,18 @@ Released code: bluecontra/C-CHAIN uses the cross entropy for discrete policies, 
 divergence. For Gaussian policies it uses the mean squared difference of the means over the d dimensions of the action,
 which is 2σ²/d times the KL divergence here if σ is the same before and after; a change of σ costs nothing there. Like
 here, it compares with the network before the last update (`his_policy_list[-2]`, after the present one was appended).
-Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100.
-C-CHAIN's β is 0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of
-each of 100 rollouts, and 0.01 for Double DQN, with the last 50,000 updates. PPO's λ is also multiplied by the fraction
-of the learning rate that annealing leaves. Until λ adapts, it is 100 in the first 50 rollouts of PPO
+Its PPO begins at the third update, this one at the second. CHAIN's Double DQN has a constant λ of 100. C-CHAIN's β is
+0.05 for PPO on continuous control, with the squared difference of the means and the last minibatch of each of 100
+rollouts, and 0.01 for Double DQN, with the last 50,000 updates. PPO's λ is also multiplied by the fraction of the
+learning rate that annealing leaves. Until λ adapts, it is 100 in the first 50 rollouts of PPO
 (crl_dmc/crl_run_ppo_c_chain_dmc.py) and 50 in the first 10,000 updates of Double DQN
-(crl_minatar/agents/double_dqn_c_chain.py). Its β of 10,000 for Gym Control is another
-number: there the cross entropy is in the denominator, L is the mean over all updates of a rollout, whose signs differ,
-and contains the entropy bonus, λ is at least 1, and both means start again at every switch of the task.
+(crl_minatar/agents/double_dqn_c_chain.py). Its β of 10,000 for Gym Control is another number: there the cross entropy
+is in the denominator, L is the mean over all updates of a rollout, whose signs differ, and contains the entropy bonus,
+λ is at least 1, and both means start again at every switch of the task.
 """
 
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import torch
@@ -48,13 +48,40 @@ from torch.distributions import Distribution, kl_divergence
 
 from ..networks.learner import Learner
 from ..networks.members import members_of
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, copy_state, interventions
+
+
+@dataclass(frozen=True)
+class OtherMinibatch:
+    """A capability for CHAIN: inputs that the update does not learn from.
+
+    Attributes:
+        inputs: Returns the inputs of another minibatch of the current data at each call, drawn by the learner's
+            generator; None while there are no data.
+    """
+
+    inputs: Callable[[], Sequence[Any] | None]
+
+
+@dataclass(frozen=True)
+class LastLoss:
+    """A capability for C-CHAIN: the training loss.
+
+    Attributes:
+        value: Returns the loss of the last update without penalties, (): the policy's for a policy, else the values'.
+    """
+
+    value: Callable[[], Tensor]
 
 
 class Recent(TypedDict):
-    """The last updates of a learner: |L| and churn of each, (window,), written in turn, and how many there were.
+    """The last updates of a learner.
 
-    strength: the λ that follows from them, ()."""
+    Attributes:
+        losses, churns: |L| and churn of each, (window,), written in turn.
+        updates: How many there were.
+        strength: The λ that follows from them, ().
+    """
 
     losses: Tensor
     churns: Tensor
@@ -66,13 +93,14 @@ class Recent(TypedDict):
 class Chain(Intervention):
     """Penalise how far an update moved the policy or the values on another minibatch (Tang & Berseth 2024).
 
-    strength: λ ≥ 0; CHAIN's Double DQN uses 100. share: C-CHAIN's β > 0, with which λ adapts (Tang et al. 2025), or
-    None. window: updates over which λ is adapted, ≥ 1.
+    Args:
+        strength: λ ≥ 0; CHAIN's Double DQN uses 100.
+        share: C-CHAIN's β > 0, with which λ adapts (Tang et al. 2025), or None.
+        window: Updates over which λ is adapted, ≥ 1.
     """
 
     def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"chain: strength must be finite and ≥ 0, got {strength}")
+        check_strength("chain", strength)
         if share is not None and not 0.0 < share < float("inf"):
             raise ValueError(
                 f"chain: share must be finite and above 0, got {share}; leave it out for a constant strength"
@@ -82,8 +110,8 @@ class Chain(Intervention):
         self.strength, self.share, self.window = strength, share, window
         self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
         self._recent: dict[str, Recent] = {}  # by learner
-        self._others: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
-        self._tried: set[str] = set()  # learners whose penalty was computed outside compiled code
+        self._other_inputs: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
+        self._warmed_up: set[str] = set()  # learners whose penalty was computed outside compiled code
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
@@ -92,24 +120,27 @@ class Chain(Intervention):
             raise ValueError(
                 f"chain: '{learner.name}' has neither a policy nor values; set Learner.policy or Learner.values"
             )
-        if learner.another is None:
-            raise ValueError(f"chain: '{learner.name}' provides no other minibatch; set Learner.another")
-        if self.share is not None and learner.last_loss is None:
-            raise ValueError(f"chain: '{learner.name}' provides no last loss; set Learner.last_loss or leave out share")
+        if learner.offers(OtherMinibatch) is None:
+            raise ValueError(f"chain: '{learner.name}' provides no other minibatch; let it offer an OtherMinibatch")
+        if self.share is not None and learner.offers(LastLoss) is None:
+            raise ValueError(
+                f"chain: '{learner.name}' provides no last loss; let it offer a LastLoss, or leave out share"
+            )
 
     def before_loss(self, learner: Learner) -> None:
-        assert learner.another is not None
+        other = learner.offers(OtherMinibatch)
+        assert other is not None
         # There is no earlier network before the first update, or after the parameters have changed.
         known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
-        self._others[learner.name] = inputs = learner.another() if known else None
-        if inputs is not None and learner.name not in self._tried:
+        self._other_inputs[learner.name] = inputs = other.inputs() if known else None
+        if inputs is not None and learner.name not in self._warmed_up:
             # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
-            self._tried.add(learner.name)
+            self._warmed_up.add(learner.name)
             with torch.no_grad():
                 self.penalty(learner)
 
     def penalty(self, learner: Learner) -> Tensor:
-        if (inputs := self._others[learner.name]) is None:
+        if (inputs := self._other_inputs[learner.name]) is None:
             return next(learner.module.parameters()).new_zeros(())
         now = learner.trained()
         old = {name: self._before[learner.name][learner.identity(name)] for name in now}
@@ -119,12 +150,12 @@ class Chain(Intervention):
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):
-                return self._weighted(learner, kl_divergence(was, policy).mean())
+                return self._weigh(learner, kl_divergence(was, policy).mean())
         assert learner.values is not None
         squares = (learner.values(outputs) - learner.values(reference)).square()
-        return self._weighted(learner, squares.flatten(1).mean(1).sum() if members_of(learner) else squares.mean())
+        return self._weigh(learner, squares.flatten(1).mean(1).sum() if members_of(learner) else squares.mean())
 
-    def _weighted(self, learner: Learner, churn: Tensor) -> Tensor:
+    def _weigh(self, learner: Learner, churn: Tensor) -> Tensor:
         self._churn[learner.name] = churn.detach()
         return (self._recent[learner.name]["strength"] if learner.name in self._recent else self.strength) * churn
 
@@ -142,13 +173,14 @@ class Chain(Intervention):
         churn = self._churn.pop(learner.name, None)
         if self.share is None or churn is None:
             return
-        assert learner.last_loss is not None
+        last_loss = learner.offers(LastLoss)
+        assert last_loss is not None
         if learner.name not in self._recent:
             zeros, strength = churn.new_zeros(self.window), churn.new_tensor(self.strength)
             self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0, "strength": strength}
         recent = self._recent[learner.name]
         at = recent["updates"] % self.window
-        recent["losses"][at], recent["churns"][at] = learner.last_loss().abs(), churn
+        recent["losses"][at], recent["churns"][at] = last_loss.value().abs(), churn
         recent["updates"] += 1
         if recent["updates"] >= self.window:
             recent["strength"].copy_(self.share * recent["losses"].mean() / (recent["churns"].mean() + 1e-8))
@@ -157,4 +189,4 @@ class Chain(Intervention):
         return {"before": self._before, "recent": self._recent}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._before, self._recent = deepcopy(state["before"]), deepcopy(state["recent"])  # written in place
+        self._before, self._recent = copy_state(state["before"]), copy_state(state["recent"])

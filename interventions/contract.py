@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.modules import CONV, LINEAR
-from ..networks.optimizers import bare
+from ..networks.optimizers import unwrap_optimizer
 from ..networks.parameters import copy_module_, restore_
 from ..networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 
@@ -22,18 +22,35 @@ Preset = Literal["uniform", "as_released"]
 
 
 @dataclass(frozen=True)
+class ReleasedCode:
+    """A capability: the algorithm, "dqn" or "sac", for which code with reset contracts was released."""
+
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class EntropyTemperature:
+    """A capability of SAC's networks: the learner of the entropy temperature, which some contracts reset too."""
+
+    learner: Learner
+
+
+@dataclass(frozen=True)
 class ResetContract:
     """The changes that a reset makes besides the rewritten weights.
 
-    optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same without
-        step counters, and for weight matrices and kernels only); `fresh` (the state of every tensor of the learner, in
-        place, which equals a new optimizer). If only some entries of a tensor were rewritten, only their state is
-        zeroed. A step counter belongs to the whole tensor.
-    target: Followers are `kept`; become a copy of the `online` network; undergo the `same` operation; or get the online
-        network's values of the tensors that were `written`.
-    temperature: `kept`, or returned to its `start` value with a fresh optimizer.
-    weights, restore: A scope that overrides the intervention's; a scope that also returns to its step-0 values.
     Every contract keeps the replay memory, observation statistics and random generators.
+
+    Attributes:
+        optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same
+            without step counters, and for weight matrices and kernels only); `fresh` (the state of every tensor of the
+            learner, in place, which equals a new optimizer). If only some entries of a tensor were rewritten, only
+            their state is zeroed. A step counter belongs to the whole tensor.
+        target: Followers are `kept`; become a copy of the `online` network; undergo the `same` operation; or get the
+            online network's values of the tensors that were `written`.
+        temperature: `kept`, or returned to its `start` value with a fresh optimizer.
+        weights: A scope that overrides the intervention's.
+        restore: A scope that also returns to its step-0 values.
     """
 
     optimizer: Literal["kept", "zeroed", "slots", "fresh"] = "zeroed"
@@ -42,10 +59,13 @@ class ResetContract:
     weights: str | None = None
     restore: str | None = None
 
-    def describe(self, scope: str, learner: Learner, own: Mapping[str, str] = {}) -> dict[str, str]:
-        """Return the contract as a table row, column name → words, without columns for parts that the learner lacks.
+    def describe(self, scope: str, learner: Learner, columns: Mapping[str, str] = {}) -> dict[str, str]:
+        """Return the contract as a table row, column name → text, without columns for parts that the learner lacks.
 
-        own: columns for which an intervention supplies its own words.
+        Args:
+            scope: The weights that are rewritten, unless the contract overrides them.
+            learner: The learner.
+            columns: Those for which an intervention supplies its own text.
         """
         weights = self.weights or scope
         if self.restore:
@@ -73,9 +93,9 @@ class ResetContract:
         has = {
             "optimizer state": learner.optimizer is not None,
             "target network": bool(learner.followers),
-            "temperature": learner.temperature is not None,
+            "temperature": learner.offers(EntropyTemperature) is not None,
         }
-        return {term: own.get(term, words) for term, words in terms.items() if has.get(term, True)}
+        return {name: columns.get(name, text) for name, text in terms.items() if has.get(name, True)}
 
 
 UNIFORM = ResetContract()
@@ -99,8 +119,8 @@ AS_RELEASED: dict[tuple[str, str], ResetContract] = {
 }
 
 
-def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
-    """Return the contract that a preset name stands for on this algorithm.
+def contract_for(name: str, preset: str, learner: Learner) -> ResetContract:
+    """Return the contract that a preset name stands for, for an intervention on this learner.
 
     Raises:
         ValueError: The preset is unknown, or it is `as_released` and no code was released for this combination.
@@ -109,20 +129,23 @@ def contract_for(name: str, preset: str, algorithm: str) -> ResetContract:
         return UNIFORM
     if preset != "as_released":
         raise ValueError(f"unknown contract '{preset}' (known: uniform, as_released)")
-    if (algorithm, name) not in AS_RELEASED:
+    code = learner.offers(ReleasedCode)
+    if code is None or (code.algorithm, name) not in AS_RELEASED:
         known = ", ".join(f"{i} on {a}" for a, i in AS_RELEASED)
         raise ValueError(f"no released code applies {name} here; use contract=uniform (released: {known})")
-    return AS_RELEASED[algorithm, name]
+    return AS_RELEASED[code.algorithm, name]
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer | None, entries: bool = False) -> None:
     """Raise ValueError for an optimizer whose state cannot be reset, in one line that says what would work.
 
-    entries: whether the state of single entries of tensors is to be reset.
+    Args:
+        optimizer: The optimizer; None passes.
+        entries: Whether the state of single entries of tensors is to be reset.
     """
     if optimizer is None:
         return
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)
     for owner, slots in optimizer.state.items():
         check_slots(optimizer, slots if isinstance(owner, Tensor) else {str(owner): slots}, starts)
@@ -137,8 +160,8 @@ def check_contract(learner: Learner, contract: ResetContract, entries: bool = Fa
     """Raise ValueError if the contract resets an optimizer whose state cannot be reset, as `check_optimizer` does."""
     if contract.optimizer != "kept":
         check_optimizer(learner.optimizer, entries)
-    if contract.temperature == "start" and learner.temperature is not None:
-        check_optimizer(learner.temperature.optimizer)
+    if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
+        check_optimizer(temperature.learner.optimizer)
 
 
 @torch.no_grad()
@@ -151,6 +174,8 @@ def zero_slots_(
     """Return the optimizer's state of these parameters in place to its start: to zero, for most optimizers.
 
     Args:
+        optimizer: The optimizer.
+        parameters: Parameters of any shapes, (…). Those without a state are left out.
         masks: For each parameter None, or a boolean mask (broadcastable to it) of the entries whose state is reset.
         counters: Whether step counters are reset too, and what follows from them (`mu_product` of NAdam). A counter
             belongs to the whole tensor, so a mask does not restrict it. In a stack with one counter per member,
@@ -160,7 +185,7 @@ def zero_slots_(
         ValueError: It is not known how the optimizer or one of its slots starts (see `networks/slots.py`), or a slot
             has no state of single entries, but a mask is given. Nothing was changed.
     """
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)
     groups: dict[Tensor, dict[str, Any]] = {}
     writes: list[tuple[dict[str, Any], str, Any, Tensor | None]] = []
@@ -195,9 +220,14 @@ def zero_slots_(
 
 @torch.no_grad()
 def settle(learner: Learner, written: Sequence[str], contract: ResetContract, masks: Mapping[str, Tensor] = {}) -> None:
-    """Carry out the contract after the parameters named in `written` were rewritten.
+    """Carry out the contract after parameters were rewritten.
 
-    masks: name → mask of the rewritten entries of that parameter, as in `zero_slots_`; by default all entries.
+    Args:
+        learner: The learner.
+        written: The names of these parameters.
+        contract: What else is reset.
+        masks: Name → mask of the rewritten entries of that parameter, broadcastable to its shape (…), as in
+            `zero_slots_`; by default all entries.
     """
     named = dict(learner.module.named_parameters())
     if learner.optimizer is not None and contract.optimizer != "kept":
@@ -217,7 +247,8 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
     if contract.target == "written":
         for follower in learner.followers:
             restore_(follower, {name: named[name] for name in written})
-    if contract.temperature == "start" and (alpha := learner.temperature) is not None:
+    if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
+        alpha = temperature.learner
         for name, parameter in alpha.module.named_parameters():
             parameter.copy_(alpha.initial[name])
         if alpha.optimizer is not None:

@@ -22,7 +22,6 @@ draws from Kaiming's uniform distribution, which its networks begin with. Here t
 distribution, which for PyTorch's default is 2.4 times narrower.
 """
 
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -30,8 +29,8 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.units import Hidden, hidden_units, incoming_gradients
-from .base import Intervention, interventions
-from .recycle import over_columns, over_rows
+from .base import Intervention, copy_state, interventions
+from .recycle import broadcast_over_columns, broadcast_over_rows
 
 DECAY = 0.99  # of u, per update
 SHARPNESS = 16.0
@@ -41,7 +40,9 @@ SHARPNESS = 16.0
 class CalibratedPartialResets(Intervention):
     """Replace part of the weights of units with small gradients, every `period` updates (LucMc/continual-learning).
 
-    rate: the largest p in w ← (1 − p)·w + p·(a new draw), in [0, 1]. period: updates between two resets, ≥ 1.
+    Args:
+        rate: The largest p in w ← (1 − p)·w + p·(a new draw), in [0, 1].
+        period: Updates between two resets, ≥ 1.
     """
 
     def __init__(self, rate: float = 0.015, period: int = 1000) -> None:
@@ -61,8 +62,8 @@ class CalibratedPartialResets(Intervention):
         utility = self._memory[learner.name]["utility"]
         gradients = {n: p.grad for n, p in learner.module.named_parameters() if p.grad is not None}
         for name, group in hidden_units(learner, self.name).items():
-            if (found := incoming_gradients(group, gradients)) is not None:
-                magnitudes = found.abs().mean(-1)
+            if (incoming := incoming_gradients(group, gradients)) is not None:
+                magnitudes = incoming.abs().mean(-1)
                 score = magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-8)
                 old = utility.get(key := learner.identity(name))
                 utility[key] = torch.ones_like(score) if old is None else old
@@ -85,7 +86,7 @@ class CalibratedPartialResets(Intervention):
         return self._memory
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = deepcopy(state)
+        self._memory = copy_state(state)
 
 
 def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Tensor]) -> None:
@@ -93,7 +94,7 @@ def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Ten
     for name in group.wires.incoming:
         layer = learner.module.get_submodule(name)
         weight = layer.get_parameter("weight")
-        weight.lerp_(fresh[f"{name}.weight"].to(weight), over_rows(share, layer))
+        weight.lerp_(fresh[f"{name}.weight"].to(weight), broadcast_over_rows(share, layer))
     for name in group.wires.outgoing:
         layer = learner.module.get_submodule(name)
-        layer.get_parameter("weight").mul_(1 - over_columns(share, layer))
+        layer.get_parameter("weight").mul_(1 - broadcast_over_columns(share, layer))

@@ -21,26 +21,34 @@ Released code: it also shrinks biases, as here; the paper speaks of weights only
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from ..networks.capabilities import no_batches
 from ..networks.layers import Scope
-from ..networks.learner import Learner
+from ..networks.learner import Learner, no_batches
 from ..networks.members import own_axes
 from ..networks.modules import CONV
 from ..networks.passes import unchanged
 from .base import Reinitialization, interventions
 
 
+@dataclass(frozen=True)
+class EndlessData:
+    """A capability: a pass over the learner's data never ends, as over a replay memory."""
+
+
 @interventions.register("dash")
 class Dash(Reinitialization):
     """Shrink weights that point away from the direction in which the loss would move them (Shin et al. 2024).
 
-    alpha: α in (0, 1], weight of the newest gradient; the FIRE paper uses 0.1 or 0.3. lam: λ in [0, 1], the smallest
-    factor; it uses 0.05, 0.1 or 0.3 (Appendix E). batches: number of batches used. If None, one pass over the present
-    data; a learner with a replay memory needs a number.
+    Args:
+        alpha: α in (0, 1], weight of the newest gradient; the FIRE paper uses 0.1 or 0.3.
+        lam: λ in [0, 1], the smallest factor; it uses 0.05, 0.1 or 0.3 (Appendix E).
+        batches: Number of batches used. If None, one pass over the present data; a learner with a replay memory needs a
+            number.
+        scope: The layers whose parameters shrink.
     """
 
     def __init__(self, alpha: float = 0.3, lam: float = 0.05, batches: int | None = None, scope: Scope = "all") -> None:
@@ -59,7 +67,7 @@ class Dash(Reinitialization):
         learner.select_stored(self.scope)
         if learner.batches is no_batches:
             raise ValueError(f"dash: '{learner.name}' provides no batches; set Learner.batches")
-        if self.batches is None and learner.endless:
+        if self.batches is None and learner.offers(EndlessData) is not None:
             raise ValueError(f"dash: '{learner.name}' learns from a replay memory; give a number, such as batches=100")
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
@@ -96,8 +104,15 @@ class Dash(Reinitialization):
 
 @torch.no_grad()
 def shrink_(weight: Tensor, uphill: Tensor, lam: float, axes: tuple[int, ...]) -> None:
-    """Shrink in place: w ← w·clamp(cos(−uphill, w), λ, 1); the vectors lie along `axes`."""
+    """Shrink vectors in place: w ← w·clamp(cos(−uphill, w), λ, 1).
+
+    Args:
+        weight: (…), the vectors w along `axes`.
+        uphill: The gradient, of the shape of `weight`.
+        lam: λ in [0, 1], the smallest factor.
+        axes: The axes of one vector.
+    """
     product = (weight * uphill).sum(axes, keepdim=True)
-    lengths = [torch.linalg.vector_norm(each, dim=axes, keepdim=True) for each in (weight, uphill)]
+    lengths = [torch.linalg.vector_norm(vectors, dim=axes, keepdim=True) for vectors in (weight, uphill)]
     cosine = (-product / (lengths[0] * lengths[1])).nan_to_num_(0.0)
     weight.mul_(cosine.clamp_(lam, 1.0))

@@ -30,10 +30,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..networks.capabilities import no_batches
-from ..networks.learner import Learner
+from ..networks.learner import Learner, no_batches
 from ..networks.passes import unchanged
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32
 
@@ -42,9 +41,12 @@ BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in
 class EWC(Intervention):
     """Penalise ΣF·(θ − θ*)² with F measured at the end of every task (Kirkpatrick et al. 2017).
 
-    strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11). samples: number from which F is estimated, ≥ 1, for
-    each member of a stack; they come from successive batches of the task that ends. decay: γ in [0, 1], the weight of
-    older tasks. reference: `last` (θ* after the last task) or `each` (one θ* for each task).
+    Args:
+        strength: λ ≥ 0; Lillo & Cheney sweep 10, 50, 200 (Table E11).
+        samples: Number from which F is estimated, ≥ 1, for each member of a stack; they come from successive batches of
+            the task that ends.
+        decay: γ in [0, 1], the weight of older tasks.
+        reference: `last` (θ* after the last task) or `each` (one θ* for each task).
     """
 
     def __init__(
@@ -54,8 +56,7 @@ class EWC(Intervention):
         decay: float = 1.0,
         reference: Literal["last", "each"] = "last",
     ) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"ewc: strength must be finite and ≥ 0, got {strength}")
+        check_strength("ewc", strength)
         if samples < 1:
             raise ValueError(f"ewc: samples must be 1 or more, got {samples}")
         if not 0.0 <= decay <= 1.0:
@@ -97,21 +98,21 @@ class EWC(Intervention):
             centre[key] = torch.lerp(centre[key], now[name], share) if key in centre else now[name].clone()
 
     def state_dict(self) -> dict[str, dict[str, dict[str, Tensor]]]:
-        kept = {"fisher": self._fisher, "centre": self._centre}
-        return {key: {learner: dict(values) for learner, values in each.items()} for key, each in kept.items()}
+        return {"fisher": self._fisher, "centre": self._centre}
 
     def load_state_dict(self, state: dict[str, dict[str, dict[str, Tensor]]]) -> None:
-        def placed(of: dict[str, Tensor], learner: str) -> dict[str, Tensor]:
-            """On the learner's device: a checkpoint is read to the CPU. A copy, since F is written in place."""
-            return {name: v.to(self._devices.get(learner, v.device), copy=True) for name, v in of.items()}
+        self._fisher, self._centre = self._place(state["fisher"]), self._place(state["centre"])
 
-        self._fisher, self._centre = (
-            {learner: placed(values, learner) for learner, values in state[key].items()} for key in ("fisher", "centre")
-        )
+    def _place(self, values: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+        """Return copies on the learners' devices: a checkpoint is read to the CPU, and F is written in place."""
+        return {
+            learner: {name: v.to(self._devices.get(learner, v.device), copy=True) for name, v in by_name.items()}
+            for learner, by_name in values.items()
+        }
 
 
 def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:
-    """Return the mean squared gradient of single samples' training losses over `samples` samples, by parameter.
+    """Return the mean squared gradient of single samples' training losses over `samples` samples, by parameter, (…).
 
     In a stack each member has its own. Raises ValueError if the learner has no batches or no sample.
     """

@@ -15,16 +15,24 @@ Cost: `steps` × 4·N·k² operations for a matrix with sides N ≥ k; milliseco
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.matrices import FACTOR, FROZEN, Written, first_names, in_words, weight_matrices
+from ..networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
 from .base import Reinitialization, interventions
 from .contract import Preset, contract_for
 from .isometry import fire_
 from .orthogonalize import check_method
+
+
+@dataclass(frozen=True)
+class FireScope:
+    """A capability: the layers of this network to which the paper restricts FIRE."""
+
+    scope: Scope
 
 
 @interventions.register("fire")
@@ -34,10 +42,14 @@ class Fire(Reinitialization):
     Ten cubic Newton–Schulz steps, the released default, do not reach an isometry for square matrices.
     Use `tolerance` or `method=polar` if that matters. Events record DfI before and after.
 
-    scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
-        (`Learner.fire_scope`): the query and key projections of a vision transformer, whose other layers did not gain
-        (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role. Frozen weights
-        are kept. A head that is tied to an embedding is kept, unless its role or part is in the scope (`scope=head`).
+    Args:
+        method, steps, tolerance: As in `orthogonalize`.
+        scope: By default all weight matrices, or those layers to which the paper restricts FIRE on this network
+            (`FireScope`): the query and key projections of a vision transformer, whose other layers did not gain
+            (Appendix C). `all` includes the matrices of recurrent and attention modules, which have no role. Frozen
+            weights are kept. A head that is tied to an embedding is kept, unless its role or part is in the scope
+            (`scope=head`).
+        contract: What else is reset, `uniform` or `as_released`.
     """
 
     def __init__(
@@ -54,11 +66,12 @@ class Fire(Reinitialization):
         self.as_in_paper = scope is None
 
     def scope_on(self, learner: Learner) -> Scope:
-        return learner.fire_scope if self.as_in_paper else self.scope
+        restriction = learner.offers(FireScope) if self.as_in_paper else None
+        return restriction.scope if restriction else self.scope
 
     def attach(self, learner: Learner) -> None:
         super().attach(learner)
-        chosen, kept = self._chosen(learner)
+        chosen, kept = self._choose(learner)
         if chosen:
             return
         if FACTOR in kept.values():
@@ -66,46 +79,48 @@ class Fire(Reinitialization):
                 f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
                 "applies, not on two factors of its update: merge the adapters and train the layers, or use snp"
             )
-        why = f": {in_words(kept)}" if kept else ""
+        why = f": {describe_skipped(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         row = super().contract(learner)
-        _, kept = self._chosen(learner)
-        return row | {"weights": f"{row['weights']}; kept: {in_words(kept)}"} if kept else row
+        _, kept = self._choose(learner)
+        return row | {"weights": f"{row['weights']}; kept: {describe_skipped(kept)}"} if kept else row
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> Written:
         # of the learner's own network, since all parameters of a target network are frozen
-        chosen, kept = self._chosen(learner)
+        chosen, kept = self._choose(learner)
         return Written(fire_(module, self.method, self.steps, self.tolerance, names=chosen, split=chosen), kept)
 
-    def _chosen(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
+    def _choose(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
-        scope = contract_for(self.name, self.preset, learner.algorithm).weights or self.scope_on(learner)
-        words = {scope} if isinstance(scope, str) else set(scope)
-        found, names = weight_matrices(learner.module), _names(learner)
+        scope = contract_for(self.name, self.preset, learner).weights or self.scope_on(learner)
+        scopes = {scope} if isinstance(scope, str) else set(scope)
+        matrices, names = weight_matrices(learner.module), _weight_names(learner)
         chosen: dict[str, int] = {}
         kept: dict[str, str] = {}
         for layer in learner.select(scope) if learner.layers or scope != "all" else ():
             name = names[layer]
-            asked = bool(words & {layer.role, layer.part})
-            if name not in found.weights:
-                kept[name] = found.skipped.get(name, f"no weight matrix of its {type(layer.module).__name__}")
-            elif not found.weights[name].tensor.requires_grad:
+            is_asked = bool(scopes & {layer.role, layer.part})
+            if name not in matrices.weights:
+                kept[name] = matrices.skipped.get(name, f"no weight matrix of its {type(layer.module).__name__}")
+            elif not matrices.weights[name].tensor.requires_grad:
                 kept[name] = FROZEN
-            elif name in found.spared and not asked:
-                kept[name] = found.spared[name]
+            elif name in matrices.spared and not is_asked:
+                kept[name] = matrices.spared[name]
             else:
                 chosen[name] = layer.split
-        if "all" in words:
-            chosen |= {n: w.split for n, w in found.weights.items() if n in found.several and n not in found.spared}
-            own = {*names.values(), *found.several}
-            others = {name: "in none of the learner's layers" for name in found.weights if name not in own}
-            kept = {**others, **found.left(), **kept}
+        if "all" in scopes:
+            chosen |= {
+                n: w.split for n, w in matrices.weights.items() if n in matrices.several and n not in matrices.spared
+            }
+            in_layers = {*names.values(), *matrices.several}
+            others = {name: "in none of the learner's layers" for name in matrices.weights if name not in in_layers}
+            kept = {**others, **matrices.left(), **kept}
         return chosen, {name: why for name, why in kept.items() if name not in chosen}
 
 
-def _names(learner: Learner) -> dict[Layer, str]:
+def _weight_names(learner: Learner) -> dict[Layer, str]:
     """Return the names of the weights of a learner's layers, as in `named_parameters`."""
     first = first_names(learner.module)
     inside = {layer: f"{layer.name}.weight".lstrip(".") for layer in learner.layers}

@@ -20,7 +20,6 @@ from ..registry import Call, CallSyntaxError, did_you_mean
 from ..registry.calls import WORD, Parser, Token
 from .schedule import OPERATORS, AtFraction, AtStart, AtStep, AtTask, Every, Schedule, When
 
-HookSyntaxError = CallSyntaxError  # one error for all texts, under the name that hooks have for it
 S = TypeVar("S")
 _SCHEDULES = ("every", "task", "start", "when")
 
@@ -43,14 +42,8 @@ class HookText:
         return f"{prefix}{self.call or 'none'}{f'@{self.schedule}' if self.schedule else ''}"
 
 
-def parse_schedule(text: str) -> Schedule:
-    """Parse a schedule, written without its `@` (`0.5`, `every:1000`, …). Raises HookSyntaxError."""
-    parser = _Parser(text)
-    return parser.to_the_end(parser.schedule())
-
-
 def parse_hook_text(text: str) -> HookText:
-    """Parse `name`, `learner/name(key=value, …)@schedule` or `none`. Raises HookSyntaxError.
+    """Parse `name`, `learner/name(key=value, …)@schedule` or `none`. Raises CallSyntaxError.
 
     Only the form is checked here. The registry checks whether the name and its parameters exist.
     """
@@ -70,7 +63,7 @@ class _Parser(Parser):
 
     def hook(self) -> HookText:
         first = self.next
-        learner, call = self.addressed(self.call())
+        learner, call = self.split_learner(self.call())
         if call.name != "none":
             return HookText(call, self.schedule() if self.accept("@") else None, learner)
         if learner:
@@ -79,14 +72,14 @@ class _Parser(Parser):
             self.fail("'none' takes no parameters", first)
         return HookText()
 
-    def addressed(self, call: Call) -> tuple[str | None, Call]:
+    def split_learner(self, call: Call) -> tuple[str | None, Call]:
         """Split `learner/name`, which the tokenizer returns as a single word."""
         learner, slash, name = call.name.partition("/")
         if not slash:
             return None, call
         position = call.position + len(learner) + 1
         if not re.fullmatch(WORD, name, re.ASCII):
-            raise HookSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
+            raise CallSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
         return learner, replace(call, name=name, position=position)
 
     def amount(self) -> int | float:
@@ -137,13 +130,13 @@ class _Parser(Parser):
 
     def options(self) -> dict[str, Any]:
         """Parse the options of a condition: the value that clears it, and the smallest distance between firings."""
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         while self.accept(","):
             token = self.next
             name = self.take("word", "clear or least").text
-            if name not in ("clear", "least") or name in found:
-                problem = "given twice" if name in found else f"unknown{did_you_mean(name, ['clear', 'least'])}"
+            if name not in ("clear", "least") or name in options:
+                problem = "given twice" if name in options else f"unknown{did_you_mean(name, ['clear', 'least'])}"
                 self.fail(f"{name!r} of a condition: {problem} (known: clear, least)", token)
             self.require("=")
-            found[name] = float(self.number("a value")) if name == "clear" else self.amount()
-        return found
+            options[name] = float(self.number("a value")) if name == "clear" else self.amount()
+        return options

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from .base import Intervention, interventions
+from .base import Intervention, copy_state, interventions
 from .contract import UNIFORM, check_optimizer, settle
 
 
@@ -26,7 +26,8 @@ from .contract import UNIFORM, check_optimizer, settle
 class HareTortoise(Intervention):
     """Return the network to its moving average; it needs a schedule, such as `@every:50_000` (Lee et al. 2024).
 
-    momentum: μ in [0, 1), per update; 0.999 averages over about the last 1000 updates.
+    Args:
+        momentum: μ in [0, 1), per update; 0.999 averages over about the last 1000 updates.
     """
 
     def __init__(self, momentum: float = 0.999) -> None:
@@ -64,21 +65,18 @@ class HareTortoise(Intervention):
         tortoise = self._tortoises.get(learner.name, {})
         frozen = {learner.identity(name) for name in learner.frozen()}
         for name, value in _values(learner).items():
-            if (
-                name in tortoise and name not in frozen
-            ):  # it is not before the first update, or the first since it was added
+            # it has no average before the first update, or the first since it was added
+            if name in tortoise and name not in frozen:
                 value.copy_(tortoise[name])
         written = [name for name in learner.writable() if learner.identity(name) in tortoise]
         settle(learner, written, UNIFORM)
         return written
 
     def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        return {learner: dict(tortoise) for learner, tortoise in self._tortoises.items()}
+        return self._tortoises
 
     def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
-        self._tortoises = {  # copies, since they are written in place
-            learner: {name: value.clone() for name, value in tortoise.items()} for learner, tortoise in state.items()
-        }
+        self._tortoises = copy_state(state)
 
 
 def _values(learner: Learner) -> dict[str, Tensor]:

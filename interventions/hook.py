@@ -33,7 +33,7 @@ class Hook:
         """Return whether the hook fires on that learner now. Call it once for each moment and learner."""
         if self.schedule is None:
             return False
-        return self.schedule.due(moment.seen_by(learner.name), self.memory.setdefault(learner.name, {}))
+        return self.schedule.due(moment.for_learner(learner.name), self.memory.setdefault(learner.name, {}))
 
     @property
     def waits(self) -> bool:
@@ -54,13 +54,23 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     The caller checks whether a learner of that name exists.
 
     Args:
+        text: The hook, in the form that grammar.py describes.
         default: The schedule for an intervention that needs one if the text has none. If None, an intervention with
             `Intervention.at_start` is applied at the start, and others raise an error.
 
     Raises:
-        ValueError: In one line. HookSyntaxError names the position of the character. For unknown names and parameters
+        ValueError: In one line. CallSyntaxError names the position of the character. For unknown names and parameters
             the message suggests similar ones.
         PluginFault: The intervention is not supple's, and making it raised another exception.
+
+    Examples:
+        >>> from supple.interventions import parse_hook
+        >>> hook = parse_hook("critic/snp(lam=0.5)@every:1000")
+        >>> str(hook.intervention), str(hook.schedule), hook.learner
+        ('snp(lam=0.5)', 'every:1000', 'critic')
+        >>> parse_hook("snp")
+        Traceback (most recent call last):
+        ValueError: 'snp' needs a schedule, for example snp@0.5 or snp@task
     """
     parsed = parse_hook_text(text)
     if parsed.call is None:

@@ -16,7 +16,9 @@ captured again (compare `len(learner.changes)`), and a checkpoint is loaded afte
 """
 
 import copy
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -26,15 +28,28 @@ from ..networks.learner import Learner
 from ..networks.modules import is_activation
 from ..networks.parameters import restore_
 from ..networks.wiring import Wiring
+from ..registry import did_you_mean
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, check_optimizer, contract_for, settle
+
+
+@dataclass(frozen=True)
+class Injectable:
+    """A capability: the head of the network, which injection can duplicate.
+
+    Attributes:
+        part: The qualified name of the submodule, such as "mlp" with the last layers in it.
+    """
+
+    part: str
 
 
 class Injected(nn.Module):
     """A head after injection: old(x) + (new(x) − twin(x)), of which only `new` is trained.
 
-    head: the present head, which is frozen and becomes `old`. `new` and `twin` are copies of it. If injection has been
-    applied to it before, they are copies of its `new`. Frozen parameters are copied too.
+    Args:
+        head: The present head, which is frozen and becomes `old`. `new` and `twin` are copies of it. If injection has
+            been applied to it before, they are copies of its `new`. Frozen parameters are copied too.
     """
 
     old: nn.Module
@@ -52,7 +67,7 @@ class Injected(nn.Module):
         self.training = head.training
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the head's output for x."""
+        """Return the head's output for x: (…, d_in) → (…, d_out)."""
         return self.old(x) + (self.new(x) - self.twin(x))
 
 
@@ -60,12 +75,14 @@ class Injected(nn.Module):
 class Injection(Intervention):
     """Freeze the head and add a new one whose contribution is 0 at first: plasticity injection (Nikishin et al. 2023).
 
-    toward: The new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a `fresh`
-        draw (as Nikishin et al. describe it). A second injection freezes all parts that the first one made.
-
     Later interventions act on the trained parts. Layers and units of the new head, whose modules are "mlp.new.0" and so
     on, keep their original names, and scopes exclude the frozen parts. Interventions on every parameter (`reset`
     without `what`, `snp` with scope all) include the frozen parts, so that they lead to the network of step 0.
+
+    Args:
+        toward: The new head starts from the step-0 values (`initial`, as in the code released with FIRE) or from a
+            `fresh` draw (as Nikishin et al. describe it). A second injection freezes all parts that the first one made.
+        contract: What else is reset, `uniform` or `as_released`.
     """
 
     def __init__(self, toward: Literal["initial", "fresh"] = "initial", contract: Preset = "uniform") -> None:
@@ -73,44 +90,44 @@ class Injection(Intervention):
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether there is a part to duplicate. In SAC this is the critic (Nikishin et al. 2023)."""
-        return learner.injectable is not None
+        return learner.offers(Injectable) is not None
 
     def attach(self, learner: Learner) -> None:
-        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm))
-        path, _ = _head(learner)
+        check_contract(learner, contract_for(self.name, self.preset, learner))
+        path, _ = _find_head(learner)
         if self.toward == "fresh":
-            learner.check_drawn([name for name in learner.initial if _within(name, path)], "injection")
+            learner.check_drawn([name for name in learner.initial if _is_within(name, path)], "injection")
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
-        words = f"{learner.injectable} frozen; a new one and its frozen twin added, both from {start}"
-        own = {
+        weights = f"{_find_path(learner)} frozen; a new one and its frozen twin added, both from {start}"
+        columns = {
             "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
             "as_released": {"target network": "wrapped around its own old head"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
+        return contract_for(self.name, self.preset, learner).describe(weights, learner, columns)
 
     def restructure(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)  # the new head joins it
-        path, head = _head(learner)
+        path, head = _find_head(learner)
         live = f"{path}.new" if isinstance(head, Injected) else path
 
         def copies(name: str) -> tuple[str, ...]:
             """Return what a module or parameter is called now, in old, new and twin; one outside the head as before."""
-            if not _within(name, path):
+            if not _is_within(name, path):
                 return (name,)
             old = f"{path}.old{name[len(path) :]}"
             rest = name[len(live) :]
-            return (old, f"{path}.new{rest}", f"{path}.twin{rest}") if _within(name, live) else (old,)
+            return (old, f"{path}.new{rest}", f"{path}.twin{rest}") if _is_within(name, live) else (old,)
 
         def spread(values: dict[str, Tensor]) -> dict[str, Tensor]:
             return {new: value for name, value in values.items() for new in copies(name)}
 
         def now(name: str) -> str:
-            return copies(name)[1] if _within(name, live) else name
+            return copies(name)[1] if _is_within(name, live) else name
 
         def rewire(unit: str, wires: Wiring) -> Wiring:
-            if _within(unit, live):
+            if _is_within(unit, live):
                 return Wiring(*(tuple(map(now, names)) for names in (wires.incoming, wires.outgoing, wires.norms)))
             # the encoder's units are read by the frozen heads as well
             names = (wires.incoming, wires.outgoing, wires.norms)
@@ -118,7 +135,7 @@ class Injection(Intervention):
 
         leaving = list(learner.module.get_submodule(live).parameters())
         for module in (learner.module, *learner.followers):
-            _swap(module, path)
+            _inject_(module, path)
         if learner.activation_draws:
             set_generators(learner.module, learner.activation_draws)  # those of copies would be copies
         modules = dict(learner.module.named_modules())
@@ -133,21 +150,26 @@ class Injection(Intervention):
         learner.units = tuple(map(now, learner.units))
         learner.features = learner.features and now(learner.features)
         learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}
-        draw = learner.redraw
-        learner.redraw = lambda: spread(dict(draw()))
+        draw, network = learner.redraw, learner.module
+
+        def redraw() -> dict[str, Tensor]:
+            with _restore_old_head(network, path):
+                return spread(dict(draw()))
+
+        learner.redraw = redraw
         if learner.optimizer is not None:
             joining = dict(zip(leaving, learner.module.get_submodule(f"{path}.new").parameters(), strict=True))
             for group in learner.optimizer.param_groups:
                 group["params"][:] = [joining.get(parameter, parameter) for parameter in group["params"]]
             for parameter in leaving:
                 learner.optimizer.state.pop(parameter, None)
-        moved = [name for name in (*learner.initial, *learner.units) if _within(name, path)]
+        moved = [name for name in (*learner.initial, *learner.units) if _is_within(name, path)]
         learner.renewed |= dict.fromkeys(moved, len(learner.changes))
         learner.changes.append(str(self))
 
     def apply(self, learner: Learner) -> list[str]:
-        path, _ = _head(learner)
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        path, _ = _find_head(learner)
+        contract = contract_for(self.name, self.preset, learner)
         self.restructure(learner)
         head = learner.module.get_submodule(f"{path}.new")
         names = [name for name, _ in head.named_parameters()]
@@ -171,20 +193,26 @@ class Injection(Intervention):
         return list(values)
 
 
-def _head(learner: Learner) -> tuple[str, nn.Module]:
+def _find_path(learner: Learner) -> str:
+    """Return the path of the part to duplicate. Raises ValueError if the learner offers none."""
+    offered = learner.offers(Injectable)
+    if offered is None:
+        raise ValueError(f"injection: '{learner.name}' has no part to duplicate; let it offer an Injectable")
+    return offered.part
+
+
+def _find_head(learner: Learner) -> tuple[str, nn.Module]:
     """Return the path of the part to duplicate, and the part.
 
-    Raises ValueError if the learner names none, or if the part shares parameters with others.
+    Raises ValueError if there is none, or if it shares parameters with other parts.
     """
-    path = learner.injectable
-    if path is None:
-        raise ValueError(
-            f"injection: '{learner.name}' has no part to duplicate; set Learner.injectable to one, as DQN does"
-        )
-    head = learner.module.get_submodule(path)
-    own = set(head.parameters())
+    path, modules = _find_path(learner), dict(learner.module.named_modules())
+    if path not in modules:
+        raise ValueError(f"injection: '{learner.name}' has no module '{path}'{did_you_mean(path, modules)}")
+    head = modules[path]
+    in_head = set(head.parameters())
     for name, parameter in learner.module.named_parameters(remove_duplicate=False):
-        if parameter in own and not _within(name, path):
+        if parameter in in_head and not _is_within(name, path):
             raise ValueError(
                 f"injection: '{learner.name}' shares '{name}' with '{path}', which cannot be frozen alone"
                 " (prelu(granularity=global)? take layer or neuron)"
@@ -192,10 +220,24 @@ def _head(learner: Learner) -> tuple[str, nn.Module]:
     return path, head
 
 
-def _within(name: str, path: str) -> bool:
+def _is_within(name: str, path: str) -> bool:
     return name == path or name.startswith(f"{path}.")
 
 
-def _swap(module: nn.Module, path: str) -> None:
+def _inject_(module: nn.Module, path: str) -> None:
     parent, _, name = path.rpartition(".")
     setattr(module.get_submodule(parent), name, Injected(module.get_submodule(path)))
+
+
+@contextmanager
+def _restore_old_head(module: nn.Module, path: str) -> Iterator[None]:
+    """Put the old head back temporarily, because a new draw is one of the network that there was."""
+    parent, _, name = path.rpartition(".")
+    parts = module.get_submodule(parent)._modules
+    injected = parts[name]
+    assert isinstance(injected, Injected)
+    parts[name] = injected.old
+    try:
+        yield
+    finally:
+        parts[name] = injected

@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ..networks.matrices import Weight, Written, first_names, in_words, weight_matrices
+from ..networks.matrices import Weight, Written, describe_skipped, first_names, weight_matrices
 from .orthogonalize import MatrixError, check_method, orthogonalize
 
 # A batch takes three times its size while it is iterated. Larger groups (language models) are cut between
@@ -25,16 +25,17 @@ MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
 
 @torch.no_grad()
 def orthogonalize_weights_(
-    weights: Iterable[Weight],
-    method: str = "newton_schulz",
-    steps: int = 10,
-    tolerance: float | None = None,
+    weights: Iterable[Weight], method: str = "newton_schulz", steps: int = 10, tolerance: float | None = None
 ) -> list[str]:
-    """Apply FIRE to these weights in place, and return the names written. For the settings see `orthogonalize`.
+    """Apply FIRE to these weights in place, and return the names written.
 
     Every result is computed before the first is written. A tensor that occurs more than once (tied weights) is written
     once, under its first name. Views, optimizers and graphs that hold the tensors stay valid. Peak extra memory: one
     copy of the weights, and three of the largest batch.
+
+    Args:
+        weights: Weights whose `matrices()` are (…, d_out, d_in).
+        method, steps, tolerance: As in `orthogonalize`.
 
     Raises:
         ValueError: A matrix is empty, zero or not finite, or the tolerance is not met. The message names the layer.
@@ -49,7 +50,7 @@ def orthogonalize_weights_(
         unique.setdefault(key, weight)
     results = [
         (weight, isometries)
-        for batch in _batches(unique.values())
+        for batch in _make_batches(unique.values())
         for weight, isometries in _orthogonalize_batch(batch, method, steps, tolerance)
     ]
     for weight, isometries in results:
@@ -57,7 +58,7 @@ def orthogonalize_weights_(
     return [weight.name for weight in unique.values()]
 
 
-def _batches(weights: Iterable[Weight]) -> list[list[Weight]]:
+def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:
     """Return groups of weights equal in matrix shape, dtype and device: one weight or MAX_BATCH_ELEMENTS at most."""
     groups: dict[tuple[object, ...], list[list[Weight]]] = defaultdict(list)
     for weight in weights:
@@ -87,7 +88,7 @@ def _orthogonalize_batch(
         position = error.index[0]
         for weight, view, count in zip(weights, views, counts, strict=True):
             if position < count:
-                raise ValueError(_place(weight, view, position) + f" {error.reason}") from None
+                raise ValueError(_locate(weight, view, position) + f" {error.reason}") from None
             position -= count
         raise
     return [
@@ -96,18 +97,18 @@ def _orthogonalize_batch(
     ]
 
 
-def _place(weight: Weight, view: Tensor, position: int) -> str:
+def _locate(weight: Weight, view: Tensor, position: int) -> str:
     """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
     *outer, part = index
-    words = []
+    parts = []
     if weight.layout == "stacked":
-        words.append(f"member {outer.pop(0)}")
+        parts.append(f"member {outer.pop(0)}")
     if outer:
-        words.append(f"tap ({', '.join(map(str, outer))})")
+        parts.append(f"tap ({', '.join(map(str, outer))})")
     if weight.split > 1:
-        words.append(f"part {part}")
-    return ", ".join([weight.name, *words])
+        parts.append(f"part {part}")
+    return ", ".join([weight.name, *parts])
 
 
 def fire_(
@@ -127,6 +128,8 @@ def fire_(
     lists a tied tensor under its first name only; `names` and `split` may have any of its names.
 
     Args:
+        module: Any module. A matrix (d_out, d_in) gets the scale √(d_out/d_in), a kernel (C_out, C_in, *kernel) at each
+            tap √(C_out/C_in) over the number of taps.
         method, steps, tolerance: See `orthogonalize`.
         names: Qualified weight names, such as "encoder.0.weight"; None for all.
         split: Weight name → number of equal parts along its outputs that are separate matrices, such as
@@ -140,23 +143,34 @@ def fire_(
         ValueError: Nothing was changed. There is no weight to rewrite, or a name fits none; a named weight cannot be
             rewritten in place (weight or spectral norm, a lazy or quantised layer), or belongs to a transposed
             convolution, whose scale the paper does not define; or `orthogonalize_weights_` refuses it.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import fire_
+        >>> net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+        >>> fire_(net, method="polar")
+        ['0.weight', '2.weight']
+        >>> weight = net[0].weight.detach()
+        >>> torch.allclose(weight.T @ weight, 16 / 4 * torch.eye(4), atol=1e-4)
+        True
     """
-    found, first, kind = weight_matrices(module), first_names(module), type(module).__name__
+    matrices, first, kind = weight_matrices(module), first_names(module), type(module).__name__
     parts = {first.get(name, name): number for name, number in (split or {}).items()}
     if names is None:
-        wanted, skipped = found.weights.keys() - found.spared.keys(), found.left()
+        wanted, skipped = matrices.weights.keys() - matrices.spared.keys(), matrices.left()
     else:
         wanted, skipped = {first.get(name, name) for name in names}, {}
-    for name in sorted({*wanted, *parts} - found.weights.keys()):
-        raise ValueError(f"{name} is {found.skipped[name]}" if name in found.skipped else _unknown(name, kind))
+    for name in sorted({*wanted, *parts} - matrices.weights.keys()):
+        if name in matrices.skipped:
+            raise ValueError(f"{name} is {matrices.skipped[name]}")
+        raise ValueError(f"no weight matrix named '{name}' in {kind}")
     if not wanted:
-        why = f": {in_words(skipped)}" if skipped else ""
+        why = f": {describe_skipped(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
     weights = [
-        replace(weight, split=parts.get(name, weight.split)) for name, weight in found.weights.items() if name in wanted
+        replace(weight, split=parts.get(name, weight.split))
+        for name, weight in matrices.weights.items()
+        if name in wanted
     ]
     return Written(orthogonalize_weights_(weights, method, steps, tolerance), skipped)
-
-
-def _unknown(name: str, kind: str) -> str:
-    return f"no weight matrix named '{name}' in {kind}"

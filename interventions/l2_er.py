@@ -40,8 +40,11 @@ from .base import Intervention, interventions
 class L2EffectiveRank(Intervention):
     """Penalise ‖θ‖², and climb the effective rank of all hidden layers' features (He et al. 2025).
 
-    strength: λ ≥ 0. rate: η ≥ 0, the length of a step in units of the gradient of the mean effective rank.
-    period: updates between two climbs, ≥ 1. steps: of a climb, ≥ 1.
+    Args:
+        strength: λ ≥ 0.
+        rate: η ≥ 0, the length of a step in units of the gradient of the mean effective rank.
+        period: Updates between two climbs, ≥ 1.
+        steps: Steps of a climb, ≥ 1.
     """
 
     def __init__(self, strength: float = 1e-4, rate: float = 1e-3, period: int = 100, steps: int = 1) -> None:
@@ -89,7 +92,7 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     # the gradient, too, is that of evaluation mode, in which activation checkpointing repeats the pass
     with unchanged(learner.module), torch.enable_grad():
         run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
-        matrices = [_matrix(output, learner.is_stacked(name)) for name, output in outputs.items()]
+        matrices = [_to_matrix(output, learner.is_stacked(name)) for name, output in outputs.items()]
         try:  # not within the pass, which activation checkpointing repeats without it
             mean = torch.stack([_effective_rank(matrix).sum() for matrix in matrices]).mean()
         except torch.linalg.LinAlgError:
@@ -101,7 +104,7 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     torch._foreach_add_([p for p, _ in climbed], [g for _, g in climbed], alpha=rate)
 
 
-def _matrix(output: Tensor, stacked: bool) -> Tensor:
+def _to_matrix(output: Tensor, stacked: bool) -> Tensor:
     """Return features as (…, rows, units): a row for each input, or for each token of a transformer."""
     first = int(stacked)
     if output.ndim - first == 3:

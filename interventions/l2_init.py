@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from ..networks.learner import Learner
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, interventions
 
 
 @interventions.register("l2_init")
@@ -27,8 +27,7 @@ class L2Init(Intervention):
     """Penalise ‖θ − θ₀‖² of every parameter (Kumar et al. 2023); strengths of 1e-5 … 1e-2 are usual."""
 
     def __init__(self, strength: float = 1e-3) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"l2_init: strength must be finite and ≥ 0, got {strength}")
+        check_strength("l2_init", strength)
         self.strength = strength
 
     def attach(self, learner: Learner) -> None:

@@ -51,24 +51,25 @@ class MuonWithAdam(torch.optim.Optimizer):
     def __init__(self, adam: torch.optim.Optimizer, matrices: dict[Tensor, bool], variant: Variant = "paper") -> None:
         """Take over the parameters of `adam`.
 
-        adam: the optimizer that holds the matrices now; it must not be used on its own afterwards. matrices: parameter
-        → whether it is a stack of matrices, (members, d_out, …), or a single one, (d_out, …). variant: of the factor of
-        kernels.
+        Args:
+            adam: The optimizer that holds the matrices now; it must not be used on its own afterwards.
+            matrices: Parameter → whether it is a stack of matrices, (members, d_out, …), or a single one, (d_out, …).
+            variant: Of the factor of kernels.
         """
         self.adam, self.variant = adam, variant
         self.slot_starts = {**slot_starts(adam), "momentum_buffer": 0.0}
         self.counts_by_member = getattr(adam, "counts_by_member", False)  # the shape of its step counters
-        others, ours = [], []
+        for_adam, for_muon = [], []
         for group in adam.param_groups:
             settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}
             settings.setdefault("initial_lr", settings["lr"])
-            others.append({"params": [p for p in group["params"] if p not in matrices], **settings})
+            for_adam.append({"params": [p for p in group["params"] if p not in matrices], **settings})
             for stacked in (False, True):
-                taken = [p for p in group["params"] if matrices.get(p) is stacked]
-                if taken:
-                    muon = {"ratio": RATIO, "momentum": 0.95, "stacked": stacked}
-                    ours.append({"params": taken, **settings, **muon})
-        super().__init__([*others, *ours], adam.defaults | {"betas": BETAS})
+                weights = [p for p in group["params"] if matrices.get(p) is stacked]
+                if weights:
+                    options = {"ratio": RATIO, "momentum": 0.95, "stacked": stacked}
+                    for_muon.append({"params": weights, **settings, **options})
+        super().__init__([*for_adam, *for_muon], adam.defaults | {"betas": BETAS})
 
     def matrices(self) -> list[dict[str, Any]]:
         """Return the groups that Muon trains."""
@@ -91,10 +92,10 @@ class MuonWithAdam(torch.optim.Optimizer):
         self.adam.state = self.state
         self.adam.step()
         for group in self.matrices():
-            self._muon(group)
+            self._step_matrices(group)
         return value
 
-    def _muon(self, group: dict[str, Any]) -> None:
+    def _step_matrices(self, group: dict[str, Any]) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]
         if not parameters:
             return
@@ -107,16 +108,16 @@ class MuonWithAdam(torch.optim.Optimizer):
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
         torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
-        torch._foreach_add_(parameters, _directions(moves, group["stacked"], self.variant), alpha=-rate)
+        torch._foreach_add_(parameters, _make_directions(moves, group["stacked"], self.variant), alpha=-rate)
 
 
-def _directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
+def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
     """Return √max(1, m/n)·NS₅ of each move, kernels as d_out × rest; matrices of one shape form one batch."""
     batches = [move.flatten(2) if stacked else move.flatten(1)[None] for move in moves]
     same: dict[torch.Size, list[int]] = {}
     for index, batch in enumerate(batches):
         same.setdefault(batch.shape[1:], []).append(index)
-    found = list(moves)
+    directions = list(moves)
     for (rows, columns), indices in same.items():
         X = torch.cat([batches[i] for i in indices])
         X = X.to(torch.promote_types(X.dtype, torch.float32))
@@ -124,23 +125,24 @@ def _directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> lis
         X = iterate(X.mT, "muon", 5).mT if columns > rows else iterate(X, "muon", 5)
         for i, part in zip(indices, X.split([len(batches[i]) for i in indices]), strict=True):
             m, n = moves[i].shape[-2:] if variant == "as_released" else (rows, columns)
-            found[i] = (part * math.sqrt(max(1.0, m / n))).reshape(moves[i].shape).to(moves[i].dtype)
-    return found
+            directions[i] = (part * math.sqrt(max(1.0, m / n))).reshape(moves[i].shape).to(moves[i].dtype)
+    return directions
 
 
 @interventions.register("muon")
 class Muon(Intervention):
     """Train hidden matrices by Muon from now on, and all other parameters by Adam as before (Jordan et al. 2024).
 
-    lr: Learning rate of the matrices; by default 10 times Adam's, as released with FIRE. If Adam's learning rate
-    changes
-        during training, this ratio is kept. momentum: 0.95, as its authors recommend.
-    weight_decay: Of the matrices, decoupled; by default unchanged.
-    variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) for kernels.
-
     Without a schedule it is applied at the start. It keeps the weights and resets the optimizer's state. If applied
     again, it changes its settings and resets the state again. Your own training code must call `learner.optimizer`,
     which is a new object afterwards.
+
+    Args:
+        lr: Learning rate of the matrices; by default 10 times Adam's, as released with FIRE. If Adam's learning rate
+            changes during training, this ratio is kept.
+        momentum: In [0, 1); 0.95, as its authors recommend.
+        weight_decay: Of the matrices, decoupled, ≥ 0; by default unchanged.
+        variant: `paper`; or `as_released`: the first layer too (all but heads), and √max(1, k_h/k_w) for kernels.
     """
 
     at_start = True
@@ -163,11 +165,11 @@ class Muon(Intervention):
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether the learner has matrices that Muon can train."""
-        return bool(_matrices(learner, self.variant))
+        return bool(_find_matrices(learner, self.variant))
 
     def attach(self, learner: Learner) -> None:
         learner.select_stored("all")
-        if not _matrices(learner, self.variant):
+        if not _find_matrices(learner, self.variant):
             place = "between its first and its last" if self.variant == "paper" else "before its last"
             raise ValueError(f"muon: '{learner.name}' has no Linear or Conv layer {place}")
         if learner.optimizer is None or not all("betas" in group for group in learner.optimizer.param_groups):
@@ -177,9 +179,10 @@ class Muon(Intervention):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         which = "hidden matrices" if self.variant == "paper" else "matrices before the heads"
+        count = len(_find_matrices(learner, self.variant))
         return {
             "weights": "kept",
-            "optimizer": f"Muon on the {len(_matrices(learner, self.variant))} {which} or stacks, Adam on all else",
+            "optimizer": f"Muon on the {count} {which} or stacks, Adam on all else",
             "optimizer state": "fresh (every tensor)",
         }
 
@@ -188,7 +191,7 @@ class Muon(Intervention):
         optimizer = learner.optimizer
         assert optimizer is not None
         if not isinstance(optimizer, MuonWithAdam):
-            optimizer = learner.optimizer = MuonWithAdam(optimizer, _matrices(learner, self.variant), self.variant)
+            optimizer = learner.optimizer = MuonWithAdam(optimizer, _find_matrices(learner, self.variant), self.variant)
         if optimizer.variant != self.variant:
             raise ValueError(
                 f"muon: '{learner.name}' is already trained with variant={optimizer.variant}, not {self.variant}"
@@ -206,12 +209,13 @@ class Muon(Intervention):
         return []
 
 
-def _matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
+def _find_matrices(learner: Learner, variant: Variant) -> dict[Tensor, bool]:
     """Return the weights of the Linear and Conv layers that Muon trains → whether each is a stack."""
     roles = ("hidden",) if variant == "paper" else ("encoder", "hidden")
-    return {
-        weight: isinstance(layer.module, STACKED)
-        for layer in learner.layers
-        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV))
-        if (weight := layer.module._parameters.get("weight")) is not None and weight.requires_grad
-    }
+    matrices: dict[Tensor, bool] = {}
+    for layer in learner.layers:
+        if layer.role in roles and isinstance(layer.module, (*LINEAR, *CONV)):
+            weight = layer.module._parameters.get("weight")
+            if weight is not None and weight.requires_grad:
+                matrices[weight] = isinstance(layer.module, STACKED)
+    return matrices

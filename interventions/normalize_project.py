@@ -20,6 +20,7 @@ Recorded graphs become invalid, and compiled code is compiled again.
 Cost: a normalisation at every layer, and one pass over the weights at every update.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.members import AtStart, fit, own_axes
+from ..networks.members import fit, own_axes
 from ..networks.modules import CONV
 from ..networks.units import check_module
 from ..networks.wiring import layer_before
@@ -57,10 +58,13 @@ class Normalization:
 class NormalizeProject(Intervention):
     """Normalise before every nonlinearity and keep the norms of the weights (Lyle et al. 2024).
 
-    normalize: false for networks that have their own normalisation (SimBa); then weights are only projected.
-    norm: `layer` (mean 0, variance 1) or `rms` (mean square 1). scope: the weights that are projected, if trained.
-    project: false for normalisation alone.
     Without a schedule it is applied at the start.
+
+    Args:
+        normalize: False for networks that have their own normalisation (SimBa); then weights are only projected.
+        norm: `layer` (mean 0, variance 1) or `rms` (mean square 1).
+        scope: The weights that are projected, if trained.
+        project: False for normalisation alone.
     """
 
     at_start = True
@@ -71,8 +75,8 @@ class NormalizeProject(Intervention):
         if not normalize and not project:
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
-        self._norms = AtStart(lambda weight, axes: torch.linalg.vector_norm(weight, dim=axes))
-        self._begun: set[str] = set()  # names of learners
+        self._norms: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}  # step-0 values, norms by layer
+        self._active: set[str] = set()  # names of learners
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
@@ -81,13 +85,13 @@ class NormalizeProject(Intervention):
         for unit in learner.units if self.normalize else ():
             check_module(learner, unit, "nap")
         for layer in self._layers(learner) if self.project else ():
-            if not self._norms(learner, layer).all():
+            if not self._initial_norm(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = ["rescaled to their norms at step 0, now and after every update"] * self.project
-        words += ["normalisation before every nonlinearity"] * self.normalize
-        return UNIFORM.describe("; ".join(words), learner)
+        effects = ["rescaled to their norms at step 0, now and after every update"] * self.project
+        effects += ["normalisation before every nonlinearity"] * self.normalize
+        return UNIFORM.describe("; ".join(effects), learner)
 
     def restructure(self, learner: Learner) -> None:
         added = 0
@@ -108,7 +112,7 @@ class NormalizeProject(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer)
         self.restructure(learner)
-        self._begun.add(learner.name)
+        self._active.add(learner.name)
         self.after_update(learner)
         written = [learner.weight_of(layer) for layer in self._layers(learner)]
         settle(learner, written, UNIFORM)
@@ -116,19 +120,33 @@ class NormalizeProject(Intervention):
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        if not self.project or learner.name not in self._begun:
+        if not self.project or learner.name not in self._active:
             return
         for layer in self._layers(learner):
-            wanted = self._norms(learner, layer)
+            wanted = self._initial_norm(learner, layer)
             norms = torch.linalg.vector_norm(layer.weight, dim=own_axes(layer))
             layer.weight.mul_(fit(wanted / norms.clamp_min_(1e-12), layer.weight))
+
+    def _initial_norm(self, learner: Learner, layer: Layer) -> Tensor:
+        """Return the norm of a weight at step 0 for each network, () or (members,).
+
+        It is computed again if the learner's step-0 values have been replaced: by those of a checkpoint, or by an
+        injection.
+        """
+        if learner.name not in self._norms or self._norms[learner.name][0] is not learner.initial:
+            self._norms[learner.name] = learner.initial, {}
+        norms = self._norms[learner.name][1]
+        if layer.name not in norms:
+            weight = learner.initial[learner.weight_of(layer)]
+            norms[layer.name] = torch.linalg.vector_norm(weight, dim=own_axes(layer))
+        return norms[layer.name]
 
     def _layers(self, learner: Learner) -> list[Layer]:
         """Return the layers in the scope that are trained."""
         return [layer for layer in learner.select(self.scope) if layer.weight.requires_grad]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"begun": sorted(self._begun)}
+        return {"begun": sorted(self._active)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._begun = set(state["begun"])
+        self._active = set(state["begun"])

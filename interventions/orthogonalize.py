@@ -103,7 +103,7 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     values still fill [0.15, 1.85].
 
     `polar` replaces a singular value of 0, which has no nearest direction, by a direction near the coordinate axes
-    (`completed`). The iterations leave it at 0.
+    (`complete_isometry`). The iterations leave it at 0.
 
     Args:
         W: (..., m, n), floating point. Half types are computed in float32.
@@ -119,6 +119,16 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     Raises:
         ValueError: W has fewer than two dimensions, is not floating point, or is empty; a matrix is zero or not finite;
             the method is unknown; steps < 1; or the tolerance is not met.
+
+    Examples:
+        >>> import torch
+        >>> from supple.interventions import orthogonalize
+        >>> orthogonalize(torch.tensor([[3.0, 0.0], [0.0, 0.5]]), method="polar")
+        tensor([[1., 0.],
+                [0., 1.]])
+        >>> isometry = orthogonalize(torch.ones(4, 2) + torch.eye(4, 2), tolerance=1e-9)
+        >>> torch.allclose(isometry.T @ isometry, torch.eye(2), atol=1e-4)
+        True
     """
     check_method(method, steps, tolerance)
     if W.ndim < 2 or not W.is_floating_point():
@@ -136,15 +146,15 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
     try:
-        X = _exact(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
+        X = _polar_isometry(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
     except MatrixError as error:
         position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
         raise MatrixError(tuple(int(i) for i in position), error.reason) from None
     return (X.mT if wide else X).reshape(W.shape).to(W.dtype)
 
 
-def _exact(X: Tensor) -> Tensor:
-    return completed(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
+def _polar_isometry(X: Tensor) -> Tensor:
+    return complete_isometry(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
 
 
 def polar(X: Tensor, rounding: Tensor) -> Tensor:
@@ -153,7 +163,7 @@ def polar(X: Tensor, rounding: Tensor) -> Tensor:
     return (U * (s > rounding[..., None])[..., None, :]) @ Vh
 
 
-def completed(partial: Tensor) -> Tensor:
+def complete_isometry(partial: Tensor) -> Tensor:
     """Return the isometries (…, N, k), N ≥ k, that extend partial ones and are nearest to the coordinate axes.
 
     If the missing directions are orthogonal to the axes, a fixed Gaussian matrix replaces the axes. The result
@@ -172,10 +182,17 @@ def completed(partial: Tensor) -> Tensor:
 
 
 def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) -> Tensor:
-    """Make polynomial steps on X (B, N, k), N ≥ k, whose singular values are at most 1.
+    """Make polynomial steps on matrices whose singular values are at most 1, and return the result, (B, N, k).
 
     Each step is two or three batched products whose epilogues add the lower-order terms, between buffers that are
     allocated once. Nothing is checked, and without a tolerance nothing waits for the device.
+
+    Args:
+        X: (B, N, k), N ≥ k; overwritten.
+        method, steps, tolerance: As in `orthogonalize`, but not `polar`.
+
+    Raises:
+        MatrixError: The tolerance is not met.
     """
     other = torch.empty_like(X)
     gram = X.new_empty(X.shape[0], X.shape[-1], X.shape[-1])
@@ -183,7 +200,7 @@ def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) 
     polynomials = METHODS[method]
     for step in range(steps if tolerance is None else MAX_ITERATIONS + 1):
         torch.bmm(X.mT, X, out=gram)
-        if tolerance is not None and _isometric(gram, tolerance, last=step == MAX_ITERATIONS, method=method):
+        if tolerance is not None and _is_isometric(gram, tolerance, last=step == MAX_ITERATIONS, method=method):
             break
         a, b, c = polynomials[min(step, len(polynomials) - 1)]
         if c:
@@ -195,7 +212,7 @@ def iterate(X: Tensor, method: str, steps: int, tolerance: float | None = None) 
     return X
 
 
-def _isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
+def _is_isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bool:
     """Return whether the per-dimension DfI ‖G − I‖²_F/k of every Gram matrix is within the tolerance."""
     k = gram.shape[-1]
     identity = torch.eye(k, dtype=gram.dtype, device=gram.device)
@@ -222,12 +239,7 @@ def _spectral_bound(X: Tensor) -> Tensor:
     """
     power = X
     bound = torch.ones_like(X[:, :1, :1])
-    for exponent in (
-        1,
-        1 / 2,
-        1 / 4,
-        1 / 8,
-    ):  # X, XᵀX, (XᵀX)², (XᵀX)⁴, each of unit norm before it is squared
+    for exponent in (1, 1 / 2, 1 / 4, 1 / 8):  # X, XᵀX, (XᵀX)², (XᵀX)⁴, each of unit norm before it is squared
         norm = torch.linalg.matrix_norm(power, keepdim=True)
         bound = bound * norm**exponent
         if exponent > 1 / 8:

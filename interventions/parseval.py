@@ -30,7 +30,7 @@ from torch.autograd.function import once_differentiable
 
 from ..networks.layers import Scope, but_factors, trained_kernels
 from ..networks.learner import Learner
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, interventions
 
 
 def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
@@ -67,12 +67,14 @@ class _Distance(torch.autograd.Function):
 class Parseval(Intervention):
     """Penalise Σ‖WWᵀ − sI‖²_F of the trained Linear and convolution weights in the scope (Chung et al. 2024).
 
-    strength: λ ≥ 0; the FIRE paper sweeps 1e-3, 1e-4, 1e-5 (Appendix D). s: squared length of a row, > 0.
+    Args:
+        strength: λ ≥ 0; the FIRE paper sweeps 1e-3, 1e-4, 1e-5 (Appendix D).
+        s: Squared length of a row, > 0.
+        scope: The layers whose weights count.
     """
 
     def __init__(self, strength: float = 1e-3, s: float = 1.0, scope: Scope = "all") -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"parseval: strength must be finite and ≥ 0, got {strength}")
+        check_strength("parseval", strength)
         if not 0.0 < s < float("inf"):
             raise ValueError(f"parseval: s must be finite and > 0, got {s}")
         self.strength, self.s, self.scope = strength, s, scope

@@ -23,7 +23,7 @@ from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
 from .balance import balance_pairs_, check_lam, check_sizes
-from .base import Intervention, interventions
+from .base import Intervention, interventions, scope_text
 from .contract import UNIFORM, check_optimizer, settle
 
 
@@ -31,11 +31,12 @@ from .contract import UNIFORM, check_optimizer, settle
 class Rebalance(Intervention):
     """Give every two consecutive linear maps the balance λ and keep the function (the λ-balanced paper, D.4).
 
-    lam: λ. 0 makes both maps equally large, λ > 0 the second larger, λ < 0 the first. The paper uses −10 to 10.
-    scope: Only pairs of which all layers are in the scope.
-
     Without a schedule it is applied once, at the start. If activations lie between the maps, only factors of the hidden
     units keep the function, and only the diagonal of W2ᵀW2 − W1W1ᵀ = λI is reached. The contract is `uniform`.
+
+    Args:
+        lam: λ. 0 makes both maps equally large, λ > 0 the second larger, λ < 0 the first. The paper uses −10 to 10.
+        scope: Only pairs of which all layers are in the scope.
     """
 
     at_start = True
@@ -83,7 +84,7 @@ class Rebalance(Intervention):
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
         """Return the pairs in the scope. Raises ValueError with the reason if there are none."""
-        pairs, reasons = learner.paired()
+        pairs, reasons = learner.pairs_and_reasons()
         if not pairs:
             why = f": {reasons[0]}" if reasons else ""
             raise ValueError(f"rebalance: '{learner.name}' has no two consecutive linear maps{why}")
@@ -92,19 +93,18 @@ class Rebalance(Intervention):
         layers = {layer.name for layer in learner.select(self.scope)}
         chosen = [pair for pair in pairs if {name.rpartition(".")[0] for name in pair.parameters} <= layers]
         if not chosen:
-            words = self.scope if isinstance(self.scope, str) else " + ".join(self.scope)
-            raise ValueError(f"rebalance: scope={words} contains no complete pair of '{learner.name}'")
+            raise ValueError(f"rebalance: scope={scope_text(self.scope)} contains no complete pair of '{learner.name}'")
         return chosen
 
 
 def _entries(pairs: Sequence[LinearPair], reached: Sequence[Tensor]) -> dict[str, Tensor]:
     """Return a mask of the written entries of each parameter: those of hidden units (…, h) that could be balanced."""
-    found: dict[str, Tensor] = {}
+    masks: dict[str, Tensor] = {}
     for pair, units in zip(pairs, reached, strict=True):
         where = (
             [units[..., None]] * len(pair.first) + [units[..., None, :]] * len(pair.second) + [units] * len(pair.bias)
         )
         for name, tensor, entries in zip(pair.parameters, pair.tensors, where, strict=True):
             entries = entries.expand(tensor.shape)
-            found[name] = found[name] | entries if name in found else entries
-    return found
+            masks[name] = masks[name] | entries if name in masks else entries
+    return masks

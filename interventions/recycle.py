@@ -27,6 +27,7 @@ def recycle_(
     the units, come from `fresh`. Running statistics return to 0 and 1.
 
     Args:
+        module: The network.
         masks: Unit module → boolean mask of the units to reinitialise, (units,), or (members, units) in a stack.
         wiring: Unit module → its incoming and outgoing layers. After convolutions, a Linear layer reads the channels
             one after the other, each with all its positions (PyTorch's flattening of C, H, W).
@@ -59,14 +60,14 @@ def recycle_(
             )
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].incoming):
-            draw(layer.get_parameter("weight"), over_rows(mask, layer))
+            draw(layer.get_parameter("weight"), broadcast_over_rows(mask, layer))
             if layer.bias is not None:
                 layer.get_parameter("bias").masked_fill_(mask, 0)
                 note(layer.get_parameter("bias"), mask)
         for part in map(module.get_submodule, (*wiring[unit].norms, *activation_module(unit))):
-            for own in own_tensors(part):
-                if own.shape == mask.shape and isinstance(own, nn.Parameter):
-                    draw(own, mask)
+            for tensor in own_tensors(part):
+                if tensor.shape == mask.shape and isinstance(tensor, nn.Parameter):
+                    draw(tensor, mask)
             for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
                 if isinstance(statistics := getattr(part, name, None), Tensor):
                     statistics.masked_fill_(mask, start)
@@ -76,32 +77,32 @@ def recycle_(
     for unit, mask in masks.items():
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
-            columns = over_columns(mask, layer)
+            columns = broadcast_over_columns(mask, layer)
             weight.masked_fill_(columns, 0)
             note(weight, columns)
     return written
 
 
-def where(words: str, learner: Learner, who: str) -> str:
-    """Return words for a report, with the number of unit modules that they hold for, unless they hold for all."""
+def describe_reach(effect: str, learner: Learner, who: str) -> str:
+    """Return an effect, for reports, with the number of unit modules that it holds for unless it holds for all."""
     usable, all_ = len(hidden_units(learner, who)), len(learner.units)
-    return words if usable == all_ else f"{words} (private units alone: {usable} of {all_} modules)"
+    return effect if usable == all_ else f"{effect} (private units alone: {usable} of {all_} modules)"
 
 
-def over_rows(values: Tensor, layer: nn.Module) -> Tensor:
+def broadcast_over_rows(values: Tensor, layer: nn.Module) -> Tensor:
     """Return a value for each unit, (…, units), broadcastable to the weight of a layer before the units."""
-    return _over_places(values.unsqueeze(-1), layer)
+    return _broadcast_over_kernel(values.unsqueeze(-1), layer)
 
 
-def over_columns(values: Tensor, layer: nn.Module) -> Tensor:
+def broadcast_over_columns(values: Tensor, layer: nn.Module) -> Tensor:
     """Return a value for each unit, (…, units), broadcastable to the weight of a layer that reads the units.
 
     After convolutions, a Linear layer reads the channels one after the other, each with all its positions.
     """
     inputs = values.repeat_interleave(sizes(layer)[-1] // values.shape[-1], dim=-1)
-    return _over_places(inputs.unsqueeze(-2), layer)
+    return _broadcast_over_kernel(inputs.unsqueeze(-2), layer)
 
 
-def _over_places(entries: Tensor, layer: nn.Module) -> Tensor:
+def _broadcast_over_kernel(entries: Tensor, layer: nn.Module) -> Tensor:
     """Return matrix entries, broadcastable to a layer's weight: the same at all positions of a kernel."""
     return entries.view(*entries.shape, *[1] * (layer.get_parameter("weight").ndim - len(sizes(layer))))

@@ -33,23 +33,24 @@ from ..networks.learner import Learner
 from ..networks.units import activity_scores, hidden_units, observe
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, contract_for, settle
-from .recycle import Outgoing, recycle_, where
+from .recycle import Outgoing, describe_reach, recycle_
 
 
 @interventions.register("redo")
 class Redo(Intervention):
     """Reinitialise dormant units: new incoming weights, bias and outgoing weights 0 (Sokar et al. 2023).
 
-    tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et al.
-        use 0.1 (0.025 at DQN's own replay ratio) every 1000 steps, which are gradient steps in their code. A
-        schedule counts environment steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
-    contract: `uniform`, or `as_released`, which keeps Adam's step count.
-
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
     wiring.py) are unchanged.
+
+    Args:
+        tau: A unit is dormant if its score, which is 1 on average over a layer, is at most this; in [0, 1). Sokar et
+            al. use 0.1 (0.025 at DQN's own replay ratio) every 1000 steps, which are gradient steps in their code. A
+            schedule counts environment steps, so this is `redo@every:4000` for a DQN with a gradient step every four.
+        contract: `uniform`, or `as_released`, which keeps Adam's step count.
     """
 
-    words = "of dormant units: incoming re-drawn, bias and outgoing 0"
+    effect = "of dormant units: incoming re-drawn, bias and outgoing 0"
     outgoing: Outgoing = "zero"
 
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
@@ -57,32 +58,35 @@ class Redo(Intervention):
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:
-        check_contract(learner, contract_for(self.name, self.preset, learner.algorithm), entries=True)
+        check_contract(learner, contract_for(self.name, self.preset, learner), entries=True)
         hidden_units(learner, self.name)
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        words = where(self.words, learner, self.name)
-        own = {
+        effect = describe_reach(self.effect, learner, self.name)
+        columns = {
             "uniform": {"optimizer state": "slots of the rewritten entries and step counters zeroed in place"},
             "as_released": {"optimizer state": "slots of the rewritten weights zeroed in place"},
         }[self.preset]
-        return contract_for(self.name, self.preset, learner.algorithm).describe(words, learner, own)
+        return contract_for(self.name, self.preset, learner).describe(effect, learner, columns)
 
     def apply(self, learner: Learner) -> list[str]:
         if (inputs := learner.probe()) is None:
             raise ValueError(f"{self.name} needs recent inputs, but '{learner.name}' has none yet; schedule it later")
-        chosen = {unit: mask for unit, mask in self.chosen(learner, inputs).items() if mask.any()}
+        chosen = {unit: mask for unit, mask in self.choose(learner, inputs).items() if mask.any()}
         if not chosen:
             return []
-        contract = contract_for(self.name, self.preset, learner.algorithm)
+        contract = contract_for(self.name, self.preset, learner)
         check_contract(learner, contract, entries=True)
         fresh = {**learner.initial, **learner.redraw()}
         masks = recycle_(learner.module, chosen, learner.wiring, fresh, self.outgoing)
         settle(learner, list(masks), contract, masks)
         return list(masks)
 
-    def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
-        """Return a mask of the units to reinitialise, by module of units, for the modules that these inputs reach."""
+    def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
+        """Return a mask of the units to reinitialise, (units,) or (members, units), by module of units.
+
+        Modules that these inputs do not reach are left out.
+        """
         scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
         return {unit: score <= self.tau for unit, score in scores.items()}
 

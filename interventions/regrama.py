@@ -46,12 +46,13 @@ from .redo import Redo, check_tau
 class ReGraMa(Redo):
     """Reinitialise units whose incoming weights have small gradients (Liu et al. 2025).
 
-    tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). LucMc's program
-        has 0.01 every 1000 steps: `regrama@every:1000`.
-    outgoing: `kept` leaves the outgoing weights of these units as they are, `zero` sets them to 0.
-
     Units that the recent inputs do not reach (those of another task) and units that share weights with others (see
     wiring.py) are unchanged.
+
+    Args:
+        tau: A unit is reset if its score, which is 1 on average over a layer, is at most this; in [0, 1). LucMc's
+            program has 0.01 every 1000 steps: `regrama@every:1000`.
+        outgoing: `kept` leaves the outgoing weights of these units as they are, `zero` sets them to 0.
     """
 
     def __init__(self, tau: float = 0.01, outgoing: Outgoing = "kept") -> None:
@@ -59,13 +60,13 @@ class ReGraMa(Redo):
         super().__init__(tau)
         self.outgoing = outgoing
         after = "kept" if outgoing == "kept" else "0"
-        self.words = f"of units with small gradients: incoming re-drawn, bias 0, outgoing {after}"
+        self.effect = f"of units with small gradients: incoming re-drawn, bias 0, outgoing {after}"
 
-    def chosen(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
+    def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
         learner.settle_wiring(inputs)
-        found = loss_gradients(learner, list(named.values()))
-        gradients = {name: g for name, g in zip(named, found, strict=True) if g is not None}
+        by_name = zip(named, loss_gradients(learner, list(named.values())), strict=True)
+        gradients = {name: gradient for name, gradient in by_name if gradient is not None}
         groups = hidden_units(learner, self.name)
-        seen = {unit: g for unit, group in groups.items() if (g := incoming_gradients(group, gradients)) is not None}
-        return {unit: small_gradients(g, self.tau) for unit, g in seen.items()}
+        incoming = {unit: incoming_gradients(group, gradients) for unit, group in groups.items()}
+        return {unit: small_gradients(g, self.tau) for unit, g in incoming.items() if g is not None}

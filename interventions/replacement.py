@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -10,15 +9,15 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.units import Hidden, hidden_units, observe
-from .base import Intervention
+from .base import Intervention, copy_state
 from .contract import ResetContract, check_optimizer, zero_slots_
-from .recycle import recycle_, where
+from .recycle import describe_reach, recycle_
 
 
 class Replacement(Intervention, ABC):
     """The base class of interventions that score units after updates and reinitialise single ones (cbp, snr)."""
 
-    words: str  # what happens to the weights, for reports
+    effect: str  # what happens to the weights, for reports
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
 
     def __init__(self, who: str, period: int) -> None:
@@ -40,15 +39,25 @@ class Replacement(Intervention, ABC):
         self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict[str, Any]],
         seen: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:  # fmt: skip
-        """Update the memory with a new statistic, and return the units to reinitialise: name → mask, if any."""
+        """Update the memory with a new statistic, and return the units to reinitialise, if any.
+
+        Args:
+            learner: The learner.
+            groups: The layers of units, by name.
+            states: The memory of each, from `begin`; changed here.
+            seen: The `statistic` of each layer that the inputs reach, (…, units) in its last axes.
+
+        Returns:
+            Name → mask, (units,) or (members, units); layers without such a unit may be left out.
+        """
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer, entries=True)
         hidden_units(learner, self.name)
-        self._memory[learner.name] = _nothing()
+        self._memory[learner.name] = _new_memory()
 
     def after_update(self, learner: Learner) -> None:
-        memory = self._memory.setdefault(learner.name, _nothing())
+        memory = self._memory.setdefault(learner.name, _new_memory())
         memory["updates"] += 1
         if memory["updates"] % self.period or (inputs := (learner.last_inputs or learner.probe)()) is None:
             return
@@ -65,7 +74,7 @@ class Replacement(Intervention, ABC):
             if not masks:
                 return
             check_optimizer(learner.optimizer, entries=True)
-            fresh = self._fresh(learner, memory, groups)
+            fresh = self._draw_fresh(learner, memory, groups)
             written = recycle_(learner.module, masks, learner.wiring, fresh)
             if learner.optimizer is not None:
                 named = dict(learner.module.named_parameters())
@@ -73,7 +82,9 @@ class Replacement(Intervention, ABC):
             counts = [mask.sum(-1) for mask in masks.values()]
             memory["replaced"] = memory["replaced"].to(device) + sum(counts[1:], counts[0])
 
-    def _fresh(self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]) -> Mapping[str, Tensor]:
+    def _draw_fresh(
+        self, learner: Learner, memory: dict[str, Any], groups: Mapping[str, Hidden]
+    ) -> Mapping[str, Tensor]:
         """Return new parameters from which to take rows."""
         if memory["updates"] < memory["fresh_until"] and memory["fresh_of"] == learner.changes:
             device = next(learner.module.parameters()).device
@@ -93,16 +104,16 @@ class Replacement(Intervention, ABC):
         return {f"{self.name}_replaced": memory["replaced"]} if memory else {}
 
     def contract(self, learner: Learner) -> dict[str, str]:
-        own = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
-        return ResetContract(target="kept").describe(where(self.words, learner, self.name), learner, own)
+        columns = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
+        return ResetContract(target="kept").describe(describe_reach(self.effect, learner, self.name), learner, columns)
 
     def state_dict(self) -> dict[str, Any]:
         return self._memory
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = deepcopy(state)
+        self._memory = copy_state(state)
 
 
-def _nothing() -> dict[str, Any]:
+def _new_memory() -> dict[str, Any]:
     none = torch.zeros((), dtype=torch.long)
     return {"updates": 0, "replaced": none, "units": {}, "fresh": {}, "fresh_until": 0, "fresh_of": []}

@@ -34,10 +34,14 @@ OPTIMIZER_ALONE = ResetContract(optimizer="fresh", target="kept")
 class Reset(Reinitialization):
     """Return part of the network to its initial parameters (Nikishin et al. 2022).
 
-    what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
-        `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest depths;
-        parallel heads count as one), or `optimizer` (its state, and no parameter).
-    toward: `initial`, the step-0 values, or `fresh`, a new draw.
+    Args:
+        what: `full` (every parameter, and the running statistics of batch normalisation), a role (`encoder`, `hidden`,
+            `head`), a kind (`linear`, `conv`), `layer` (the one named by `layer=`), `last` (the `count` deepest depths;
+            parallel heads count as one), or `optimizer` (its state, and no parameter).
+        layer: The name of the layer, with `what=layer` only.
+        count: Number of depths, ≥ 1, with `what=last` only.
+        toward: `initial`, the step-0 values, or `fresh`, a new draw.
+        contract: What else is reset, `uniform` or `as_released`.
     """
 
     def __init__(
@@ -84,11 +88,11 @@ class Reset(Reinitialization):
         super().attach(learner)
         names = self.names(learner)
         if not names:
-            raise ValueError(f"reset: all parameters of {self._words()} of '{learner.name}' are frozen")
+            raise ValueError(f"reset: all parameters of {self._describe_part()} of '{learner.name}' are frozen")
         if self.toward == "fresh":
             learner.check_drawn(names, "reset")
 
-    def _words(self) -> str:
+    def _describe_part(self) -> str:
         return {"layer": f"layer {self.layer}", "last": f"last {self.count}"}.get(self.what, self.what)
 
     def apply(self, learner: Learner) -> list[str]:
@@ -100,7 +104,7 @@ class Reset(Reinitialization):
     def contract(self, learner: Learner) -> dict[str, str]:
         if self.what == "optimizer":
             return OPTIMIZER_ALONE.describe("kept", learner)
-        return super().contract(learner) | {"weights": f"{self._words()} → {self.toward}"}
+        return super().contract(learner) | {"weights": f"{self._describe_part()} → {self.toward}"}
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         names = self.names(learner)

@@ -14,10 +14,10 @@ JSON. Schedules can therefore be compared, hashed, printed and shared between ar
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Protocol
 
 Memory = dict[str, bool | int]  # of a schedule: what it saves between moments
 
@@ -53,18 +53,19 @@ class Moment:
         """Return whether `step` lies in (previous, step]; always False at a switch or a measurement."""
         return self.previous < step <= self.step
 
-    def seen_by(self, learner: str) -> "Moment":
+    def for_learner(self, learner: str) -> "Moment":
         """Return the same moment with this learner's metrics also under their names without the learner."""
         if self.metrics is None:
             return self
         prefix = f"{learner}/"
-        own = {name.removeprefix(prefix): value for name, value in self.metrics.items() if name.startswith(prefix)}
-        return replace(self, metrics={**self.metrics, **own})
+        of_learner = {name.removeprefix(prefix): v for name, v in self.metrics.items() if name.startswith(prefix)}
+        return replace(self, metrics={**self.metrics, **of_learner})
 
 
-class Schedule(Protocol):
-    """The interface of the classes below. `str(schedule)` is its text after the `@`."""
+class Schedule(ABC):
+    """The base class of the schedules below. `str(schedule)` is its text after the `@`."""
 
+    @abstractmethod
     def due(self, moment: Moment, state: Memory) -> bool:
         """Return whether to fire now. `state` is the schedule's memory: a JSON-able dict, {} at first, changed here."""
 
@@ -73,10 +74,11 @@ class Schedule(Protocol):
 
         `total` and `start` are as in `Moment`. `switches` is the number of task switches, None if unknown.
         """
+        return None
 
 
 @dataclass(frozen=True)
-class AtStep:
+class AtStep(Schedule):
     """`@250000`: once, when this step is reached."""
 
     step: int
@@ -89,14 +91,14 @@ class AtStep:
         return moment.passes(self.step)
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return _out_of_run(self.step, total, start)
+        return _find_problem(self.step, total, start)
 
     def __str__(self) -> str:
         return str(self.step)
 
 
 @dataclass(frozen=True)
-class AtFraction:
+class AtFraction(Schedule):
     """`@0.5`: once, at this fraction of the planned total, in [0, 1]."""
 
     fraction: float
@@ -113,14 +115,14 @@ class AtFraction:
         return moment.passes(self.resolve(moment.total))
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return _out_of_run(self.resolve(total), total, start)
+        return _find_problem(self.resolve(total), total, start)
 
     def __str__(self) -> str:
-        return _with_point(self.fraction)
+        return _format_fraction(self.fraction)
 
 
 @dataclass(frozen=True)
-class Every:
+class Every(Schedule):
     """`@every:1000` or `@every:0.1`: whenever a multiple of the period is reached, never at step 0.
 
     Attributes:
@@ -152,11 +154,11 @@ class Every:
         return None
 
     def __str__(self) -> str:
-        return f"every:{_number(self.period)}"
+        return f"every:{_format_number(self.period)}"
 
 
 @dataclass(frozen=True)
-class AtTask:
+class AtTask(Schedule):
     """`@task`: at every task switch. `@task:3`: only at the third, which leads to the fourth task."""
 
     number: int | None = None
@@ -178,21 +180,18 @@ class AtTask:
 
 
 @dataclass(frozen=True)
-class AtStart:
+class AtStart(Schedule):
     """`@start`: once, at the beginning of the run or fork, before its first step."""
 
     def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(moment.start)
-
-    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return None
 
     def __str__(self) -> str:
         return "start"
 
 
 @dataclass(frozen=True)
-class When:
+class When(Schedule):
     """`@when:srank<20`, `@when:srank<20,clear=30,least=50_000`: at the measurement at which the condition becomes true.
 
     It fires if the condition holds and it is armed. It is armed at the beginning, and again after a measurement that
@@ -217,7 +216,7 @@ class When:
             raise ValueError(f"the operator of a condition must be one of {' '.join(OPERATORS)}, got {self.op!r}")
         if not math.isfinite(self.threshold):
             raise ValueError(f"a threshold must be finite, got {self.threshold}")
-        if self.clear is not None and not (math.isfinite(self.clear) and self._is_behind(self.clear, self.threshold)):
+        if self.clear is not None and not (math.isfinite(self.clear) and self._is_beyond(self.clear, self.threshold)):
             side = "above" if self.op.startswith("<") else "below"
             raise ValueError(f"clear lies {side} the threshold {self.threshold!r}, where the condition is over")
         if self.least < 0 or (isinstance(self.least, float) and not self.least <= 1):
@@ -228,7 +227,7 @@ class When:
         if math.isnan(value):
             return False
         holds = OPERATORS[self.op](value, self.threshold)
-        if not holds and (self.clear is None or self._is_behind(value, self.clear)):
+        if not holds and (self.clear is None or self._is_beyond(value, self.clear)):
             state["held"] = False
         if not holds or state.get("held") or moment.step < state.get("next", 0):
             return False
@@ -238,20 +237,17 @@ class When:
             state["next"] = moment.step + least
         return True
 
-    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return None
-
-    def _is_behind(self, value: float, bound: float) -> bool:
+    def _is_beyond(self, value: float, bound: float) -> bool:
         """Return whether a value has reached a bound from the side on which the condition holds."""
         return value >= bound if self.op.startswith("<") else value <= bound
 
     def __str__(self) -> str:
         options = {"clear": self.clear, "least": self.least or None}
-        words = [f",{name}={_number(value)}" for name, value in options.items() if value is not None]
-        return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(words)}"
+        texts = [f",{name}={_format_number(value)}" for name, value in options.items() if value is not None]
+        return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(texts)}"
 
 
-def _out_of_run(step: int, total: int, start: int) -> str | None:
+def _find_problem(step: int, total: int, start: int) -> str | None:
     if step > total:
         return f"never fires: the run has {total} steps"
     if step < start:
@@ -259,11 +255,11 @@ def _out_of_run(step: int, total: int, start: int) -> str | None:
     return None
 
 
-def _number(value: int | float) -> str:
-    return str(value) if isinstance(value, int) else _with_point(value)
+def _format_number(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else _format_fraction(value)
 
 
-def _with_point(fraction: float) -> str:
+def _format_fraction(fraction: float) -> str:
     """Return decimal digits with a point and no exponent, by which the grammar tells a fraction from a step."""
     digits = f"{Decimal(repr(float(fraction))):f}"
     return digits if "." in digits else f"{digits}.0"

@@ -43,17 +43,31 @@ def shrink_perturb_(
     """Shrink & Perturb a module in place, and return the names of the parameters written.
 
     Args:
+        module: Any module, with parameters of any shapes (…).
         initial: Parameters at step 0, by name, or a module that holds them. `toward="fresh"` draws new ones by the
             layers' own `reset_parameters`, and uses `initial` only for parameters that no layer redraws.
         lam: λ in [0, 1]; 0 changes nothing, 1 replaces the parameters.
+        toward: `initial`, `fresh` (a new draw) or `zero`.
         noise: Standard deviation of the Gaussian noise added to every element, ≥ 0.
         names: Only these parameters are changed (default: all that are not frozen).
         generator: Generator of the noise. For a stack, one for each member gives each member its own noise.
 
     Raises:
         ValueError: Nothing was changed. A value is out of range, or `initial` lacks a parameter.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import shrink_perturb_
+        >>> net = nn.Linear(2, 1, bias=False)
+        >>> nn.init.ones_(net.weight).tolist()
+        [[1.0, 1.0]]
+        >>> shrink_perturb_(net, {"weight": torch.zeros(1, 2)}, lam=0.75)
+        ['weight']
+        >>> net.weight.tolist()
+        [[0.25, 0.25]]
     """
-    _check(lam, toward, noise)
+    _check_settings(lam, toward, noise)
     start = dict(initial.named_parameters()) if isinstance(initial, nn.Module) else dict(initial)
     parameters = dict(module.named_parameters())
     chosen = [name for name, p in parameters.items() if p.requires_grad] if names is None else list(names)
@@ -80,7 +94,7 @@ def shrink_perturb_(
     return chosen
 
 
-def _check(lam: float, toward: str, noise: float) -> None:
+def _check_settings(lam: float, toward: str, noise: float) -> None:
     if not 0.0 <= lam <= 1.0:
         raise ValueError(f"snp: lam must lie in [0, 1], got {lam}")
     if not 0.0 <= noise < float("inf"):
@@ -91,7 +105,13 @@ def _check(lam: float, toward: str, noise: float) -> None:
 
 @interventions.register("snp")
 class ShrinkPerturb(Reinitialization):
-    """Shrink & Perturb: θ ← (1−λ)θ + λθ₀ (+ noise) for the parameters in the scope (Ash & Adams 2020)."""
+    """Shrink & Perturb: θ ← (1−λ)θ + λθ₀ (+ noise) for the parameters in the scope (Ash & Adams 2020).
+
+    Args:
+        lam, toward, noise: As in `shrink_perturb_`.
+        scope: `all` means every parameter, also those that belong to no layer.
+        contract: What else is reset, `uniform` or `as_released`.
+    """
 
     def __init__(
         self,
@@ -102,7 +122,7 @@ class ShrinkPerturb(Reinitialization):
         contract: Preset = "uniform",
     ) -> None:
         super().__init__(scope, contract)
-        _check(lam, toward, noise)
+        _check_settings(lam, toward, noise)
         self.lam, self.noise = lam, noise
         self.toward: Toward = toward
 

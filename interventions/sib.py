@@ -35,13 +35,17 @@ STRIPS = 16  # few enough that a GPU does not wait for their launches
 
 
 @dataclass(frozen=True)
-class Balance:
+class Rescaling:
     """The changes that `sib_` made.
 
-    pairs: number of pairs. written: names of the parameters that were written.
-    alpha: the factors of all channels, in the order of the pairs, (channels,), in float32 at least.
-    clipped: number of channels whose factor was clipped to R or 1/R; idle: number without any gradient, with factor 1.
-    gradient_norm: ‖∂L‖ over all entries that were scaled, before; predicted: the same afterwards, from the factors.
+    Attributes:
+        pairs: Number of pairs.
+        written: Names of the parameters that were written.
+        alpha: The factors of all channels, in the order of the pairs, (channels,), in float32 at least.
+        clipped: Number of channels whose factor was clipped to R or 1/R.
+        idle: Number of channels without any gradient, with factor 1.
+        gradient_norm: ‖∂L‖ over all entries that were scaled, before.
+        predicted: The same afterwards, computed from the factors.
     """
 
     pairs: int
@@ -59,7 +63,7 @@ def check_ratio(ratio: float) -> None:
         raise ValueError(f"sib: ratio must be finite and ≥ 1, got {ratio}")
 
 
-def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Balance:
+def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Rescaling:
     """Balance the scale-symmetric pairs of a language model by the gradients of a loss, in place.
 
     A channel without a gradient on both sides keeps its weights (α = 1). Without a gradient on one side, α is R or 1/R.
@@ -67,13 +71,38 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
     unchanged. Frozen weights are balanced as well, and stay frozen.
 
     Args:
-        loss_fn: Returns the scalar loss on the data to retain; called once.
+        model: A model of a supported architecture, or one that declares its pairs (see symmetry.py). The weights of a
+            pair are (channels, d_in) and (d_out, channels).
+        loss_fn: Returns the scalar loss, (), on the data to retain; called once.
         ratio: R ≥ 1, the largest factor and the inverse of the smallest; the paper uses 100.
 
     Raises:
         ValueError: Nothing was written. The model has no known symmetries (`NoSymmetry`, with its name and the reason),
             the ratio is below 1, the loss is not a finite scalar or does not depend on the pairs, or gradients are not
             finite.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import ScalePair, sib_
+        >>> class Gated(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.gate, self.up, self.down = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 4)
+        ...
+        ...     def forward(self, x):
+        ...         return self.down(self.gate(x).sigmoid() * self.up(x))
+        ...
+        ...     def scale_symmetries(self):
+        ...         return [ScalePair("mlp", self.up, self.down, channels=6)]
+        >>> _ = torch.manual_seed(0)
+        >>> model, x = Gated(), torch.randn(8, 4)
+        >>> before = model(x)
+        >>> changes = sib_(model, lambda: model(x).square().mean())
+        >>> changes.written
+        ('up.weight', 'down.weight', 'up.bias')
+        >>> changes.predicted < changes.gradient_norm, torch.allclose(model(x), before, atol=1e-5)
+        (True, True)
     """
     check_ratio(ratio)
     pairs = scale_pairs(model)
@@ -89,10 +118,10 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         totals = torch.stack([before.sum(), after.sum()]).sqrt()
         if not totals[0].isfinite():
             raise ValueError("sib: the gradients of the loss are not finite; no weight was changed")
-        for pair, each in zip(pairs, alphas, strict=True):
-            scale_(pair, each)
+        for pair, factors in zip(pairs, alphas, strict=True):
+            scale_(pair, factors)
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-    return Balance(
+    return Rescaling(
         pairs=len(pairs),
         written=tuple(names[weight] for weight in weights),
         alpha=alpha,
@@ -122,13 +151,13 @@ def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Te
             loss = loss_fn()
         if loss.numel() != 1 or not loss.isfinite():
             raise ValueError(f"sib: the loss must be one finite number, got {loss.detach().tolist()}")
-        found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else (None,)
+        gradients = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else (None,)
     finally:
         for weight in frozen:
             weight.requires_grad_(False)
-    if all(gradient is None for gradient in found):
+    if all(gradient is None for gradient in gradients):
         raise ValueError("sib: the loss does not depend on the weights of this model")
-    return tuple(torch.zeros_like(w) if g is None else g for w, g in zip(weights, found, strict=True))
+    return tuple(torch.zeros_like(w) if g is None else g for w, g in zip(weights, gradients, strict=True))
 
 
 def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -143,15 +172,27 @@ def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Te
     return div, pair.columns(columns).sum(1).sqrt_().flatten()
 
 
+@dataclass(frozen=True)
+class RetainLoss:
+    """A capability: the loss on data that must not be forgotten.
+
+    Attributes:
+        loss: Returns the differentiable loss on a batch of these data, ().
+    """
+
+    loss: Callable[[], Tensor]
+
+
 @interventions.register("sib")
 class Sib(Intervention):
     """Balance a language model's scale-symmetric pairs by the gradients of the retain loss (the SIB paper).
 
-    ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
-
     A learner with frozen weights in a pair is refused. Without a schedule it is applied once, at the start. The loss is
-    `Learner.retain`, or the training loss if there is none. The contract is `uniform`: the optimizer state of the
-    rewritten entries is zeroed, followers := online network.
+    the learner's `RetainLoss`, or the training loss if it offers none. The contract is `uniform`: the optimizer state
+    of the rewritten entries is zeroed, followers := online network.
+
+    Args:
+        ratio: R ≥ 1, the largest factor of a channel; the paper uses 100.
     """
 
     at_start = True
@@ -181,7 +222,8 @@ class Sib(Intervention):
 
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer, entries=bool(_masks(learner.module)))
-        written = list(sib_(learner.module, learner.retain or learner.loss, self.ratio).written)
+        retain = learner.offers(RetainLoss)
+        written = list(sib_(learner.module, retain.loss if retain else learner.loss, self.ratio).written)
         settle(learner, written, UNIFORM, _masks(learner.module))
         return written
 

@@ -4,8 +4,8 @@
 
 A_i is the time, in updates, that unit i is silent between two firings. The threshold is relative to each unit. A unit
 fires at an update if |h| > 1e-3 (Lillo & Cheney, Table E10) on *any* sample of the batch (at any position of a
-convolution). The distribution is the histogram of the unit's last 1000
-silences (`window` in Lillo & Cheney), with one additional silence of 1000 updates:
+convolution). The distribution is the histogram of the unit's last 1000 silences (`window` in Lillo & Cheney), with one
+additional silence of 1000 updates:
 
     P(A ≥ a) = (#{A_k ≥ a} + [a ≤ 1000]) / (#A_k + 1)
 
@@ -50,12 +50,14 @@ FIRED = 1e-3  # |h| above this (Lillo & Cheney, Table E10)
 class SelfNormalizedResets(Replacement):
     """Reinitialise units that are silent for longer than is usual for them (Farias & Jozefiak 2024).
 
-    eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney use 1e-3, 3e-3 and
-    1e-2. window: number of silences remembered for each unit, and the longest one in updates, from 1 to 30,000. period:
-    updates between two looks at the units, ≥ 1; time is then counted in looks.
+    Args:
+        eta: η, the probability at which a silence is too long, in [1/(window + 1), 1); Lillo & Cheney use 1e-3, 3e-3
+            and 1e-2.
+        window: Number of silences remembered for each unit, and the longest one in updates, from 1 to 30,000.
+        period: Updates between two looks at the units, ≥ 1; time is then counted in looks.
     """
 
-    words = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
+    effect = "of units that are silent for unusually long: incoming re-drawn, bias and outgoing 0"
 
     def __init__(self, eta: float = 3e-3, window: int = 1000, period: int = 1) -> None:
         super().__init__("snr", period)
@@ -82,7 +84,7 @@ class SelfNormalizedResets(Replacement):
     def choose(
         self, learner: Learner, groups: Mapping[str, Hidden], states: Mapping[str, dict], seen: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        masks = {name: self._late(states[name], fired) for name, fired in seen.items()}
+        masks = {name: self._find_late(states[name], fired) for name, fired in seen.items()}
         if not masks:
             return {}
         any_late = torch.stack([mask.any() for mask in masks.values()]).tolist()
@@ -92,7 +94,7 @@ class SelfNormalizedResets(Replacement):
                 value.masked_fill_(mask if value.ndim == mask.ndim else mask.unsqueeze(-1), 0)
         return masks
 
-    def _late(self, state: dict[str, Tensor], fired: Tensor) -> Tensor:
+    def _find_late(self, state: dict[str, Tensor], fired: Tensor) -> Tensor:
         """Update the state by one look, and return the mask of the units that have been silent for too long."""
         silent, known, histogram = state["silent"], state["known"], state["histogram"]
         ended, length = fired.unsqueeze(-1), silent.unsqueeze(-1)

@@ -32,8 +32,9 @@ from .base import Intervention, interventions
 class SoftShrinkPerturb(Intervention):
     """Move every parameter toward a new draw by a tiny share after every update (Juliani & Ash 2024).
 
-    epsilon: ε in [0, 1], the share; the paper uses 1e-6. toward: `fresh`, a new draw at every update, or `initial`, the
-    step-0 values.
+    Args:
+        epsilon: ε in [0, 1], the share; the paper uses 1e-6.
+        toward: `fresh`, a new draw at every update, or `initial`, the step-0 values.
     """
 
     def __init__(self, epsilon: float = 1e-6, toward: Literal["fresh", "initial"] = "fresh") -> None:

@@ -27,7 +27,7 @@ from torch.nn.functional import normalize
 from ..networks.layers import Layer, but_factors, trained_kernels
 from ..networks.learner import Learner
 from ..networks.modules import NORMS
-from .base import Intervention, interventions
+from .base import Intervention, check_strength, copy_state, interventions
 
 START = 10  # steps of the power iteration before the first loss
 STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
@@ -37,13 +37,15 @@ STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
 class Spectral(Intervention):
     """Penalise Σ[(σ₁(W)^power − 1)² + ‖b‖^(2·power)] of all layers (Lewandowski et al. 2024).
 
-    strength: λ ≥ 0; 1e-4 is usual. power: k ≥ 1; the paper uses 2. A larger power penalises large singular values more.
     Parameters outside layers and normalisations, and parameters that are not trained, are unchanged.
+
+    Args:
+        strength: λ ≥ 0; 1e-4 is usual.
+        power: k ≥ 1; the paper uses 2. A larger power penalises large singular values more.
     """
 
     def __init__(self, strength: float = 1e-4, power: int = 2) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"spectral: strength must be finite and ≥ 0, got {strength}")
+        check_strength("spectral", strength)
         if power < 1:
             raise ValueError(f"spectral: power must be 1 or more, got {power}")
         self.strength, self.power = strength, power
@@ -55,24 +57,22 @@ class Spectral(Intervention):
 
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases, gains, shifts = [], [], [], []
-        for key, (layer, matrices) in _trained(learner).items():
-            vectors = _step_(matrices, self._of(learner, key, matrices))
+        for key, (layer, matrices) in _find_matrices(learner).items():
+            vectors = _step_(matrices, self._vectors_of(learner, key, matrices))
             sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
             if layer.module.bias is not None:
                 bias = layer.module.get_parameter("bias")
-                biases.append(_in_parts(bias, -1, layer).square().sum(-1))
+                biases.append(_split_parts(bias, -1, layer).square().sum(-1))
         for norm in learner.module.modules():
             if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad:
                 gains.append(norm.get_parameter("weight"))
                 if getattr(norm, "bias", None) is not None:  # RMSNorm has none
                     shifts.append(norm.get_parameter("bias").square())
-        to_one, to_zero = (
-            torch.cat([each.reshape(-1) for each in parts]) if parts else torch.zeros_like(sigma[0])
-            for parts in (sigma + gains, biases + shifts)
-        )
+        to_one = torch.cat([values.reshape(-1) for values in sigma + gains])
+        to_zero = torch.cat([values.reshape(-1) for values in biases + shifts or [torch.zeros_like(sigma[0])]])
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
 
-    def _of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
+    def _vectors_of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
         """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
         known = self._vectors.setdefault(learner.name, {})
         if key not in known:
@@ -83,28 +83,25 @@ class Spectral(Intervention):
         return known[key]["right"]
 
     def state_dict(self) -> dict[str, Any]:
-        return {learner: {key: dict(v) for key, v in known.items()} for learner, known in self._vectors.items()}
+        return self._vectors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._vectors = {  # copies, since they are written in place
-            learner: {key: {name: value.clone() for name, value in v.items()} for key, v in known.items()}
-            for learner, known in state.items()
-        }
+        self._vectors = copy_state(state)
 
 
-def _trained(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
+def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
     """Return the trained layers by identity, each with its matrix (rows, columns); a tied weight occurs once.
 
     A fused layer has several matrices, (parts, rows, columns), and so has a stack, (members, …).
     """
-    found = {}
+    trained = {}
     for weight, layer in trained_kernels(learner.layers).items():
-        matrices = _in_parts(weight.flatten(1 + layer.stacked), -2, layer)
-        found[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
-    return found
+        matrices = _split_parts(weight.flatten(1 + layer.stacked), -2, layer)
+        trained[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
+    return trained
 
 
-def _in_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
+def _split_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
     """Return the values of a fused layer's outputs, which lie along an axis, by part."""
     return values if layer.split == 1 else values.unflatten(axis, (layer.split, -1))
 

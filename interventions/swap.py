@@ -32,11 +32,13 @@ WIDTH = 12  # of a layer by which an activation is asked whether it keeps widths
 class Swap(Intervention):
     """Give all hidden units another activation: `swap(activation=leaky_relu(negative_slope=0.6))`.
 
-    activation: Its text, as for `--activation`. The old and the new one must have one feature for each pre-activation.
-        With crelu, deep_fourier or swiglu the layers have other shapes, so these must be chosen at the start.
-
     Units keep their names. Weights are not adapted to the gain of the new activation. Heads that plasticity injection
     froze keep their activation.
+
+    Args:
+        activation: Its text, as for `--activation`. The old and the new one must have one feature for each
+            pre-activation. With crelu, deep_fourier or swiglu the layers have other shapes, so these must be chosen at
+            the start.
     """
 
     def __init__(self, activation: str) -> None:
@@ -62,7 +64,7 @@ class Swap(Intervention):
                 raise ValueError(f"swap: '{unit}' is a {kind}, not an activation module, and cannot be replaced")
             if isinstance(old, Activation) and old.preactivations(WIDTH) != old.features(WIDTH):
                 raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
-            if _before(learner, learner.module, unit) is None:
+            if _find_layer_before(learner, learner.module, unit) is None:
                 raise ValueError(f"swap: '{unit}' has no known layer before it; name it in the wiring")
 
         parametric = [Units(self.activation)(WIDTH), *map(learner.module.get_submodule, learner.units)]
@@ -77,7 +79,7 @@ class Swap(Intervention):
             "target network": "kept, with the same activations",
         }
         has = {"optimizer state": learner.optimizer is not None, "target network": bool(learner.followers)}
-        return {term: words for term, words in terms.items() if has.get(term, True)}
+        return {name: text for name, text in terms.items() if has.get(name, True)}
 
     def restructure(self, learner: Learner) -> None:
         self.attach(learner)
@@ -115,11 +117,11 @@ class Swap(Intervention):
         factories: dict[int, Units] = {}  # one for all layers, which may share a slope
         new: dict[nn.Module, nn.Module] = {}
         for unit in learner.units:
-            layer, old = _before(learner, module, unit), module.get_submodule(unit)
+            layer, old = _find_layer_before(learner, module, unit), module.get_submodule(unit)
             assert layer is not None
             with evaluating(layer):  # else a parametrization may change its buffers
                 weight: Tensor = layer.weight  # type: ignore[assignment]
-            members, width, axis = _place(layer, weight)
+            members, width, axis = _find_shape(layer, weight)
             units = factories.setdefault(members, Units(self.activation, members))
             new[old] = units(width, axis).to(weight).train(old.training)
             for hook in old._forward_pre_hooks.values():  # a normalisation (nap) stays before the units
@@ -130,13 +132,13 @@ class Swap(Intervention):
                     parent._modules[name] = new[child]
 
 
-def _before(learner: Learner, module: nn.Module, unit: str) -> nn.Module | None:
+def _find_layer_before(learner: Learner, module: nn.Module, unit: str) -> nn.Module | None:
     """Return the layer of the learner's module or of a follower whose outputs pass through these units."""
     wires = learner.wiring.get(unit)
     return module.get_submodule(wires.incoming[0]) if wires and wires.incoming else layer_before(module, unit)
 
 
-def _place(layer: nn.Module, weight: Tensor) -> tuple[int, int, int]:
+def _find_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int, int]:
     """Return members, width and axis of the units behind a layer."""
     stacked = isinstance(layer, STACKED)
     places = weight.ndim - 2 - stacked if isinstance(layer, CONV) else 0

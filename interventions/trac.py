@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, members_of, of_each
-from .base import Intervention, Variant, interventions
+from ..networks.members import fit, has_members, members_of
+from .base import Intervention, Variant, copy_state, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 SIGMA = 1e-8  # σ at the beginning
@@ -73,8 +73,11 @@ ERFI_OF_ONE = float(erfi(torch.tensor(0.5**0.5)))  # erfi(1/√2)
 class TRAC(Intervention):
     """Scale the movement away from the initial parameters by how much it has helped so far (Muppidi et al. 2024).
 
-    epsilon: ε > 0, the initial scale (1e-8). variant: whether δ is the sum of all steps (`paper`) or computed from θ
-    (`as_released`). The network's parameters are one vector, in a stack one for each member.
+    The network's parameters are one vector, in a stack one for each member.
+
+    Args:
+        epsilon: ε > 0, the initial scale (1e-8).
+        variant: Whether δ is the sum of all steps (`paper`) or computed from θ (`as_released`).
     """
 
     def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:
@@ -93,26 +96,26 @@ class TRAC(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        reference, sums = (each.setdefault(learner.name, {}) for each in (self._reference, self._sum))
+        reference, sums = self._reference.setdefault(learner.name, {}), self._sum.setdefault(learner.name, {})
         moving: dict[str, Tensor] = {
             learner.identity(n): p for n, p in learner.module.named_parameters() if p.grad is not None
         }
         for key, parameter in moving.items():
             if key not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
-        scale = self._scales_of(learner)["scale"]
+        scale = self._find_scales(learner)["scale"]
         if self.variant == "as_released":
-            shrunk = _Fitted(scale + self.epsilon)
+            shrunk = _Broadcast(scale + self.epsilon)
             for key, parameter in moving.items():
                 torch.div(parameter - reference[key], shrunk(parameter), out=sums[key])
-        paid = []
+        products = []
         for key, parameter in moving.items():
             assert parameter.grad is not None
-            total, own = sums[key], of_each(parameter, len(scale))
-            part = torch.linalg.vecdot(total.flatten(int(own)), parameter.grad.flatten(int(own)))
-            paid.append(part if own or len(scale) == 1 else part.expand(len(scale)))
+            total, stacked = sums[key], has_members(parameter, len(scale))
+            product = torch.linalg.vecdot(total.flatten(int(stacked)), parameter.grad.flatten(int(stacked)))
+            products.append(product if stacked or len(scale) == 1 else product.expand(len(scale)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
-        self._before[learner.name] = moving, self._rescaled(self._scales_of(learner), torch.stack(paid))
+        self._before[learner.name] = moving, self._rescale_(self._find_scales(learner), torch.stack(products))
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
@@ -120,12 +123,12 @@ class TRAC(Intervention):
             raise RuntimeError("trac: the training loop must call before_update(learner) before every optimizer step")
         moving, scale = before
         reference, sums = self._reference[learner.name], self._sum[learner.name]
-        fitted = _Fitted(scale)
+        fitted = _Broadcast(scale)
         for key, parameter in moving.items():
             total = sums[key].add_(parameter)
             torch.addcmul(reference[key], total, fitted(parameter), out=parameter.data)
 
-    def _scales_of(self, learner: Learner) -> dict[str, Tensor]:
+    def _find_scales(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): for one network, or for the members of a stack."""
         if learner.name not in self._scales:
             networks, device = max(1, members_of(learner)), next(learner.module.parameters()).device
@@ -137,9 +140,9 @@ class TRAC(Intervention):
             }
         return self._scales[learner.name]
 
-    def _rescaled(self, scales: dict[str, Tensor], paid: Tensor) -> Tensor:
-        """Return the new S, (networks,). paid: parts of h, (parameters, networks), or (parameters,) for one network."""
-        h = paid.sum(0, dtype=torch.float64).unsqueeze(-1)
+    def _rescale_(self, scales: dict[str, Tensor], products: Tensor) -> Tensor:
+        """Return the new S, (networks,), from the parts of h, (parameters, networks) or (parameters,) for a network."""
+        h = products.sum(0, dtype=torch.float64).unsqueeze(-1)
         betas, squares = _betas(h.device)
         variance, sigma = scales["variance"], scales["sigma"]
         variance.mul_(squares).addcmul_(h, h)
@@ -149,34 +152,31 @@ class TRAC(Intervention):
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return S, the scale of the movement away from the initial parameters."""
-        scale = self._scales_of(learner)["scale"]
+        scale = self._find_scales(learner)["scale"]
         return {"trac_scale": scale if len(scale) > 1 else scale[0]}
 
     def state_dict(self) -> dict[str, Any]:
-        kept = {"scales": self._scales, "reference": self._reference, "sum": self._sum}
-        return {key: {learner: dict(values) for learner, values in each.items()} for key, each in kept.items()}
+        return {"scales": self._scales, "reference": self._reference, "sum": self._sum}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._scales, self._reference, self._sum = (  # copies, since they are written in place
-            {learner: {name: value.clone() for name, value in values.items()} for learner, values in state[key].items()}
-            for key in ("scales", "reference", "sum")
-        )
+        self._scales, self._reference, self._sum = (copy_state(state[key]) for key in ("scales", "reference", "sum"))
         self._before = {}
 
 
-class _Fitted:
+class _Broadcast:
     """One number for each network, broadcastable to a parameter; the mean of them if members of a stack share it.
 
-    each: the numbers, (networks,).
+    numbers: (networks,).
     """
 
-    def __init__(self, each: Tensor) -> None:
-        self.each = each
-        self._known: dict[tuple[bool, torch.dtype], Tensor] = {}
+    def __init__(self, numbers: Tensor) -> None:
+        self.numbers = numbers
+        self._cast: dict[tuple[bool, torch.dtype], Tensor] = {}
 
     def __call__(self, parameter: Tensor) -> Tensor:
-        own = of_each(parameter, len(self.each))
-        if (own, parameter.dtype) not in self._known:
-            self._known[own, parameter.dtype] = (self.each if own else self.each.mean()).to(parameter.dtype)
-        value = self._known[own, parameter.dtype]
-        return fit(value, parameter) if own else value
+        stacked = has_members(parameter, len(self.numbers))
+        if (stacked, parameter.dtype) not in self._cast:
+            value = self.numbers if stacked else self.numbers.mean()
+            self._cast[stacked, parameter.dtype] = value.to(parameter.dtype)
+        value = self._cast[stacked, parameter.dtype]
+        return fit(value, parameter) if stacked else value

@@ -40,17 +40,21 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.members import fit, members_of, normal_like
-from .base import Intervention, Variant, interventions
+from .base import Intervention, Variant, copy_state, interventions
 
 
 @interventions.register("upgd")
 class UPGD(Intervention):
     """Protect useful weights from updates and perturb the others (Elsayed & Mahmood 2024).
 
-    beta: β in [0, 1) of the utility's moving average, per update. sigma: standard deviation s ≥ 0 of the noise, in
-    units of the gradient; 0: no noise. variant: the equations (`paper`), or the authors' code (`as_released`), which
-    scales utilities otherwise, leaves weight decay unprotected and takes twice Adam's step; it needs SGD without
-    momentum, Adam without weight decay, or AdamW. Parameters without a gradient (those of another task) are unchanged.
+    Parameters without a gradient (those of another task) are unchanged.
+
+    Args:
+        beta: β in [0, 1) of the utility's moving average, per update.
+        sigma: Standard deviation s ≥ 0 of the noise, in units of the gradient; 0: no noise.
+        variant: The equations (`paper`), or the authors' code (`as_released`), which scales utilities otherwise, leaves
+            weight decay unprotected and takes twice Adam's step; it needs SGD without momentum, Adam without weight
+            decay, or AdamW.
     """
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
@@ -102,9 +106,9 @@ class UPGD(Intervention):
         corrections = [1.0 - self.beta ** steps[key] for key in keys.values()]
         scaled = dict(zip(before, torch._foreach_div(list(averages.values()), corrections), strict=True))
         members = members_of(learner)
-        of_each = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
+        has_members = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
         heights = averages if as_released else scaled
-        tops = [u.flatten(1).amax(1) if of_each[name] else u.amax() for name, u in heights.items()]
+        tops = [u.flatten(1).amax(1) if has_members[name] else u.amax() for name, u in heights.items()]
         top = torch.stack(torch.broadcast_tensors(*tops)).amax(0)
         tiny = torch.finfo(top.dtype).tiny
         top = top.masked_fill(top == 0, tiny) if as_released else top.clamp_min(tiny)
@@ -112,7 +116,7 @@ class UPGD(Intervention):
         for name, old in before.items():
             parameter = parameters[name]
             group = groups[parameter]
-            largest = fit(top, parameter) if of_each[name] else top.max()
+            largest = fit(top, parameter) if has_members[name] else top.max()
             freedom = torch.sigmoid_(scaled[name].div_(largest).neg_())  # 1 − Ū
             change = parameter - old
             decay = group.get("weight_decay", 0.0) if as_released else 0.0
@@ -128,18 +132,10 @@ class UPGD(Intervention):
             parameter.copy_(old.addcmul_(freedom, change))
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "utility": {learner: dict(values) for learner, values in self._utility.items()},
-            "steps": {learner: dict(values) for learner, values in self._steps.items()},
-        }
+        return {"utility": self._utility, "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._utility = {  # copies, since they are written in place
-            learner: {name: value.clone() for name, value in values.items()}
-            for learner, values in state["utility"].items()
-        }
-        self._steps = {learner: dict(values) for learner, values in state["steps"].items()}
-        self._before = {}
+        self._utility, self._steps, self._before = copy_state(state["utility"]), copy_state(state["steps"]), {}
 
 
 def released_steps(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> float:

@@ -24,19 +24,22 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from ..networks.learner import Learner
-from ..networks.members import members_of, of_each
-from .base import Intervention, interventions
+from ..networks.members import has_members, members_of
+from .base import Intervention, check_strength, interventions
 
 LONG = 2**15  # entries from which on PyTorch sorts integers by their digits
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an entry
 
 
 @dataclass
-class Start:
+class SortedStart:
     """Step-0 values in one vector: a row for each network that a parameter belongs to, each sorted separately.
 
-    names: the parameters. parts: begin and end of what is sorted at once, a long row or several short ones; for short
-    ones, the row that each entry belongs to, (entries,).
+    Attributes:
+        names: The parameters.
+        values: (entries,).
+        parts: Begin and end of what is sorted at once, a long row or several short ones; for short ones, the row that
+            each entry belongs to, (entries,).
     """
 
     names: list[str]
@@ -49,44 +52,43 @@ class Wasserstein(Intervention):
     """Penalise Σ(sort θ − sort θ₀)² of every trained tensor (Lewandowski et al. 2024); strengths as for `l2_init`."""
 
     def __init__(self, strength: float = 1e-3) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"wasserstein: strength must be finite and ≥ 0, got {strength}")
+        check_strength("wasserstein", strength)
         self.strength = strength
-        self._starts: dict[str, tuple[dict[str, Tensor], Start]] = {}  # by learner, and the θ₀ that it is of
+        self._starts: dict[str, tuple[dict[str, Tensor], SortedStart]] = {}  # by learner, and the θ₀ that it is of
 
     def attach(self, learner: Learner) -> None:
         learner.check_trained("wasserstein")
 
     def penalty(self, learner: Learner) -> Tensor:
         trained = learner.trained()
-        start, parameters = self._start(learner, list(trained)), list(trained.values())
-        placed = _placed(start, _flat([p.detach() for p in parameters]))
+        start, parameters = self._sort_start(learner, list(trained)), list(trained.values())
+        placed = _match_ranks(start, _flatten([p.detach() for p in parameters]))
         targets = zip(parameters, placed.split([p.numel() for p in parameters]), strict=True)
         terms = [mse_loss(p, target.view(p.shape).to(p), reduction="sum") for p, target in targets]
         return self.strength * torch.stack(terms).sum()
 
-    def _start(self, learner: Learner, names: list[str]) -> Start:
+    def _sort_start(self, learner: Learner, names: list[str]) -> SortedStart:
         """Return the sorted step-0 values, sorted again if a checkpoint, a new head or a freeze has changed them."""
         initial, known = self._starts.get(learner.name, ({}, None))
         if known is None or initial is not learner.initial or known.names != names:
             members = members_of(learner)
             values = [learner.initial[name] for name in names]
-            rows = [members if of_each(value, members) else 1 for value in values]
+            rows = [members if has_members(value, members) else 1 for value in values]
             lengths = [value.numel() // n for value, n in zip(values, rows, strict=True) for _ in range(n)]
-            known = Start(names, _flat(values), _parts(lengths, values[0].device))
+            known = SortedStart(names, _flatten(values), _split_rows(lengths, values[0].device))
             for begin, end, of_row in known.parts:
                 part = known.values[begin:end]
-                part.copy_(part[_order(part, of_row)])
+                part.copy_(part[_sort_order(part, of_row)])
             self._starts[learner.name] = learner.initial, known
         return known
 
 
-def _flat(values: list[Tensor]) -> Tensor:
+def _flatten(values: list[Tensor]) -> Tensor:
     """Return all entries in one vector."""
     return torch.cat([value.flatten() for value in values])
 
 
-def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Tensor | None]]:
+def _split_rows(lengths: list[int], device: torch.device) -> list[tuple[int, int, Tensor | None]]:
     """Return the parts of rows of these lengths that are sorted at once: a long row alone, short rows together."""
     parts: list[tuple[int, int, Tensor | None]] = []
     begin = 0
@@ -104,15 +106,15 @@ def _parts(lengths: list[int], device: torch.device) -> list[tuple[int, int, Ten
     return parts
 
 
-def _placed(start: Start, values: Tensor) -> Tensor:
+def _match_ranks(start: SortedStart, values: Tensor) -> Tensor:
     """Return the entry of θ₀ with which each entry of θ is compared: the one of the same rank in its row."""
     placed = torch.empty_like(values)
     for begin, end, of_row in start.parts:
-        placed[begin:end].scatter_(0, _order(values[begin:end], of_row), start.values[begin:end])
+        placed[begin:end].scatter_(0, _sort_order(values[begin:end], of_row), start.values[begin:end])
     return placed
 
 
-def _order(values: Tensor, of_row: Tensor | None) -> Tensor:
+def _sort_order(values: Tensor, of_row: Tensor | None) -> Tensor:
     """Return the indices that sort floating-point numbers (entries,), row by row, in a stable way.
 
     Their bits are sorted as integers. Those of positive numbers have the order of the numbers. Those of negative

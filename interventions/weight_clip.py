@@ -29,7 +29,9 @@ from .base import Intervention, interventions
 class WeightClip(Intervention):
     """Keep every weight and bias of the scope within ±kappa/√fan_in of its layer (Elsayed et al. 2024).
 
-    kappa: κ > 0; the paper sweeps 1 … 5. From 1 on, PyTorch's own initialisation is not clipped.
+    Args:
+        kappa: κ > 0; the paper sweeps 1 … 5. From 1 on, PyTorch's own initialisation is not clipped.
+        scope: The layers that are clipped.
     """
 
     def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:
@@ -43,13 +45,13 @@ class WeightClip(Intervention):
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         for layer in learner.select(self.scope):
-            limit = self.kappa * _bound(layer)
+            limit = self.kappa * _initial_bound(layer)
             for parameter in layer.module.parameters(recurse=False):
                 if parameter.requires_grad:  # a frozen one is kept
                     parameter.clamp_(-limit, limit)
 
 
-def _bound(layer: Layer) -> float:
+def _initial_bound(layer: Layer) -> float:
     """Return 1/√fan_in."""
     fan_in: int = layer.kernel.flatten(1 + int(layer.stacked)).shape[-1]
     return fan_in**-0.5

@@ -19,8 +19,8 @@ from .continual import (
     total_average_online_accuracy,
 )
 from .curvature import hessian_eigenvalues
-from .diagnosis import Condition, Diagnosis, Units, diagnose
-from .differences import Paired, holm, paired, seeds_needed, sign_flip, t_interval
+from .diagnosis import Condition, Diagnosis, HiddenUnits, diagnose
+from .differences import PairedDifference, holm, paired_difference, seeds_needed, sign_flip, t_interval
 from .features import (
     activity_scores,
     dormant_fraction,
@@ -32,15 +32,10 @@ from .features import (
 )
 from .fronts import hypervolume, pareto_front
 from .gaps import GeneralizationGap, generalization_gap
-from .gradients import (
-    gradient_covariance,
-    gradient_effective_rank,
-    per_sample_gradients,
-    small_gradient_fraction,
-)
+from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients, small_gradient_fraction
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
 from .improvement import Improvement, Profile, performance_profile, probability_of_improvement
-from .probe import CHEAP_METRICS, METRICS, Metric, measure, measure_members, metrics
+from .probe import METRICS, Metric, cheap_metrics, measure, measure_members, metrics
 from .saturation import (
     accuracy_recovery_time,
     activation_slopes,
@@ -69,19 +64,18 @@ from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
 __all__ = [
     "ATARI_SCORES",
     "BOOTSTRAP_COVERAGE",
-    "CHEAP_METRICS",
     "METRICS",
     "TRAINABILITY",
     "Condition",
     "Diagnosis",
     "GeneralizationGap",
+    "HiddenUnits",
     "Improvement",
     "Metric",
-    "Paired",
+    "PairedDifference",
     "Profile",
     "Score",
     "Trainability",
-    "Units",
     "View",
     "accuracy_recovery_time",
     "activation_slopes",
@@ -91,6 +85,7 @@ __all__ = [
     "backward_transfer",
     "bootstrap_coverage",
     "bootstrap_interval",
+    "cheap_metrics",
     "dead_fraction",
     "dfi",
     "dfi_unscaled",
@@ -127,7 +122,7 @@ __all__ = [
     "online_generalization_gap",
     "order_disparity",
     "overall_performance",
-    "paired",
+    "paired_difference",
     "pareto_front",
     "peak_saturation",
     "per_sample_gradients",

@@ -33,8 +33,15 @@ def lambda_balance(first: Map, second: Map, bias: Tensor | None = None) -> float
 def lambda_residual(first: Map, second: Map, lam: float | None = None, bias: Tensor | None = None) -> float:
     """Return ‖W2ᵀW2 − W1W1ᵀ − bbᵀ − λI‖_F, in [0, ∞): 0 if two directly consecutive maps are λ-balanced.
 
-    lam: λ; by default `lambda_balance`, which minimises the residual. Other arguments are those of `lambda_balance`.
     With an activation between the maps only the diagonal is conserved and can be set, but all entries count here.
+
+    Args:
+        first, second: W1 (h, i) and W2 (o, h), matrices or Linear layers.
+        lam: λ, in units of squared weights; by default `lambda_balance`, which minimises the residual.
+        bias: b (h,) of `first` if that is a matrix. A layer has its own.
+
+    Raises:
+        ValueError: The shapes do not fit.
     """
     w1, w2, b = _matrices(first, second, bias)
     lam = lambda_balance(first, second, bias) if lam is None else lam

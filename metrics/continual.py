@@ -16,12 +16,15 @@ Array = NDArray[np.float64]
 
 
 def average_accuracy(accuracies: ArrayLike) -> float:
-    """Return ACC_T = (1/T) Σ_j A[T, j] (Lillo & Cheney 2025, eq. 3). For fewer tasks pass `A[:t, :t]`."""
+    """Return ACC_T = (1/T) Σ_j A[T, j] of accuracies A, (T, T) (Lillo & Cheney 2025, eq. 3).
+
+    For fewer tasks pass `A[:t, :t]`.
+    """
     return float(_matrix(accuracies, "average_accuracy")[-1].mean())
 
 
 def backward_transfer(accuracies: ArrayLike) -> float:
-    """Return BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) (Lillo & Cheney, B.6).
+    """Return BWT_T = 1/(T − 1) Σ_{j<T} (A[T, j] − A[j, j]) of accuracies A, (T, T) (Lillo & Cheney, B.6).
 
     Negative: forgotten. NaN for one task.
     """
@@ -30,7 +33,7 @@ def backward_transfer(accuracies: ArrayLike) -> float:
 
 
 def overall_performance(scores: ArrayLike) -> float:
-    """Return OP = (1/N) Σ_j A[N, j] (MoRAM paper, eq. 9).
+    """Return OP = (1/N) Σ_j A[N, j] of scores A, (N, N) (MoRAM paper, eq. 9).
 
     It is `average_accuracy` of the tasks' own scores (accuracy, ROUGE-L, SARI, similarity).
     """
@@ -40,7 +43,7 @@ def overall_performance(scores: ArrayLike) -> float:
 def forgetting(scores: ArrayLike) -> float:
     """Return 1/(N − 1) Σ_{j<N} (A[j, j] − A[N, j]) (MoRAM paper, eq. 10, which calls it BWT); positive: forgotten.
 
-    It is −`backward_transfer`, the usual BWT (Lopez-Paz & Ranzato 2017). NaN for one task.
+    It is −`backward_transfer`, the usual BWT (Lopez-Paz & Ranzato 2017), of scores A, (N, N). NaN for one task.
     """
     A = _matrix(scores, "forgetting")
     return _mean(A.diagonal()[:-1] - A[-1, :-1])
@@ -82,7 +85,8 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
     """Return FWT_T = 1/(T − 1) Σ_{j>1} (A[j − 1, j] − b_j), the effect of earlier tasks on one not yet learned.
 
     Args:
-        baseline: (T,) accuracies on each task before any training, or chance levels; the first is not used. Lillo &
+        accuracies: A, (T, T).
+        baseline: b, (T,), accuracies on each task before any training, or chance levels; the first is not used. Lillo &
             Cheney, B.6, compare with "a suitable baseline". The formula is that of Lopez-Paz & Ranzato 2017, whose b is
             the accuracy at initialisation.
 
@@ -101,7 +105,11 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
 def average_online_accuracy(batches: ArrayLike) -> float:
     """Return AOA(T_i) = (1/M) Σ_j a_j over a task's batches, each measured *before* its update (Lillo & Cheney, eq. 4).
 
-    Raises ValueError if there is no batch.
+    Args:
+        batches: a, (M,).
+
+    Raises:
+        ValueError: There is no batch.
     """
     values = np.asarray(batches, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
@@ -112,8 +120,12 @@ def average_online_accuracy(batches: ArrayLike) -> float:
 def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
     """Return TAOA, the mean over *all* batches of all tasks (Lillo & Cheney, eqs. 5 and 6). A longer task weighs more.
 
-    tasks: the accuracies of the batches of each task, as for `average_online_accuracy`. For tasks of equal length it is
-    the mean of their AOA. Raises ValueError if there is no task, or one without a batch.
+    Args:
+        tasks: The accuracies of the batches of each task, (M,) as for `average_online_accuracy`. For tasks of equal
+            length the result is the mean of their AOA.
+
+    Raises:
+        ValueError: There is no task, or one without a batch.
     """
     if len(tasks) == 0:
         raise ValueError("total_average_online_accuracy: needs at least one task")

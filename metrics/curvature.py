@@ -30,27 +30,34 @@ def hessian_eigenvalues(
     generators are unchanged. Attention runs on its plain kernel, which has a second derivative.
 
     Args:
-        loss_fn: Returns the scalar loss L; called once.
-        parameters: The variables of L. A parameter that L does not depend on contributes zeros.
+        loss_fn: Returns the scalar loss L, (); called once.
+        parameters: The variables of L, of any shapes. A parameter that L does not depend on contributes zeros.
+        k: Number of eigenvalues, at least 1.
         members: For a stack of m networks, whose parameters have the member first and whose loss is the sum over
             members. The Hessian is block-diagonal, so one product serves all blocks. The result is (m, k), with the
             values that each member has on its own.
         tolerance: An eigenvalue θ has converged if its residual ‖Hy − θy‖ is at most tolerance · |θ| (or tolerance
-        times
-            a thousandth of the largest |θ|, if that is more). The error is at most the residual, and usually its square
-            over the gap to the rest of the spectrum.
+            times a thousandth of the largest |θ|, if that is more). The error is at most the residual, and usually its
+            square over the gap to the rest of the spectrum.
         max_iterations: The maximum number of iterations; if it is reached, values are lower bounds. In float32 the
             products have an uncertainty of about 1e-6 of the largest |θ|.
         seed: Seed of the start vectors, which are drawn from a separate generator.
         block: Vectors multiplied in one iteration, 1 to k; default k. A repeated eigenvalue is found up to `block`
-        times. max_basis: Vectors stored at once, at least k + block; by default all of them. If fewer, it restarts from
-        the
+            times.
+        max_basis: Vectors stored at once, at least k + block; by default all of them. If fewer, it restarts from the
             best (thick restart), which takes more iterations. Three or four times k are enough for a language model,
             with block=1.
 
     Raises:
         ValueError: There are fewer than k parameters (of each member), block or basis are out of range, or the loss is
             not a finite scalar, or has no second derivative.
+
+    Examples:
+        >>> import torch
+        >>> from supple.metrics import hessian_eigenvalues
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> [round(value, 4) for value in hessian_eigenvalues(lambda: 3 * x[0] ** 2 + x[1] ** 2, [x], k=2).tolist()]
+        [6.0, 2.0]
     """
     wanted = list(parameters)
     networks = 1 if members is None else members

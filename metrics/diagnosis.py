@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from ..networks.activations import SATURATED
 from ..networks.distributions import greatest_entropy
 from ..networks.learner import Learner
-from ..networks.passes import exchanged, measuring
+from ..networks.passes import exchange, measuring
 from .features import entropy_rank, feature_matrices, member_scores
 from .probe import measure
-from .trainability import LEARNING_RATE, UPDATES, is_constant_on, real_tensors, tensors_among, trainability
+from .trainability import LEARNING_RATE, UPDATES, is_constant_on, list_real_inputs, list_tensors, trainability
 from .view import View
 
 # The thresholds, set on the runs of docs/results/doctor.md and tested on others. An error is the mean squared error on
@@ -37,7 +37,7 @@ State = Literal["lost", "diverged", "silent", "worn", "sound"]
 
 
 @dataclass(frozen=True)
-class Units:
+class HiddenUnits:
     """A layer of hidden units on recent inputs. For a stack, it has the units of all members.
 
     Attributes:
@@ -65,7 +65,7 @@ class Condition:
     """
 
     numbers: dict[str, float]
-    units: tuple[Units, ...]
+    units: tuple[HiddenUnits, ...]
     norms: dict[str, float]
     entropy: float | None
 
@@ -113,24 +113,24 @@ class Diagnosis:
     @property
     def signs(self) -> list[str]:
         """The layers with many dormant units or a low rank, a clause for each finding, in forward order."""
-        found = []
+        signs = []
         for now, new in zip(self.now.units, self.new.units, strict=False):
             if now.dormant - new.dormant >= DORMANT:
                 before = f"at initialisation {new.dormant:.0%}"
-                found.append(f"{now.name} ({now.dormant:.0%} of {now.count} units dormant, {before})")
+                signs.append(f"{now.name} ({now.dormant:.0%} of {now.count} units dormant, {before})")
             if now.effective_rank <= RANK * new.effective_rank:
                 before = f"at initialisation {new.effective_rank:.1f}"
-                found.append(f"{now.name} (effective rank {now.effective_rank:.1f}, {before})")
-        return found
+                signs.append(f"{now.name} (effective rank {now.effective_rank:.1f}, {before})")
+        return signs
 
     def verdict(self) -> list[str]:
         """Return the findings with their numbers as a list of short texts. They say only what was measured."""
         fit = (
-            f"Its error on random targets is {_times(self.loss, self.new_loss)} at initialisation ({self.loss:.2g} of "
-            f"their variance, at initialisation {self.new_loss:.2g})."
+            f"Its error on random targets is {_compare(self.loss, self.new_loss)} at initialisation ({self.loss:.2g} "
+            f"of their variance, at initialisation {self.new_loss:.2g})."
         )
         policy = f"deterministic (entropy {self.now.entropy or 0:.1%} of the maximum)"
-        said = {
+        finding = {
             "lost": f"'{self.learner}' has lost plasticity. {fit}",
             "diverged": f"Whether '{self.learner}' has lost plasticity cannot be said, because the fit to random "
             f"targets diverged. {fit} The error is 1 before the first update, so the learning rate of the fit is too "
@@ -143,7 +143,7 @@ class Diagnosis:
         }[self.state]
         degraded = f"Degraded layers: {'; '.join(self.signs)}." if self.signs else ""
         besides = f"Its policy is also {policy}." if self.state == "lost" and self.entropy_is_gone else ""
-        return [sentence for sentence in (said, degraded, besides) if sentence]
+        return [sentence for sentence in (finding, degraded, besides) if sentence]
 
 
 def diagnose(
@@ -158,8 +158,8 @@ def diagnose(
     Parameters and buffers are exchanged temporarily and then restored. Optimizers and generators do not change.
 
     Args:
-        updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward. For a
-            stack, numbers describe all members together.
+        learner: The learner. For a stack, numbers describe all members together.
+        updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward.
         after_each: A function to call after each of these updates, as for a progress bar.
 
     Raises:
@@ -185,9 +185,9 @@ def diagnose(
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
     with measuring(learner.module):
-        now = _condition(view)
-        with _as_new(learner):
-            new = _condition(View(learner))
+        now = _describe(view)
+        with _swap_initial(learner):
+            new = _describe(View(learner))
     return Diagnosis(learner.name, now, new, loss, new_loss)
 
 
@@ -196,7 +196,7 @@ def _check_finite(view: View) -> None:
 
     Single outputs may be infinite, such as the logits of actions that are not allowed."""
     learner = view.learner
-    if any(not each.isfinite().all() for each in real_tensors(view.probe)):
+    if any(not values.isfinite().all() for values in list_real_inputs(view.probe)):
         raise ValueError(f"the recent inputs of '{learner.name}' contain NaN or infinity")
     if view.probe is None:
         return
@@ -210,11 +210,11 @@ def _check_finite(view: View) -> None:
 def _outputs_at(view: View, values: Mapping[str, Tensor]) -> list[Tensor]:
     """Return the outputs on the probe with other values for these tensors."""
     with measuring(view.learner.module):
-        return tensors_among(view.learner.outputs(values, view.probe or ()))
+        return list_tensors(view.learner.outputs(values, view.probe or ()))
 
 
 @contextmanager
-def _as_new(learner: Learner) -> Iterator[None]:
+def _swap_initial(learner: Learner) -> Iterator[None]:
     """Give a learner its step-0 parameters temporarily."""
     now, marked = dict(learner.module.named_parameters()), learner.marked
     # others in their places, since a pass whose gradients are still to be computed may hold the present ones
@@ -224,13 +224,13 @@ def _as_new(learner: Learner) -> Iterator[None]:
     }
     try:
         learner.marked = None
-        with exchanged(learner.module, values):
+        with exchange(learner.module, values):
             yield
     finally:
         learner.marked = marked
 
 
-def _condition(view: View) -> Condition:
+def _describe(view: View) -> Condition:
     learner, units = view.learner, []
     for name, output in view.outputs.items() if view.has_units else ():
         slopes = view.slopes.get(name)
@@ -238,11 +238,11 @@ def _condition(view: View) -> Condition:
         ranks = entropy_rank(torch.linalg.svdvals(matrices))
         dormant = member_scores(output) <= 0
         units.append(
-            Units(
+            HiddenUnits(
                 learner.origins.get(name, name),
                 dormant.numel(),
                 float(dormant.double().mean()),
-                None if slopes is None else _saturated(slopes),
+                None if slopes is None else _share_saturated(slopes),
                 float(ranks.mean()),
             )
         )
@@ -252,7 +252,7 @@ def _condition(view: View) -> Condition:
     return Condition(measure(view), tuple(units), norms, _entropy(view))
 
 
-def _saturated(slopes: Tensor) -> float:
+def _share_saturated(slopes: Tensor) -> float:
     return float((slopes < SATURATED).double().mean())
 
 
@@ -268,7 +268,7 @@ def _entropy(view: View) -> float | None:
         return float(policy.entropy().mean()) / greatest
 
 
-def _times(loss: float, new_loss: float) -> str:
+def _compare(loss: float, new_loss: float) -> str:
     """Return how an error compares with another, as in "3.2 times as large as"."""
     times = loss / new_loss if new_loss > 0 else float("inf")
     if times >= 1.1:

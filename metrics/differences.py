@@ -15,13 +15,17 @@ MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedDifference:
     """The difference between two arms with the same seeds.
 
-    mean: of the differences of the n seeds that both have; NaN for none. low, high: its t interval; p_t: p-value of the
-    two-sided t test that it is 0; all three None for fewer than two seeds. p_sign_flip: p-value of the exact sign-flip
-    test; None for fewer than 6 seeds or more than 40. seeds_needed: number of seeds that would detect the difference if
-    it and its standard deviation are as observed; None for fewer than two seeds, and if 10,000 are not enough.
+    Attributes:
+        n: Number of seeds that both have.
+        mean: Of their differences; NaN for none.
+        low, high: The t interval of the mean; None for fewer than two seeds.
+        p_t: P-value of the two-sided t test that it is 0; None for fewer than two seeds.
+        p_sign_flip: P-value of the exact sign-flip test; None for fewer than 6 seeds or more than 40.
+        seeds_needed: Number of seeds that would detect the difference if it and its standard deviation are as observed;
+            None for fewer than two seeds, and if 10,000 are not enough.
     """
 
     n: int
@@ -36,8 +40,15 @@ class Paired:
 def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | None:
     """Return the ends (low, high) of Student's interval for the mean over seeds; None for fewer than two seeds.
 
-    values: (seeds, …) in any unit, finite; the ends have the shape of one seed's values. If all seeds are equal, the
-    interval is that point. Raises ValueError for a level outside (0, 1) and for values that are not finite.
+    Args:
+        values: (seeds, …) in any unit, finite. If all seeds are equal, the interval is that point.
+        level: Confidence, in (0, 1).
+
+    Returns:
+        Two arrays, (…), the shape of one seed's values.
+
+    Raises:
+        ValueError: The level is outside (0, 1), or values are not finite.
     """
     from scipy.stats import t  # takes half a second to import, which every run would pay
 
@@ -51,13 +62,16 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
     return middle - half, middle + half
 
 
-def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1) -> Paired:
+def paired_difference(
+    values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1
+) -> PairedDifference:
     """Return how `values` differ from `baseline`, seed by seed.
 
     If the differences are the same for every seed (up to rounding), p_t is its limit 0, or 1 if they are all 0.
 
     Args:
         values, baseline: (seeds,), in the same order of seeds and the same unit. A seed with NaN in either is left out.
+        level: Confidence of the t interval, in (0, 1).
         comparisons: Number of comparisons that share the family-wise level. It raises `seeds_needed` (to the level of
             the first of Holm's steps) and nothing else. P-values are corrected by `holm`.
 
@@ -68,19 +82,21 @@ def paired(values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparis
 
     x, y = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"paired: needs two vectors with one entry a seed; got shapes {x.shape} and {y.shape}")
+        raise ValueError(
+            f"paired_difference: needs two vectors with one entry a seed; got shapes {x.shape} and {y.shape}"
+        )
     if comparisons < 1:
-        raise ValueError(f"paired: comparisons must be 1 or more, got {comparisons}")
+        raise ValueError(f"paired_difference: comparisons must be 1 or more, got {comparisons}")
     known = np.isfinite(x) & np.isfinite(y)
-    d = _without_rounding(x[known], y[known])
+    d = _subtract(x[known], y[known])
     ends = t_interval(d, level)
     if ends is None:
-        return Paired(len(d), float(d[0]) if d.size else float("nan"))
+        return PairedDifference(len(d), float(d[0]) if d.size else float("nan"))
     mean, sd = float(d.mean()), float(d.std(ddof=1))
     p = float(ttest_1samp(d, 0.0).pvalue) if np.ptp(d) > 0 else float(mean == 0)
     signs = sign_flip(d) if FEWEST_SIGNS <= len(d) <= MOST_SIGNS else None
     needed = seeds_needed(mean, sd, level=(1 - level) / comparisons)
-    return Paired(len(d), mean, float(ends[0]), float(ends[1]), p, signs, needed)
+    return PairedDifference(len(d), mean, float(ends[0]), float(ends[1]), p, signs, needed)
 
 
 def sign_flip(differences: ArrayLike) -> float:
@@ -119,11 +135,17 @@ def holm(p_values: ArrayLike) -> Array:
 def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05) -> int | None:
     """Return the smallest number of seeds, 2 or more, for a two-sided t test with this power; None beyond 10,000.
 
-    The power is the probability that the test at this level finds a difference with this mean and standard deviation,
-    in its direction (noncentral t distribution).
+    If mean and sd are estimated from three seeds, the result is only an order of magnitude.
 
-    mean, sd: of the differences, in one unit, sd ≥ 0 and unbiased. If they are estimated from three seeds, the result
-    is only an order of magnitude. Raises ValueError for numbers out of range.
+    Args:
+        mean: Of the differences.
+        sd: Their standard deviation, ≥ 0 and unbiased, in the unit of the mean.
+        power: Probability, in (0, 1), that the test finds a difference with this mean and standard deviation, in its
+            direction (noncentral t distribution).
+        level: Of the test, in (0, 1).
+
+    Raises:
+        ValueError: A number is out of range.
     """
     from scipy.stats import nct, t
 
@@ -149,7 +171,7 @@ def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05
     return many
 
 
-def _without_rounding(x: Array, y: Array) -> Array:
+def _subtract(x: Array, y: Array) -> Array:
     """Return x − y, with differences exactly 0 or exactly equal if they are so up to rounding."""
     d, rounding = x - y, 1e-12 * np.abs([x, y]).max(initial=0.0)
     d = np.where(np.abs(d) <= rounding, 0.0, d)

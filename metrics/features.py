@@ -21,10 +21,25 @@ Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 def srank(features: Tensor, delta: float = 0.01) -> int:
     """Return the smallest k whose k largest singular values hold a share 1 − delta of their sum (Kumar et al. 2021).
 
-    It is also called "effective rank" or "stable rank" elsewhere; here it is only called srank. features: (n, d); the
-    result is in 0 … min(n, d), 0 only for an all-zero matrix. Invariant to rotation and scale. Computed in float64.
+    It is also called "effective rank" or "stable rank" elsewhere; here it is only called srank. Invariant to rotation
+    and scale. Computed in float64.
 
-    Raises ValueError for empty or non-finite features, or delta outside [0, 1).
+    Args:
+        features: (n, d), or a shape of the module's docstring.
+        delta: The share that the other singular values may hold, in [0, 1).
+
+    Returns:
+        An integer in 0 … min(n, d), 0 only for an all-zero matrix.
+
+    Raises:
+        ValueError: Features are empty or not finite, or delta is outside [0, 1).
+
+    Examples:
+        >>> import torch
+        >>> from supple.metrics import srank
+        >>> features = torch.diag(torch.tensor([98.0, 1.0, 1.0]))
+        >>> srank(features), srank(features, delta=0.0)
+        (2, 3)
     """
     if not 0 <= delta < 1:
         raise ValueError(f"srank: delta must be in [0, 1), got {delta}")
@@ -35,8 +50,24 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
 def effective_rank(features: Tensor) -> float:
     """Return the exponential of the entropy of the singular values divided by their sum (Roy & Vetterli 2007).
 
-    features: (n, d); in [1, min(n, d)], and 0.0 for an all-zero matrix. Invariant to rotation and scale.
-    Computed in float64. Raises ValueError for empty or non-finite features.
+    Invariant to rotation and scale. Computed in float64.
+
+    Args:
+        features: (n, d), or a shape of the module's docstring.
+
+    Returns:
+        A float in [1, min(n, d)], and 0.0 for an all-zero matrix.
+
+    Raises:
+        ValueError: Features are empty or not finite.
+
+    Examples:
+        >>> import torch
+        >>> from supple.metrics import effective_rank
+        >>> round(effective_rank(torch.eye(3)), 6)
+        3.0
+        >>> round(effective_rank(torch.diag(torch.tensor([98.0, 1.0, 1.0]))), 6)
+        1.118403
     """
     return float(entropy_rank(_singular_values(features, "effective_rank")))
 
@@ -45,10 +76,18 @@ def effective_rank(features: Tensor) -> float:
 def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
     """Return the number of singular values of features/√n above the threshold (Lyle et al. 2022; their ε is 0.01).
 
-    Source: "Understanding and Preventing Capacity Loss in Reinforcement Learning". features: (n, d); the result is in
-    0 … min(n, d). Unlike the other ranks it falls when features shrink: it counts the directions in which they are
-    large enough to be used. Computed in float64. Raises ValueError for empty or non-finite features, or a threshold
-    that is not positive.
+    Unlike the other ranks it falls when features shrink: it counts the directions in which they are large enough to be
+    used. Computed in float64. Source: "Understanding and Preventing Capacity Loss in Reinforcement Learning".
+
+    Args:
+        features: (n, d), or a shape of the module's docstring.
+        threshold: Above 0, in units of the features.
+
+    Returns:
+        An integer in 0 … min(n, d).
+
+    Raises:
+        ValueError: Features are empty or not finite, or the threshold is not positive.
     """
     if threshold <= 0:
         raise ValueError(f"feature_rank: threshold must be positive, got {threshold}")
@@ -60,9 +99,17 @@ def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
 def numerical_rank(features: Tensor) -> int:
     """Return the number of singular values above σ₁ · max(n, d) · ε, ε the machine epsilon of the features' own dtype.
 
-    features: (n, d); in 0 … min(n, d), 0 only for an all-zero matrix. This is the convention of
-    `numpy.linalg.matrix_rank` and of torch. Singular values are computed in float64; the tolerance is that of the
-    features' dtype. Raises ValueError for empty or non-finite features.
+    This is the convention of `numpy.linalg.matrix_rank` and of torch. Singular values are computed in float64; the
+    tolerance is that of the features' dtype.
+
+    Args:
+        features: (n, d), or a shape of the module's docstring.
+
+    Returns:
+        An integer in 0 … min(n, d), 0 only for an all-zero matrix.
+
+    Raises:
+        ValueError: Features are empty or not finite.
     """
     rows = _matrix(features, "numerical_rank")
     return int(count_resolved(torch.linalg.svdvals(rows), rows.shape, features.dtype))
@@ -132,14 +179,23 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
     """Return the fraction of units whose activity score is at most tau, in [0, 1] (Sokar et al. 2023).
 
     Args:
-        activations: Outputs *after* the nonlinearity, for one layer or as a sequence or mapping of layers; shapes and
-            score as in `activity_scores`. Units of all layers are pooled, so a wide layer weighs more than a narrow
-            one.
+        activations: Outputs *after* the nonlinearity, (n, units), for one layer or as a sequence or mapping of layers;
+            other shapes and the score as in `activity_scores`. Units of all layers are pooled, so a wide layer weighs
+            more than a narrow one.
         tau: The threshold. 0 counts the units that are exactly zero on every input; Sokar et al. use 0.025.
         per_layer: Return a dict of each layer's own fraction instead. The layers of a sequence are named "0", "1", …
 
     Raises:
         ValueError: There is no layer, tau < 0, or `activity_scores` refuses the activations.
+
+    Examples:
+        >>> import torch
+        >>> from supple.metrics import dormant_fraction
+        >>> first = torch.tensor([[0.0, 1.0], [0.0, 3.0]])  # two inputs, two units
+        >>> dormant_fraction(first)
+        0.5
+        >>> dormant_fraction({"first": first, "second": torch.ones(2, 2)}, per_layer=True)
+        {'first': 0.5, 'second': 0.0}
     """
     if tau < 0:
         raise ValueError(f"dormant_fraction: tau must be at least 0, got {tau}")
@@ -160,12 +216,19 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
 def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float:
     """Return ‖C_a − C_b‖_F of the normalised feature covariances C = HHᵀ/‖H‖²_F, (n, n) (FIRE, Theorem 1).
 
-    The rows of both feature matrices belong to the same n inputs; their widths may differ. The range is [0, √2]: 0 if
-    the similarities of the inputs agree (for example after a rotation or scaling of the features), √2 if each network's
-    features vanish wherever the other's do not. NaN if either is all zero, where C is undefined. Computed in float64.
-    If n exceeds both widths, the n×n matrices are never formed, and distances below about 1e-8 are rounding.
+    Computed in float64. If n exceeds both widths, the n×n matrices are never formed, and distances below about 1e-8 are
+    rounding.
 
-    Raises ValueError for empty or non-finite features, or different numbers of rows.
+    Args:
+        features_a, features_b: (n, d_a) and (n, d_b), whose rows belong to the same n inputs.
+
+    Returns:
+        A float in [0, √2]: 0 if the similarities of the inputs agree (for example after a rotation or scaling of the
+        features), √2 if each network's features vanish wherever the other's do not. NaN if either is all zero, where C
+        is undefined.
+
+    Raises:
+        ValueError: Features are empty or not finite, or their numbers of rows differ.
     """
     a = _matrix(features_a, "feature_covariance_distance")
     b = _matrix(features_b, "feature_covariance_distance")

@@ -39,6 +39,14 @@ def generalization_gap(
 
     Raises:
         ValueError: The shapes differ or are not (cycles, environments).
+
+    Examples:
+        >>> from supple.metrics import generalization_gap
+        >>> gap = generalization_gap(train=[[10, 20], [12, 30]], test=[[9, 20], [8, 10]])  # two cycles and environments
+        >>> gap.gap.tolist()
+        [[1.0, 0.0], [4.0, 20.0]]
+        >>> gap.change.tolist(), gap.iqm_change
+        ([3.0, 20.0], 11.5)
     """
     on_train, on_test = np.asarray(train, dtype=np.float64), np.asarray(test, dtype=np.float64)
     flags = np.zeros(on_train.shape, bool) if exploded is None else np.asarray(exploded, dtype=bool)

@@ -45,9 +45,14 @@ def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor
 def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
     """Return M with entries ⟨g_i, g_j⟩ between the samples' gradients: (…, n, parameters) → (…, n, n) float64.
 
-    Lillo & Cheney, B.7.2: M = GᵀG, neither centred nor divided by n, although it is called a covariance. normalized:
-    the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 if a gradient is zero. Raises ValueError for
-    gradients that are not (…, n, parameters), or empty.
+    Lillo & Cheney, B.7.2: M = GᵀG, neither centred nor divided by n, although it is called a covariance.
+
+    Args:
+        gradients: (…, n, parameters).
+        normalized: Return the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 if a gradient is zero.
+
+    Raises:
+        ValueError: Gradients are not (…, n, parameters), or empty.
     """
     if gradients.dim() < 2 or gradients.numel() == 0:
         raise ValueError(
@@ -70,8 +75,15 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
     here, uses the gradients. M = `gradient_covariance(gradients)`, whose singular values are the squares of those of G,
     so `srank(G, 1 − τ)` is a different, larger number.
 
-    gradients: (…, n, parameters), as `per_sample_gradients` returns them; result (…), int64, in 1 … min(n, parameters),
-    and 0 if all gradients are zero. Raises ValueError for tau outside (0, 1), and as `gradient_covariance`.
+    Args:
+        gradients: (…, n, parameters), as `per_sample_gradients` returns them.
+        tau: τ in (0, 1).
+
+    Returns:
+        Ranks, (…), int64, in 1 … min(n, parameters), and 0 if all gradients are zero.
+
+    Raises:
+        ValueError: tau is out of range, or `gradient_covariance` refuses the gradients.
     """
     if not 0 < tau < 1:
         raise ValueError(f"gradient_effective_rank: tau must be in (0, 1), got {tau}")
@@ -83,8 +95,12 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
 def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     """Return the share of units whose incoming weights have small gradients, pooled over layers: (…) float64.
 
-    gradients: of each layer's weight, (…, units, incoming weights); see `networks.units.small_gradients`. The threshold
-    is our choice. Raises ValueError for no layer, and for tau below 0.
+    Args:
+        gradients: Of each layer's weight, (…, units, incoming weights); see `networks.units.small_gradients`.
+        tau: The threshold, ≥ 0, as a share of the layer's mean. Its default is our choice.
+
+    Raises:
+        ValueError: There is no layer, or tau is below 0.
     """
     if not gradients or tau < 0:
         raise ValueError(f"small_gradient_fraction: needs a layer and a tau of at least 0, got {len(gradients)}, {tau}")

@@ -85,8 +85,9 @@ def human_normalized(env: str, score: float) -> float | None:
     None for an environment that is not in the table (`ATARI_SCORES`: 57 games), including games of the same name in
     another namespace ("MinAtar/Breakout-v1").
 
-    env: an id or a game's name: "ALE/Asterix-v5", "Asterix", "beam_rider". score: an undiscounted, unclipped episode
-    return, in game points.
+    Args:
+        env: An id or a game's name: "ALE/Asterix-v5", "Asterix", "beam_rider".
+        score: An undiscounted, unclipped episode return, in game points.
     """
     known = _BY_KEY.get(_key(re.sub(r"-v\d+$", "", env.removeprefix("ALE/"))))
     if known is None:
@@ -98,9 +99,17 @@ def human_normalized(env: str, score: float) -> float | None:
 def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> Score:
     """Return the IQM of human-normalised scores over runs and games, with its interval (Agarwal et al. 2021).
 
-    returns: (runs, environments), mean returns in game points. environments: the name of each column. The interval is
-    the 95 % one of `bootstrap_interval`. Scores are not clipped. With one run there is nothing to resample, and low =
-    high = iqm. Raises ValueError for a game that is not in the table, another shape, no run, or NaN.
+    Scores are not clipped. With one run there is nothing to resample, and low = high = iqm.
+
+    Args:
+        returns: (runs, environments), mean returns in game points.
+        environments: The name of each column.
+
+    Returns:
+        The score, with the 95 % interval of `bootstrap_interval`.
+
+    Raises:
+        ValueError: A game is not in the table, the shape is another one, there is no run, or a return is NaN.
     """
     values = np.asarray(returns, dtype=np.float64)
     if unknown := [env for env in environments if human_normalized(env, 0.0) is None]:

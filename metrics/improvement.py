@@ -41,6 +41,9 @@ def probability_of_improvement(
 
     Args:
         x, y: (runs, tasks) scores, larger is better. The numbers of runs may differ. NaN is left out.
+        reps: Number of draws, at least 1.
+        confidence: Of the interval, in (0, 1).
+        seed: Seed of the draws.
 
     Raises:
         ValueError: Numbers of tasks differ, a task has no score of X or of Y, or reps or confidence are out of range.
@@ -71,7 +74,10 @@ def performance_profile(
 
     Args:
         scores: (runs, tasks), NaN left out; several tasks must share one scale.
-        thresholds: (thresholds,).
+        thresholds: (thresholds,), in the unit of the scores.
+        reps: Number of draws, at least 1.
+        confidence: Of the interval, in (0, 1).
+        seed: Seed of the draws.
 
     Raises:
         ValueError: A task has no score, or reps or confidence are out of range.

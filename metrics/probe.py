@@ -5,9 +5,8 @@ pooled value over the layers of all members if the metric is defined over severa
 and the mean over members if it is defined for one feature matrix (ranks).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -35,26 +34,42 @@ POOLS: dict[str, Callable[[Tensor], Tensor]] = {
     "norm": torch.linalg.vector_norm,
 }
 
-Needs = Literal[
-    "weights", "matrices", "pairs", "batch", "units", "slopes", "samples", "hidden", "marked", "policy", "values"
-]
+# What a metric may need → whether a view has it.
+NEEDS: dict[str, Callable[[View], bool]] = {
+    "weights": lambda view: True,
+    "matrices": lambda view: bool(view.isometry),
+    "pairs": lambda view: bool(view.learner.linear_pairs()),
+    "batch": lambda view: view.probe is not None and bool(view.learner.trained()),
+    "units": lambda view: view.has_units,
+    "slopes": lambda view: bool(view.slopes),
+    "samples": lambda view: bool(view.learner.trained()) and view.sample_losses is not None,
+    "hidden": lambda view: view.probe is not None and bool(view.unit_gradients),
+    "marked": lambda view: bool(view.marked),
+    "policy": lambda view: view.probe is not None and bool(view.marked) and view.learner.policy is not None,
+    "values": lambda view: view.probe is not None and bool(view.marked) and view.learner.values is not None,
+}
 
 
 @dataclass(frozen=True)
 class Metric:
     """A number computed from a network: its description, the data it needs, and its function.
 
-    value: computes the number of each network in a view, (networks,). pool: how the numbers of members are combined, by
-    "sum", "mean", "max", "min" or "norm". costly: it takes many passes over data, so it is only measured on request.
-
     Your own metric is measured, logged and available to `@when` after its registration:
     `metrics.register("name")(Metric(…))`.
 
-    Raises ValueError for an unknown `needs` or `pool`, or a `value` that is no function.
+    Attributes:
+        about: What it is, for `supple list`.
+        needs: The data without which it is left out.
+        value: Computes the number of each network in a view, (networks,).
+        pool: How the numbers of members are combined, by "sum", "mean", "max", "min" or "norm".
+        costly: It takes many passes over data, so it is only measured on request.
+
+    Raises:
+        ValueError: `needs` or `pool` is unknown, or `value` is no function.
     """
 
     about: str
-    needs: Needs
+    needs: str
     value: Callable[[View], Tensor]
     pool: str = "mean"
     costly: bool = False
@@ -62,33 +77,33 @@ class Metric:
     def __post_init__(self) -> None:
         if not callable(self.value):
             raise ValueError(f"Metric {self.about!r}: value must be a function of a View, got {self.value!r}")
-        for name, value, known in (("needs", self.needs, get_args(Needs)), ("pool", self.pool, tuple(POOLS))):
+        for name, value, known in (("needs", self.needs, NEEDS), ("pool", self.pool, POOLS)):
             if value not in known:
                 raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")
 
 
-def _dfi(view: View) -> Tensor:
-    return torch.stack([view.apart(dfi).sum(1) for dfi, _, _ in view.isometry]).sum(0)
+def _sum_dfi(view: View) -> Tensor:
+    return torch.stack([view.by_network(dfi).sum(1) for dfi, _, _ in view.isometry]).sum(0)
 
 
-def _per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
+def _mean_per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
     """Return the deviations of each layer, (members,), over the number of all singular values."""
     count = sum(size * len(of) for of, (_, _, size) in zip(deviations, view.isometry, strict=True)) / view.networks
-    return torch.stack([view.apart(of).sum(1) for of in deviations]).sum(0) / count
+    return torch.stack([view.by_network(of).sum(1) for of in deviations]).sum(0) / count
 
 
-def _norm(view: View, tensors: list[Tensor]) -> Tensor:
+def _global_norm(view: View, tensors: list[Tensor]) -> Tensor:
     """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
     real = [t.detach().abs() if t.is_complex() else t.detach() for t in tensors]
-    parts = [view.apart(view.own(t)) for t in real if t.is_floating_point()]  # others are quantised
+    parts = [view.by_network(view.select(t)) for t in real if t.is_floating_point()]  # others are quantised
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
 
-def _of_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
+def _mean_over_pairs(of: Callable[[LinearPair], Tensor], view: View) -> Tensor:
     """Return the mean over the pairs of consecutive linear maps of a number of each pair, () or (members,)."""
     values = [of(pair) for pair in view.learner.linear_pairs()]
-    return torch.stack([view.apart(view.own(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
+    return torch.stack([view.by_network(view.select(v) if v.ndim else v[None]).mean(1) for v in values]).mean(0)
 
 
 def _update_ratio(view: View) -> Tensor:
@@ -96,39 +111,42 @@ def _update_ratio(view: View) -> Tensor:
     assert view.marked is not None  # `needs` says so
     now = view.learner.trained()
     before = [view.marked[name] for name in now]
-    return update_ratio(*([view.apart(view.own(t)) for t in each] for each in (before, now.values())))
+    old, new = ([view.by_network(view.select(t)) for t in tensors] for tensors in (before, now.values()))
+    return update_ratio(old, new)
 
 
 def _policy_churn(view: View) -> Tensor:
     """Return how far the policy moved on the probe; networks that act are not stacks."""
     assert view.learner.policy is not None
-    return policy_churn(*(view.learner.policy(*of) for of in view.outputs_apart))[None]
+    return policy_churn(*(view.learner.policy(*of) for of in view.outputs_before_and_now))[None]
 
 
 def _value_churn(view: View) -> Tensor:
     assert view.learner.values is not None
-    before, now = (view.apart(view.own(view.learner.values(outputs))) for outputs, _ in view.outputs_apart)
+    before, now = (
+        view.by_network(view.select(view.learner.values(outputs))) for outputs, _ in view.outputs_before_and_now
+    )
     return value_churn(before, now)
 
 
-def _dormant(view: View, *layers: Tensor) -> Tensor:
+def _share_dormant(view: View, *layers: Tensor) -> Tensor:
     """Return the share of the units of these layers, (members, n, …) each, that are dormant at τ = 0."""
-    dormant = [view.apart(member_scores(layer) <= 0) for layer in layers]
+    dormant = [view.by_network(member_scores(layer) <= 0) for layer in layers]
     return torch.cat(dormant, dim=1).double().mean(1)
 
 
-def _saturated(view: View) -> Tensor:
-    saturated = [view.apart(slopes < SATURATED) for slopes in view.slopes.values()]
+def _share_saturated(view: View) -> Tensor:
+    saturated = [view.by_network(slopes < SATURATED) for slopes in view.slopes.values()]
     return torch.stack([layer.sum(1) for layer in saturated]).sum(0) / sum(layer.shape[1] for layer in saturated)
 
 
-def _lambda_max(view: View) -> Tensor:
+def _find_lambda_max(view: View) -> Tensor:
     with unchanged(view.learner.module):
         values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
-    return values if view.members is None else view.own(values[:, 0])
+    return values if view.members is None else view.select(values[:, 0])
 
 
-def _gradient_rank(view: View) -> Tensor:
+def _rank_gradients(view: View) -> Tensor:
     losses = view.sample_losses
     assert losses is not None  # `needs` says so
     losses = losses[..., :SAMPLES]
@@ -136,45 +154,45 @@ def _gradient_rank(view: View) -> Tensor:
         return gradient_effective_rank(
             per_sample_gradients(losses.reshape(-1, losses.shape[-1]).sum(0), view.parameters())
         )
-    return gradient_effective_rank(view.own(per_sample_gradients(losses, view.parameters())))
+    return gradient_effective_rank(view.select(per_sample_gradients(losses, view.parameters())))
 
 
-def _rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
+def _make_rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
     """Return a rank of the features, from their singular values, shape and type."""
-    return lambda view: view.apart(rank(*view.spectrum).double()).mean(1)
+    return lambda view: view.by_network(rank(*view.spectrum).double()).mean(1)
 
 
 metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
-        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices", _dfi, "sum"
+        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices", _sum_dfi, "sum"
     ),
     "dfi_per_dim": Metric(
         "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",
         "matrices",
-        lambda v: _per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
+        lambda v: _mean_per_dimension(v, [dfi for dfi, _, _ in v.isometry]),
     ),
     "dfi_unscaled": Metric(
         "dfi_per_dim of every W divided by its FIRE scale: 0 right after an exact FIRE",
         "matrices",
-        lambda v: _per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
+        lambda v: _mean_per_dimension(v, [unscaled for _, unscaled, _ in v.isometry]),
     ),
     "weight_norm": Metric(
-        "L2 norm of all parameters", "weights", lambda v: _norm(v, list(v.learner.module.parameters())), "norm"
+        "L2 norm of all parameters", "weights", lambda v: _global_norm(v, list(v.learner.module.parameters())), "norm"
     ),
     "lambda_balance": Metric(
         "λ that minimises ‖W2ᵀW2 − W1W1ᵀ − λI‖, mean over pairs of consecutive linear maps (the λ-balanced paper)",
         "pairs",
-        lambda v: _of_pairs(nearest_lambda, v),
+        lambda v: _mean_over_pairs(nearest_lambda, v),
     ),
     "lambda_residual": Metric(
         "root mean square over hidden units of W2ᵀW2 − W1W1ᵀ − λI for lambda_balance's λ, mean over the same pairs",
         "pairs",
-        lambda v: _of_pairs(deviation_of, v),
+        lambda v: _mean_over_pairs(deviation_of, v),
     ),
     "gradient_norm": Metric(
         "L2 norm of the loss gradient on a recent batch",
         "batch",
-        lambda v: _norm(v, list(v.gradients.values())),
+        lambda v: _global_norm(v, list(v.gradients.values())),
         "norm",
     ),
     "small_gradient_fraction": Metric(
@@ -194,64 +212,55 @@ metrics: Registry[Metric] = Registry("metric", {
     "dormant_fraction": Metric(
         "share of units that are (nearly) always 0 on a recent batch, pooled over layers",
         "units",
-        lambda v: _dormant(v, *v.outputs.values()),
+        lambda v: _share_dormant(v, *v.outputs.values()),
     ),
     "saturated_fraction": Metric(
         "share of (sample, unit) pairs of a recent batch with |φ′| < 0.001 (Lillo & Cheney 2025, Section 4)",
         "slopes",
-        _saturated,
+        _share_saturated,
     ),
     "srank": Metric(
         "smallest k whose k largest singular values of the features hold 99 % of the sum (Kumar et al. 2021)",
         "units",
-        _rank(lambda values, *_: count_holding(values, 0.99)),
+        _make_rank(lambda values, *_: count_holding(values, 0.99)),
     ),
     "effective_rank": Metric(
         "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
         "units",
-        _rank(lambda values, *_: entropy_rank(values)),
+        _make_rank(lambda values, *_: entropy_rank(values)),
     ),
     "feature_rank": Metric(
         "number of singular values of the features / √n above 0.01 (Lyle et al. 2022)",
         "units",
-        _rank(lambda values, shape, _: count_large(values, shape[-2])),
+        _make_rank(lambda values, shape, _: count_large(values, shape[-2])),
     ),
     "numerical_rank": Metric(
-        "number of singular values of the features above rounding, σ₁ · max(n, d) · ε", "units", _rank(count_resolved)
+        "number of singular values of the features above rounding, σ₁ · max(n, d) · ε",
+        "units",
+        _make_rank(count_resolved),
     ),
     "lambda_max": Metric(
         "largest eigenvalue of the loss's Hessian on a recent batch (FIRE, Figure 5b)",
         "batch",
-        _lambda_max,
+        _find_lambda_max,
         "max",
         True,
     ),
     "gradient_effective_rank": Metric(
         f"number of directions with 99 % of the energy of {SAMPLES} samples' gradients (Lillo & Cheney 2025, B.7.2)",
         "samples",
-        _gradient_rank,
+        _rank_gradients,
         costly=True,
     ),
 }, groups=("supple.metrics",))  # fmt: skip
 
 
-class _Cheap(Mapping[str, Metric]):
-    """The metrics that are not costly, including those registered later."""
-
-    def __getitem__(self, name: str) -> Metric:
-        if METRICS[name].costly:
-            raise KeyError(name)
-        return METRICS[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, metric in METRICS.items() if not metric.costly)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
 METRICS = metrics.entries
-CHEAP_METRICS: Mapping[str, Metric] = _Cheap()  # what is measured unasked
+
+
+def cheap_metrics() -> dict[str, Metric]:
+    """Return the metrics that are not costly, which are measured unless others are asked for."""
+    return {name: metric for name, metric in METRICS.items() if not metric.costly}
 
 
 def measure(
@@ -266,65 +275,72 @@ def measure(
     Args:
         learner: The learner, or a `View` of it, whose forward pass is then used.
         per_layer: Add `dormant_fraction/<units>` for each hidden layer, pooled over the members of a stack.
-        member: Measure only this network of a stack, as if it were trained alone. Raises ValueError as `View` does.
+        member: Measure only this network of a stack, as if it were trained alone.
         costly: Include the costly metrics.
 
-    Raises PluginFault if a metric that is not supple's raises an exception or returns something else than its numbers.
+    Raises:
+        ValueError: There is no such member (see `View`).
+        PluginFault: A metric that is not supple's raises an exception or returns something else than its numbers.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import learner_for
+        >>> from supple.metrics import measure
+        >>> x, net = torch.eye(2), nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> numbers = measure(learner_for(net, probe=lambda: (x,), loss=lambda: net(x).square().mean()))
+        >>> sorted(numbers)[:4]
+        ['dfi', 'dfi_per_dim', 'dfi_unscaled', 'dormant_fraction']
+        >>> sorted(measure(learner_for(net)))  # without data, only weights are measured
+        ['dfi', 'dfi_per_dim', 'dfi_unscaled', 'lambda_balance', 'lambda_residual', 'weight_norm']
     """
     view = learner if isinstance(learner, View) else View(learner, member)
     with measuring(view.learner.module):
-        taken = _take(view, per_layer, costly)
-    return {name: float(POOLS[pool](values.double())) for name, (values, pool) in taken.items()}
+        computed = _compute(view, per_layer, costly)
+    return {name: float(POOLS[pool](values.double())) for name, (values, pool) in computed.items()}
 
 
 def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
     """Return `measure` of every member of a stack, in their order, computed for all members at once.
 
-    Raises ValueError if the learner is not a stack.
+    Args:
+        learner, per_layer, costly: As for `measure`.
+
+    Raises:
+        ValueError: The learner is not a stack.
+        PluginFault: As `measure` does.
     """
     view = learner if isinstance(learner, View) else View(learner)
     if view.members is None:
         raise ValueError(f"'{view.learner.name}' is no stack of networks; use measure")
     with measuring(view.learner.module):
-        columns = {name: values.tolist() for name, (values, _) in _take(view, per_layer, costly).items()}
+        columns = {name: values.tolist() for name, (values, _) in _compute(view, per_layer, costly).items()}
     return [{name: float(column[i]) for name, column in columns.items()} for i in range(view.networks)]
 
 
-def _take(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
+def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
     """Return the values of every network, (networks,), and how to pool them, by name."""
-    seen = view.probe is not None and bool(view.marked)
-    there: dict[str, Callable[[], bool]] = {
-        "weights": lambda: True,
-        "matrices": lambda: bool(view.isometry),
-        "pairs": lambda: bool(view.learner.linear_pairs()),
-        "batch": lambda: view.probe is not None and bool(view.learner.trained()),
-        "units": lambda: view.has_units,
-        "slopes": lambda: bool(view.slopes),
-        "samples": lambda: bool(view.learner.trained()) and view.sample_losses is not None,
-        "hidden": lambda: view.probe is not None and bool(view.unit_gradients),
-        "marked": lambda: bool(view.marked),
-        "policy": lambda: seen and view.learner.policy is not None,
-        "values": lambda: seen and view.learner.values is not None,
-    }
-    wanted = METRICS if costly else CHEAP_METRICS
-    taken = {
-        name: (_value(name, metric, view), metric.pool) for name, metric in wanted.items() if there[metric.needs]()
+    wanted = METRICS if costly else cheap_metrics()
+    computed = {
+        name: (_compute_one(name, metric, view), metric.pool)
+        for name, metric in wanted.items()
+        if NEEDS[metric.needs](view)
     }
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         for name, output in view.outputs.items():
-            taken[f"dormant_fraction/{names.get(name, name)}"] = (_dormant(view, output), "mean")
-    return taken
+            computed[f"dormant_fraction/{names.get(name, name)}"] = (_share_dormant(view, output), "mean")
+    return computed
 
 
-def _value(name: str, metric: Metric, view: View) -> Tensor:
+def _compute_one(name: str, metric: Metric, view: View) -> Tensor:
     """Return the value of a metric, (networks,), which is checked if the metric is not supple's own."""
     with calling(metric.value, "metric", name, "its function") as call:
-        found = metric.value(view)
+        values = metric.value(view)
         if call.owner:
             shapes = [(view.networks,), *([()] if view.networks == 1 else [])]
-            right = isinstance(found, Tensor) and found.shape in shapes and not found.is_complex()
-            call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", found)
-            found = found.detach()
-            found.double().tolist()  # of a type and on a device from which numbers can be read
-    return found
+            right = isinstance(values, Tensor) and values.shape in shapes and not values.is_complex()
+            call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", values)
+            values = values.detach()
+            values.double().tolist()  # of a type and on a device from which numbers can be read
+    return values

@@ -32,11 +32,16 @@ def activation_slopes(module: Callable[[Tensor], Tensor], inputs: Tensor) -> Ten
 def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) -> float:
     """Return the share of (sample, unit) pairs with |φ′(x)| < threshold, in [0, 1] (Lillo & Cheney, Section 4).
 
-    derivatives: φ′ at the pre-activations (any shape), for one layer or as a sequence or mapping of layers. Each
-    sample, unit and position of a convolution counts once, so a larger layer weighs more.
-
     Appendix C.3 has further criteria on outputs for each family, for its Figure 1 (see `dead_fraction`). Section 4
-    states this one for the shocks. Raises ValueError for no layer, an empty one, or a threshold that is not positive.
+    states this one for the shocks.
+
+    Args:
+        derivatives: φ′ at the pre-activations, of any shape (n, …), for one layer or as a sequence or mapping of
+            layers. Each sample, unit and position of a convolution counts once, so a larger layer weighs more.
+        threshold: Above 0.
+
+    Raises:
+        ValueError: There is no layer, one is empty, or the threshold is not positive.
     """
     if threshold <= 0:
         raise ValueError(f"saturation_fraction: threshold must be positive, got {threshold}")
@@ -56,11 +61,18 @@ def dead_fraction(
 
     Lillo & Cheney (2025, Sections 3 and C.3) call a unit dead if it is stuck on a saturation plateau of its family, or
     is negligible relative to its layer. Here a unit is dead if on every sample its output is within `margin` of a
-    plateau, or if its activity score (see `activity_scores`, which also defines the shapes) is at most tau.
+    plateau, or if its activity score is at most tau. The paper gives neither threshold; ours are 0.01.
 
-    plateaus: the outputs at which the activation is flat: (0,) for relu, (−1, 1) for tanh, (0, 1) for sigmoid, (−α,)
-    for elu and celu; none for the leaky family, and none for swish and gelu, for which the paper uses the magnitude.
-    The paper gives neither threshold; ours are 0.01. Raises ValueError as `activity_scores`.
+    Args:
+        activations: (n, units), or another shape of `activity_scores`, which also defines the score.
+        plateaus: The outputs at which the activation is flat: (0,) for relu, (−1, 1) for tanh, (0, 1) for sigmoid,
+            (−α,) for elu and celu; none for the leaky family, and none for swish and gelu, for which the paper uses the
+            magnitude.
+        margin: Distance from a plateau, in units of the outputs.
+        tau: The largest score of a negligible unit; scores are 1 on average over a layer.
+
+    Raises:
+        ValueError: `activity_scores` refuses the activations.
     """
     scores = activity_scores(activations)
     dead = scores <= tau
@@ -101,9 +113,16 @@ def saturation_recovery_time(saturation: ArrayLike) -> Array:
 def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float = 0.95) -> Array:
     """Return τ₉₅: epochs from the shock until `share` of the accuracy before it is regained: (…, epochs) → (…).
 
-    accuracy: on the current task after each epoch of the window, beginning with that of the shock. before: (…),
-    accuracy before the shock. 0 if it was not lost; inf if the window ends before it is regained (App. D.4). Raises
-    ValueError for a share outside (0, 1].
+    Args:
+        accuracy: (…, epochs), on the current task after each epoch of the window, beginning with that of the shock.
+        before: (…), accuracy before the shock.
+        share: In (0, 1].
+
+    Returns:
+        Epochs, (…). 0 if it was not lost; inf if the window ends before it is regained (App. D.4).
+
+    Raises:
+        ValueError: The share is outside (0, 1].
     """
     if not 0 < share <= 1:
         raise ValueError(f"accuracy_recovery_time: share must be in (0, 1], got {share}")
@@ -112,7 +131,7 @@ def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float 
 
 
 def non_recovery_rate(times: ArrayLike) -> float:
-    """Return the share of recovery times that are infinite, in [0, 1]. Raises ValueError for none, or a NaN."""
+    """Return the share of recovery times, (…), that are infinite, in [0, 1]. Raises ValueError for none, or a NaN."""
     values = np.asarray(times, dtype=np.float64)
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("non_recovery_rate: needs at least one recovery time and no NaN")

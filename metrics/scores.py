@@ -71,8 +71,20 @@ def plasticity_score(
         reps, confidence, seed: Stratified bootstrap over runs within each environment, percentile interval. The bounds
             are not resampled. Every method starts from the same seed, whatever the others are.
 
+    Returns:
+        Method → `Score`.
+
     Raises:
         ValueError: There is no method, shapes disagree, or percentiles, reps or confidence are out of range.
+
+    Examples:
+        >>> from supple.metrics import plasticity_score
+        >>> returns = {"fire": [[900, 80], [1000, 100]], "none": [[100, 20], [200, 0]]}  # two runs and environments
+        >>> scores = plasticity_score(returns)
+        >>> {method: round(score.iqm, 2) for method, score in scores.items()}
+        {'fire': 0.95, 'none': 0.05}
+        >>> scores["none"].normalized.shape
+        (2, 2)
     """
     _check_settings(percentiles, reps, confidence)
     cells = {name: np.asarray(values, dtype=np.float64) for name, values in returns.items()}
@@ -105,6 +117,8 @@ def final_window_return(
 
     Args:
         steps, returns: (episodes,), the environment step at which each episode ended, and its return.
+        start, end: Environment steps between which the window lies, start < end.
+        fraction: Length of the window as a share of end − start, in (0, 1].
 
     Raises:
         ValueError: Lengths differ, end ≤ start, or fraction is outside (0, 1].
@@ -120,9 +134,15 @@ def final_window_return(
 
 
 def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Return the percentile interval (low, high) of the IQM of scores, (runs, environments), by a stratified bootstrap.
+    """Return the percentile interval (low, high) of the IQM of scores by a stratified bootstrap.
 
     In every environment, runs are drawn with replacement.
+
+    Args:
+        scores: (runs, environments).
+        reps: Number of draws.
+        confidence: In (0, 1).
+        seed: Seed of the draws.
     """
     from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
 
@@ -155,6 +175,8 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
 
     Args:
         steps, returns: (episodes,), the environment step at which each episode ended, and its return.
+        start, end: Environment steps, start < end.
+        bins: Number of bins, at least 1.
 
     Raises:
         ValueError: Lengths differ, end ≤ start, or bins < 1.
@@ -176,12 +198,17 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
 def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Array:
     """Return the learning of an agent relative to that of a fresh agent: (A − A_random) / (A_fresh − A_random).
 
-    area, fresh, random: areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, and the
-    mean return of the untrained policy; any shapes that broadcast, in one unit. 1: it learns as well as a fresh agent;
-    0: not at all; values above 1 and below 0 are possible. It does not depend on an offset of the returns or on other
-    arms. NaN if fresh ≤ random, since the fresh agent learned nothing. The definition is ours.
+    1: it learns as well as a fresh agent; 0: not at all; values above 1 and below 0 are possible. It does not depend on
+    an offset of the returns or on other arms. The definition is ours.
+
+    Args:
+        area, fresh: Areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, (…).
+        random: The mean return of the untrained policy, (…). All three broadcast, and have one unit.
+
+    Returns:
+        The share, (…); NaN if fresh ≤ random, since the fresh agent learned nothing.
     """
-    a, f, r = (np.asarray(each, dtype=np.float64) for each in (area, fresh, random))
+    a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
     learned = f - r
     return np.divide(
         a - r, learned, out=np.full(np.broadcast_shapes(a.shape, f.shape, r.shape), np.nan), where=learned > 0

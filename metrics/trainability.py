@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from ..networks.gradients import differentiated
+from ..networks.gradients import differentiate
 from ..networks.learner import Learner
 from ..networks.passes import measuring, unchanged
 from .view import View
@@ -58,11 +58,16 @@ def trainability(
 ) -> Trainability | None:
     """Return how well a learner's network can be fitted to a random one on its probe; None before it has any data.
 
-    Both networks are fitted in evaluation mode, with all rows of the probe in each of the `updates` of a new Adam. Each
-    member of a stack is fitted separately, to its own target. If the network returns several tensors, each has the same
-    weight, with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and backward, and
-    memory for five copies of the parameters. The learner and its generators do not change. `after_each` is called after
-    each of the 2·`updates` updates, as for a progress bar.
+    Both networks are fitted in evaluation mode, with all rows of the probe in each update of a new Adam. Each member of
+    a stack is fitted separately, to its own target. If the network returns several tensors, each has the same weight,
+    with at most 1024 numbers of a row, evenly spaced. It takes 2·`updates` passes forward and backward, and memory for
+    five copies of the parameters. The learner and its generators do not change.
+
+    Args:
+        learner: The learner, or a `View` of it.
+        updates: Updates of each of the two fits, at least 1.
+        learning_rate: Of Adam, above 0.
+        after_each: A function to call after each of the 2·`updates` updates, as for a progress bar.
 
     Raises:
         ValueError: Less than one update, a learning rate that is not above 0, no inputs, or outputs that are no tensors
@@ -74,23 +79,21 @@ def trainability(
         )
     view = learner if isinstance(learner, View) else View(learner)
     with measuring(view.learner.module):
-        return None if view.probe is None else _trainability(view, updates, learning_rate, after_each)
+        return None if view.probe is None else _fit_both(view, updates, learning_rate, after_each)
 
 
-def _trainability(
-    view: View, updates: int, learning_rate: float, after_each: Callable[[], object] | None
-) -> Trainability:
+def _fit_both(view: View, updates: int, learning_rate: float, after_each: Callable[[], object] | None) -> Trainability:
     learner = view.learner
     now = {name: p.detach() for name, p in learner.module.named_parameters()}
     start = now | learner.initial
     with unchanged(learner.module):  # once for all passes
         with torch.no_grad():
-            targets = [_standardized(t) for t in _outputs(view, start | _redrawn(view))]
-        losses = [_fitted(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
-    return Trainability(*map(view.own, losses))
+            targets = [_standardize(t) for t in _outputs(view, start | _draw_network(view))]
+        losses = [_fit(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
+    return Trainability(*map(view.select, losses))
 
 
-def _fitted(
+def _fit(
     view: View,
     parameters: Mapping[str, Tensor],
     targets: list[Tensor],
@@ -101,13 +104,13 @@ def _fitted(
     """Return the losses after training from these parameters on, (members,)."""
     types = {name: parameters[name].dtype for name in view.learner.trained()}
     # steps on float16 numbers overflow
-    fitted = {name: _wide(parameters[name]).clone().requires_grad_() for name in types}
+    fitted = {name: _widen(parameters[name]).clone().requires_grad_() for name in types}
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
         now = _outputs(view, parameters)
-        if [own.shape for own in now] != [target.shape for target in targets]:
+        if [output.shape for output in now] != [target.shape for target in targets]:
             raise ValueError(f"'{view.learner.name}' returns other shapes each time for the same inputs")
-        wanted = [own + target for own, target in zip(now, targets, strict=True)]
+        wanted = [output + target for output, target in zip(now, targets, strict=True)]
 
     def as_stored() -> dict[str, Tensor]:
         return {name: value.to(types[name]) for name, value in fitted.items()}
@@ -116,7 +119,7 @@ def _fitted(
         losses = _losses(_outputs(view, {**parameters, **as_stored()}), wanted)
         # members share no parameter; tensors that the network keeps elsewhere get no gradient
         name = view.learner.name
-        gradients = differentiated(losses.sum(), list(fitted.values()), f"what '{name}' returns")
+        gradients = differentiate(losses.sum(), list(fitted.values()), f"what '{name}' returns")
         if all(gradient is None for gradient in gradients):
             raise ValueError(f"the parameters of '{name}' have no part in its outputs: it computes them from others")
         for parameter, gradient in zip(fitted.values(), gradients, strict=True):
@@ -132,21 +135,21 @@ def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each tensor that the network returns on the probe, (members, rows, numbers)."""
     assert view.probe is not None
     outputs, name = view.learner.outputs(parameters, view.probe), view.learner.name
-    found = [_wide(t) for t in tensors_among(outputs)]
-    found = [t for t in (t if view.members else t[None] for t in found) if t.ndim > 1]
-    if not found:
+    tensors = [_widen(t) if view.members else _widen(t)[None] for t in list_tensors(outputs)]
+    tensors = [t for t in tensors if t.ndim > 1]
+    if not tensors:
         raise ValueError(f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input")
-    if not all(t.numel() for t in found):
+    if not all(t.numel() for t in tensors):
         raise ValueError(f"'{name}' has nothing to be measured on: its recent inputs are empty")
-    return [_some(t.reshape(*t.shape[:2], -1)) for t in found]
+    return [_thin_out(t.reshape(*t.shape[:2], -1)) for t in tensors]
 
 
-def _wide(values: Tensor) -> Tensor:
+def _widen(values: Tensor) -> Tensor:
     return values.float() if values.dtype == torch.float16 else values
 
 
-def tensors_among(outputs: Any) -> list[Tensor]:
-    """Return the tensors of real numbers among outputs: a tensor, or several in a sequence or by name."""
+def list_tensors(outputs: Any) -> list[Tensor]:
+    """Return the tensors of real numbers, (…), among outputs: a tensor, or several in a sequence or by name."""
     if isinstance(outputs, Tensor):
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
@@ -159,28 +162,28 @@ def _has_real_numbers(tensor: Tensor) -> bool:
 
 @torch.no_grad()
 def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
-    """Return whether a network with these parameters has equal outputs for all rows of its probe."""
+    """Return whether a network with these parameters, (…) by name, has equal outputs for all rows of its probe."""
     with measuring(view.learner.module):
         outputs = _outputs(view, parameters)
     return all(bool((t.amax(1) - t.amin(1) <= RESOLVED * t.abs().amax(1)).all()) for t in outputs)
 
 
-def real_tensors(values: Any) -> list[Tensor]:
-    """Return the tensors and arrays of real numbers in arguments of a network, also those in containers."""
-    found = (torch.as_tensor(each) for each in tree_leaves(values) if _is_real(each))
-    return [t for t in found if _has_real_numbers(t)]
+def list_real_inputs(values: Any) -> list[Tensor]:
+    """Return the tensors and arrays of real numbers, (…), in arguments of a network and in their containers."""
+    leaves = (torch.as_tensor(leaf) for leaf in tree_leaves(values) if _is_real(leaf))
+    return [leaf for leaf in leaves if _has_real_numbers(leaf)]
 
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
 
 
-def _some(outputs: Tensor) -> Tensor:
+def _thin_out(outputs: Tensor) -> Tensor:
     count = outputs.shape[-1]
     return outputs[..., torch.linspace(0, count - 1, COLUMNS).long()] if count > COLUMNS else outputs
 
 
-def _standardized(outputs: Tensor) -> Tensor:
+def _standardize(outputs: Tensor) -> Tensor:
     """Return outputs (members, rows, numbers) with mean 0 and variance 1 over the rows; NaN where they do not vary."""
     mean = outputs.mean(1, keepdim=True)
     spread = (outputs - mean).square().mean(1, keepdim=True).sqrt()
@@ -199,20 +202,20 @@ def _losses(outputs: list[Tensor], wanted: list[Tensor]) -> Tensor:
     return torch.stack(errors).sum(0) / (torch.stack(counts) > 0).sum(0)
 
 
-def _redrawn(view: View) -> dict[str, Tensor]:
+def _draw_network(view: View) -> dict[str, Tensor]:
     """Return the parameters of a new network, the same at every measurement of a run.
 
     They are drawn from seeds derived from the initial seeds of the learner's generators.
     """
     learner = view.learner
-    with _lent(learner.generator, *learner.generators, *learner.redraw_draws):
+    with _seed_temporarily(learner.generator, *learner.generators, *learner.redraw_draws):
         drawn = learner.redraw()
     named = dict(learner.module.named_parameters())
     return {name: value.to(named[name]) for name, value in drawn.items() if name in named}
 
 
 @contextmanager
-def _lent(*sources: torch.Generator) -> Iterator[None]:
+def _seed_temporarily(*sources: torch.Generator) -> Iterator[None]:
     """Seed these generators and torch's own CPU generator temporarily, and restore their states afterwards."""
     states = [source.get_state() for source in sources]
     try:

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..networks.forward import checked_inputs
+from ..networks.forward import check_inputs
 from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
 from ..networks.members import members_of
-from ..networks.passes import outside_inference, unchanged
+from ..networks.passes import leave_inference, unchanged
 from ..networks.recording import Recording, record
 from .features import feature_matrices
 from .saturation import activation_slopes
@@ -28,7 +28,9 @@ from .weights import deviations, gram_matrices
 class View:
     """A learner at one step, for metrics. Its probe is run at most once, and only if a metric needs it.
 
-    member: use only this network of a stack. Raises ValueError if it does not exist, or if the learner is not a stack.
+    Attributes:
+        learner: The learner.
+        member: Use only this network of a stack. Raises ValueError if it does not exist, or if the learner is no stack.
     """
 
     learner: Learner
@@ -54,11 +56,11 @@ class View:
         """The number of networks for which each metric has a value."""
         return 1 if self.member is not None or self.members is None else self.members
 
-    def own(self, values: Tensor) -> Tensor:
+    def select(self, values: Tensor) -> Tensor:
         """Return the part of (members, …) values that belongs to the selected members."""
         return values if self.member is None else values[self.member : self.member + 1]
 
-    def apart(self, values: Tensor) -> Tensor:
+    def by_network(self, values: Tensor) -> Tensor:
         """Return values (members, …) by network, (networks, …).
 
         If the learner is not a stack, the members of its stacked layers belong to one network.
@@ -68,7 +70,7 @@ class View:
     @cached_property
     def probe(self) -> Sequence[Any] | None:
         """Recent inputs, or None before there are any."""
-        return outside_inference(checked_inputs(self.learner.probe()))
+        return leave_inference(check_inputs(self.learner.probe()))
 
     @cached_property
     def recording(self) -> Recording:
@@ -86,26 +88,17 @@ class View:
     @property
     def outputs(self) -> dict[str, Tensor]:
         """Post-activation units by module name, (members, n, …)."""
-        return {name: self._members(self.recording.units[name], of=name) for name in self.learner.units}
+        return {name: self._by_member(self.recording.units[name], of=name) for name in self.learner.units}
 
     @property
-    def units(self) -> dict[str, tuple[Tensor, ...]]:
-        """Post-activation units by module name: those of one network, or of each member of a stack."""
-        return {name: output.unbind() for name, output in self.outputs.items()}
-
-    @property
-    def features(self) -> tuple[Tensor, ...]:
-        """The features that the heads read, (rows, units), of one network or of each member of a stack."""
-        return self._features.unbind()
-
-    @property
-    def _features(self) -> Tensor:
+    def features(self) -> Tensor:
+        """The features that the heads read, (members, rows, …)."""
         last = self.learner.units[-1]
-        return self._members(self.recording.units[self.learner.features or last], of=last)
+        return self._by_member(self.recording.units[self.learner.features or last], of=last)
 
-    def _members(self, values: Tensor, of: str) -> Tensor:
+    def _by_member(self, values: Tensor, of: str) -> Tensor:
         """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to."""
-        return self.own(values) if self.learner.is_stacked(of) else values[None]
+        return self.select(values) if self.learner.is_stacked(of) else values[None]
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, torch.Size, torch.dtype]:
@@ -114,9 +107,8 @@ class View:
         They come from an SVD. The eigenvalues of the Gram matrix would take half the time, but lose everything below
         1e-8 of the largest value, and half of the digits just above that.
         """
-        features = self._features
-        matrices = feature_matrices(features, f"the features of '{self.learner.name}'")
-        return torch.linalg.svdvals(matrices), matrices.shape, features.dtype
+        matrices = feature_matrices(self.features, f"the features of '{self.learner.name}'")
+        return torch.linalg.svdvals(matrices), matrices.shape, self.features.dtype
 
     @cached_property
     def slopes(self) -> dict[str, Tensor]:
@@ -132,7 +124,7 @@ class View:
             called = self.recording.made_by[name]
             block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
             if name in self.recording.inputs and not block:
-                slopes[name] = self._members(activation_slopes(called, self.recording.inputs[name]), of=name)
+                slopes[name] = self._by_member(activation_slopes(called, self.recording.inputs[name]), of=name)
         return slopes
 
     @cached_property
@@ -144,15 +136,17 @@ class View:
         numbers, and the factors of adapters, are left out.
         """
         with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
-            return self._isometry()
+            return self._measure_isometry()
 
-    def _isometry(self) -> list[tuple[Tensor, Tensor, int]]:
-        found = []
+    def _measure_isometry(self) -> list[tuple[Tensor, Tensor, int]]:
+        deviations_by_weight = []
         for matrices, scale in self._matrices():
             gram = gram_matrices(matrices)
             unscaled = gram / scale**2
-            found.append((deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2]))
-        return found
+            deviations_by_weight.append(
+                (deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2])
+            )
+        return deviations_by_weight
 
     def _matrices(self) -> Iterator[tuple[Tensor, float]]:
         """Yield the matrices of each weight, (members, matrices, d_out, d_in), and the scale of their isometry."""
@@ -160,7 +154,7 @@ class View:
             kernel = layer.kernel
             if layer.factor or unfit(kernel):
                 continue
-            weight = layer.described(self.own(kernel) if layer.stacked else kernel)
+            weight = layer.describe(self.select(kernel) if layer.stacked else kernel)
             matrices = weight.matrices() if layer.stacked else weight.matrices()[None]
             yield matrices.flatten(1, -3), weight.scale()
         others = weight_matrices(self.learner.module)
@@ -175,15 +169,15 @@ class View:
 
     @cached_property
     def gradients(self) -> dict[str, Tensor]:
-        """The gradients of the loss on the recent batch, by name of the parameter.
+        """The gradients of the loss on the recent batch, by name of the parameter, of its shape, (…).
 
         Parameters that the loss does not reach are left out. `.grad` does not change.
         """
         trained = self.learner.trained()
         if not trained:
             return {}
-        found = loss_gradients(self.learner, list(trained.values()))
-        return {name: g for name, g in zip(trained, found, strict=True) if g is not None}
+        gradients = zip(trained, loss_gradients(self.learner, list(trained.values())), strict=True)
+        return {name: gradient for name, gradient in gradients if gradient is not None}
 
     @cached_property
     def unit_gradients(self) -> list[Tensor]:
@@ -191,15 +185,15 @@ class View:
 
         Heads, and layers that the loss does not reach, are left out.
         """
-        found = []
+        gradients = []
         for layer in self.learner.layers:
             gradient = self.gradients.get(f"{layer.name}.weight".lstrip("."))
             if layer.role != "head" and gradient is not None:
                 gradient = gradient.mT if layer.transposed else gradient
-                stacked = self.own(gradient) if layer.stacked else gradient[None]
-                found.append(stacked.flatten(2))
+                stacked = self.select(gradient) if layer.stacked else gradient[None]
+                gradients.append(stacked.flatten(2))
         # what is stacked in a learner that is not is more units of one network
-        return [each.reshape(self.networks, -1, each.shape[-1]) for each in found]
+        return [rows.reshape(self.networks, -1, rows.shape[-1]) for rows in gradients]
 
     @property
     def marked(self) -> dict[str, Tensor] | None:
@@ -213,15 +207,15 @@ class View:
         return marked
 
     @cached_property
-    def outputs_apart(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
-        """The outputs on the probe and all parameters, once at the last measurement and once now."""
+    def outputs_before_and_now(self) -> tuple[tuple[Any, dict[str, Tensor]], tuple[Any, dict[str, Tensor]]]:
+        """The outputs on the probe and all parameters, (…) by name, once at the last measurement and once now."""
         assert self.probe is not None
         assert self.marked is not None
         now = {name: p.detach() for name, p in self.learner.module.named_parameters()}
         before = now | self.marked
         with torch.no_grad():
-            was, is_now = (self.learner.outputs(each, self.probe) for each in (before, now))
-        return (was, before), (is_now, now)
+            outputs = [self.learner.outputs(parameters, self.probe) for parameters in (before, now)]
+        return (outputs[0], before), (outputs[1], now)
 
     @cached_property
     def sample_losses(self) -> Tensor | None:

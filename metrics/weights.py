@@ -22,18 +22,25 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
 
     Args:
         a, b: Two tensors of one shape, two sequences, two mappings name → tensor, or two modules, of which the
-        parameters
-            count (a tied one once). The result is the sum over tensors, Theorem 1's SFE(Θ, Θ~). A module can be
-            compared with a mapping of its parameters, for example those of step 0.
+            parameters count (a tied one once). The result is the sum over tensors, Theorem 1's SFE(Θ, Θ~). A module can
+            be compared with a mapping of its parameters, for example those of step 0.
         normalized: Divide by ‖a‖², so that 1 is the distance from a to zero.
 
     Raises:
         ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
+
+    Examples:
+        >>> import torch
+        >>> from supple.metrics import sfe
+        >>> sfe(torch.zeros(2, 2), torch.eye(2))
+        2.0
+        >>> sfe({"weight": torch.eye(2)}, {"weight": torch.zeros(2, 2)}, normalized=True)
+        1.0
     """
-    before, after = _named(a), _named(b)
+    before, after = _tensors_by_name(a), _tensors_by_name(b)
     if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
         buffers = {name for module in (a, b) if isinstance(module, nn.Module) for name, _ in module.named_buffers()}
-        before, after = ({n: t for n, t in each.items() if n not in buffers} for each in (before, after))
+        before, after = ({n: t for n, t in tensors.items() if n not in buffers} for tensors in (before, after))
     if before.keys() != after.keys():
         unmatched = sorted(before.keys() ^ after.keys())
         raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")
@@ -61,27 +68,33 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
     torch stores a Linear layer's weight as (out, in), while the paper's theorems multiply features by W as (in, out).
     The DfI of the theorems is `side="rows"` of a torch weight.
 
+    Of weights that hold several matrices, pass one at a time: `W.chunk(4)` are the gates of an LSTM (3 for a GRU),
+    `W.chunk(3)` the query, key and value of nn.MultiheadAttention's in_proj_weight. Pass `W.T` of transformers' Conv1D,
+    whose weight is (in, out). `measure` does both.
+
     Args:
         W: A matrix (m, n), or a convolution's weight (C_out, C_in, *kernel). For a convolution, DfI is summed over the
             (C_out, C_in) matrices of all spatial taps, which FIRE orthogonalises. For the weight of a stacked layer,
             (members, d_out, d_in), pass one member at a time; `measure` computes them all at once.
         side: The Gram matrix that is compared with the identity.
-            "smaller" (default): WᵀW if m ≥ n, else WWᵀ. It is Σ (σ_i² − 1)² over the min(m, n) singular values, so 0
-                exactly for every semi-isometry, in either orientation.
+            "smaller": WᵀW if m ≥ n, else WWᵀ. The result is Σ (σ_i² − 1)² over the min(m, n) singular values, so
+            exactly 0 for every semi-isometry, in either orientation.
             "columns": eq. 2 as printed, ‖WᵀW − I_n‖²_F. For a wide W it equals the "smaller" value plus n − m, so
-            FIRE's
-                constraint DfI = 0 cannot be met.
+            FIRE's constraint DfI = 0 cannot be met.
             "rows": ‖WWᵀ − I_m‖²_F.
         per_dimension: Divide by the Gram matrix's dimension, and average over taps instead of summing, so that layers
-        of
-            different size are comparable. With "smaller" this is the mean of (σ² − 1)².
-
-    Of weights that hold several matrices, pass one at a time: `W.chunk(4)` are the gates of an LSTM (3 for a GRU),
-    `W.chunk(3)` the query, key and value of nn.MultiheadAttention's in_proj_weight. Pass `W.T` of transformers' Conv1D,
-    whose weight is (in, out). `measure` does both.
+            of different size are comparable. With "smaller" this is the mean of (σ² − 1)².
 
     Raises:
         ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.
+
+    Examples:
+        >>> import torch
+        >>> from supple.metrics import dfi
+        >>> dfi(torch.eye(3))
+        0.0
+        >>> dfi(2 * torch.eye(3)), dfi(2 * torch.eye(3), per_dimension=True)
+        (27.0, 9.0)
     """
     taps = _taps(W, "dfi")
     if side not in ("smaller", "columns", "rows"):
@@ -110,8 +123,11 @@ def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
 
     It is the mean of ((σ/s)² − 1)² for the scale s, as in logs, events and reports ("DfI (unscaled)"). `dfi(W)` of a
     weight that FIRE wrote is not zero unless d_out = d_in, because FIRE scales the isometry afterwards. Use this number
-    to ask how close W is to an isometry. `per_dimension=False` gives the sum instead. Shapes, range and errors are
-    those of `dfi`.
+    to ask how close W is to an isometry.
+
+    Args:
+        W: (m, n) or (C_out, C_in, *kernel), as for `dfi`, whose range and errors are those of this function.
+        per_dimension: False gives the sum instead of the mean.
     """
     return dfi(W.detach().double() / isometry_scale(W), per_dimension=per_dimension)
 
@@ -134,7 +150,7 @@ def _global_norm(tensors: Sequence[Tensor]) -> float:
     return torch.linalg.vector_norm(torch.stack(norms)).item()
 
 
-def _named(weights: Weights) -> dict[str, Tensor]:
+def _tensors_by_name(weights: Weights) -> dict[str, Tensor]:
     if isinstance(weights, Tensor):
         return {"": weights}
     if isinstance(weights, nn.Module):

@@ -3,10 +3,9 @@
 from . import process  # noqa: F401  (completes what `calling` compares)
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
-from .capabilities import no_batches
 from .inference import direct
 from .layers import Layer, Role, Scope, chain
-from .learner import Learner
+from .learner import Learner, no_batches
 from .learner_for import learner_for
 from .linear_pairs import LinearPair
 from .matrices import Matrices, Weight, Written, weight_matrices

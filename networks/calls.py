@@ -24,9 +24,10 @@ _FORM = re.compile(r"(?P<path>.*?)(?:(?:^|\.)F\.(?P<function>\w+))?(?:#(?P<numbe
 class ActivationCall:
     """One call in a forward pass.
 
-    path: The module that is called, or in whose forward pass the function is called.
-    function: The name of the function, or "" if a module is called.
-    number: Counts the calls of this module or function from 1.
+    Attributes:
+        path: The module that is called, or in whose forward pass the function is called.
+        function: The name of the function, or "" if a module is called.
+        number: Counts the calls of this module or function from 1.
     """
 
     path: str
@@ -41,9 +42,9 @@ class ActivationCall:
 @cache
 def parse_call_name(name: str) -> ActivationCall:
     """Return the call of that name."""
-    found = _FORM.fullmatch(name)
-    assert found is not None  # the form fits every text
-    return ActivationCall(found["path"], found["function"] or "", int(found["number"] or 1))
+    match = _FORM.fullmatch(name)
+    assert match is not None  # the form fits every text
+    return ActivationCall(match["path"], match["function"] or "", int(match["number"] or 1))
 
 
 def function_name(function: Any) -> str:

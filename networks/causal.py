@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .capabilities import no_batches
 from .layers import Layer, Role
-from .learner import Learner
+from .learner import Learner, no_batches
 from .matrices import adapter_modules, is_transposed, parts_of
 from .modules import CONV, LINEAR, is_activation
 from .redraw import redraw
@@ -41,22 +40,22 @@ def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
     if head is None and linear:
         head = linear[-1][1]
     heads = set() if head is None else set(head.modules())
-    found: list[Layer] = []
+    layers: list[Layer] = []
     depth, before = -1, ""
     for name, module in model.named_modules():
         if not isinstance(module, (*LINEAR, *CONV)) and not is_transposed(module):
             continue
         owner = owners.get(name, name)
         role: Role = "head" if module in heads else "hidden"
-        if isinstance(module, CONV) and not any(not isinstance(each.module, CONV) for each in found):
+        if isinstance(module, CONV) and all(isinstance(layer.module, CONV) for layer in layers):
             role = "encoder"
         part = "head" if role == "head" else _part(owner)
         depth += part not in BESIDE and owner != before
         before = owner
-        found.append(Layer(name, module, role, depth, part, parts_of(name, module), module in factors))
-    if not any(layer.role == "hidden" for layer in found):
+        layers.append(Layer(name, module, role, depth, part, parts_of(name, module), module in factors))
+    if not any(layer.role == "hidden" for layer in layers):
         raise ValueError(f"{type(model).__name__} has no Linear layers to intervene in")
-    return tuple(found)
+    return tuple(layers)
 
 
 def _part(name: str) -> str:
@@ -93,7 +92,8 @@ def causal_features(model: Any) -> str | None:
     prefix = getattr(inner, "base_model_prefix", "")
     names = {id(module): name for name, module in model.named_modules()}
     parts = dict(inner.named_modules())
-    return next((names[id(parts[name])] for norm in NORMS if (name := f"{prefix}.{norm}") in parts), None)
+    norms = [parts[name] for name in (f"{prefix}.{norm}" for norm in NORMS) if name in parts]
+    return names[id(norms[0])] if norms else None
 
 
 def causal_learner(
@@ -104,15 +104,23 @@ def causal_learner(
     loss: Callable[[], Tensor],
     generator: torch.Generator,
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
-    retain: Callable[[], Tensor] | None = None,
     name: str = "model",
 ) -> Learner:
     """Return the learner of a model of transformers; call it before the first update.
 
-    Arguments are those of `Learner`. Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
+    Units are the outputs of the MLPs' activations. In a gated MLP they are multiplied
     by another layer's outputs, so interventions on single units refuse them, and those of other models because they are
     not traced. A new draw (`redraw`) is that of transformers or PEFT, from the learner's generator. With adapters it is
     a draw of these alone, and the model under them stays as it is.
+
+    Args:
+        model: The model of transformers, with adapters of PEFT or without.
+        optimizer: Its optimizer, or None.
+        probe: As in `Learner`.
+        loss: As in `Learner`.
+        generator: The source of all draws of interventions.
+        batches: As in `Learner`.
+        name: The name of the model in messages and logs.
     """
     units = causal_units(model)
     return Learner(
@@ -126,13 +134,12 @@ def causal_learner(
         generator=generator,
         redraw=lambda: _redraw(model, generator),
         batches=batches,
-        retain=retain,
-        unwired={unit: _unwired(model, unit) for unit in units},
+        unwired={unit: _why_unwired(model, unit) for unit in units},
         features=causal_features(model),
     )
 
 
-def _unwired(model: nn.Module, unit: str) -> str:
+def _why_unwired(model: nn.Module, unit: str) -> str:
     beside = dict(model.get_submodule(unit.rpartition(".")[0]).named_children())
     if {"gate_proj", "gate_up_proj", "wi_0"} & beside.keys():
         return "lies in a gated MLP, where the outputs of another layer multiply it"
@@ -144,7 +151,7 @@ def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
         return _redraw_adapters(model, generator)
     if not hasattr(model, "config"):
         return redraw(model, generator)
-    with _seeded(generator):
+    with _seed_global_generator(generator):
         fresh = type(model)(model.config)
     return {name: p.detach() for name, p in fresh.named_parameters()}
 
@@ -153,7 +160,7 @@ def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor
     """Return a new draw of the factors of LoRA. Raises ValueError for adapters that begin in another way."""
     fresh = copy.deepcopy(model).cpu()
     drawn: set[Tensor] = set()
-    with _seeded(generator):
+    with _seed_global_generator(generator):
         for part in fresh.modules():
             for name in getattr(part, "lora_A", ()):
                 begin = model.peft_config[name].init_lora_weights
@@ -167,7 +174,7 @@ def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor
 
 
 @contextmanager
-def _seeded(generator: torch.Generator) -> Iterator[None]:
+def _seed_global_generator(generator: torch.Generator) -> Iterator[None]:
     """Let PyTorch's global generator draw from a seed of this generator, and restore it afterwards."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):

@@ -30,11 +30,11 @@ def greatest_entropy(policy: Distribution) -> float | None:
     """Return the entropy of the uniform policy over the same actions, in nats.
 
     It is None for continuous policies, and if there is only one action."""
-    each = policy.base_dist if isinstance(policy, Independent) else policy
-    if isinstance(each, Categorical):
-        options = (each.logits[0] > -torch.inf).sum(-1)
-    elif isinstance(each, Bernoulli):
-        options = torch.full(each.batch_shape[1:], 2)
+    choices = policy.base_dist if isinstance(policy, Independent) else policy
+    if isinstance(choices, Categorical):
+        options = (choices.logits[0] > -torch.inf).sum(-1)
+    elif isinstance(choices, Bernoulli):
+        options = torch.full(choices.batch_shape[1:], 2)
     else:
         return None
     return sum(map(log, options.flatten().tolist())) or None

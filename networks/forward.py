@@ -30,7 +30,7 @@ def runner(module: nn.Module, forward: Forward = "forward") -> Callable[..., Any
     return method
 
 
-def checked_inputs(inputs: Any) -> Sequence[Any] | None:
+def check_inputs(inputs: Any) -> Sequence[Any] | None:
     """Return what a probe returned. Raises ValueError if it is no sequence of arguments, and not None."""
     if inputs is None or isinstance(inputs, Sequence):
         return inputs
@@ -42,7 +42,7 @@ def checked_inputs(inputs: Any) -> Sequence[Any] | None:
     )
 
 
-def runs(module: nn.Module) -> bool:
+def has_forward(module: nn.Module) -> bool:
     """Return whether a module can be called: its class has a forward."""
     return getattr(module.forward, "__func__", None) is not _MISSING
 
@@ -68,10 +68,10 @@ def with_forward(module: nn.Module, forward: Forward) -> nn.Module:
     return view
 
 
-def unwrapped(module: nn.Module) -> tuple[str, nn.Module]:
+def unwrap(module: nn.Module) -> tuple[str, nn.Module]:
     """Return the module inside wrappers that only run it (torch.compile, DataParallel), and the prefix of its names."""
     for name in ("_orig_mod", "module") if isinstance(module, _WRAPPERS) or "_orig_mod" in module._modules else ():
         if (inner := module._modules.get(name)) is not None:
-            prefix, innermost = unwrapped(inner)
+            prefix, innermost = unwrap(inner)
             return f"{name}.{prefix}", innermost
     return "", module

@@ -11,7 +11,7 @@ from .passes import measuring, unchanged
 
 
 def scalar_loss(learner: Learner) -> Tensor:
-    """Return the learner's loss. `.grad` does not change, even if the loss calls `backward` itself.
+    """Return the learner's loss, (). `.grad` does not change, even if the loss calls `backward` itself.
 
     Raises ValueError, in one line, if it is not one number with a gradient.
     """
@@ -25,8 +25,8 @@ def scalar_loss(learner: Learner) -> Tensor:
         for parameter, gradient in zip(everything, kept, strict=True):
             parameter.grad = gradient
     if not isinstance(loss, Tensor) or loss.numel() != 1:
-        found = f"a tensor {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
-        raise ValueError(f"the loss= of '{learner.name}' must return one number as a tensor, but returns {found}")
+        returned = f"a tensor {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+        raise ValueError(f"the loss= of '{learner.name}' must return one number as a tensor, but returns {returned}")
     if not loss.requires_grad:
         raise ValueError(
             f"the loss= of '{learner.name}' returns a number without a gradient: return it before backward(), "
@@ -42,11 +42,20 @@ def loss_gradients(learner: Learner, parameters: Sequence[Tensor]) -> tuple[Tens
         ValueError: The loss is not one number with a gradient, or autograd refuses; in one line.
     """
     with unchanged(learner.module), measuring(learner.module):
-        return differentiated(scalar_loss(learner), parameters, f"the loss of '{learner.name}'")
+        return differentiate(scalar_loss(learner), parameters, f"the loss of '{learner.name}'")
 
 
-def differentiated(number: Tensor, parameters: Sequence[Tensor], what: str) -> tuple[Tensor | None, ...]:
-    """Return the gradients of a number. Raises ValueError if autograd refuses; what: name of the number for it."""
+def differentiate(number: Tensor, parameters: Sequence[Tensor], what: str) -> tuple[Tensor | None, ...]:
+    """Return the gradients of a number, each in the shape of its parameter; None for those that it does not reach.
+
+    Args:
+        number: The number, ().
+        parameters: The tensors by which it is differentiated.
+        what: The name of the number in the message of an error.
+
+    Raises:
+        ValueError: Autograd refuses.
+    """
     try:
         gradients = torch.autograd.grad(number, parameters, allow_unused=True)
     except RuntimeError as error:

@@ -20,10 +20,16 @@ Scope = str | tuple[str, ...]
 class Layer:
     """One layer with weights.
 
-    `depth` counts from the input; parallel layers share a depth. `part` is the word for its function in a larger
-    design, such as `query`, which a scope may name. `split`: number of equal parts along its outputs that are separate
-    matrices, such as 3 for a fused query, key and value. `factor`: whether it is one of the two factors of an adapter's
-    update, and not the map of a layer.
+    Attributes:
+        name: The qualified name of its module in the network.
+        module: The module with the weights.
+        role: Whether it belongs to the encoder, to the hidden layers or to a head.
+        depth: Counts from the input; parallel layers share a depth.
+        part: The word for its function in a larger design, such as `query`, which a scope may name, or "".
+        split: Number of equal parts along its outputs that are separate matrices, such as 3 for a fused query, key and
+            value.
+        factor: Whether it is one of the two factors of an adapter's update, and not the map of a layer.
+        transposed: Whether the weight is stored as (d_in, d_out).
     """
 
     name: str
@@ -33,7 +39,7 @@ class Layer:
     part: str = ""
     split: int = 1
     factor: bool = False
-    transposed: bool = field(init=False, repr=False)  # the weight is stored as (d_in, d_out)
+    transposed: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transposed", is_transposed(self.module))
@@ -50,9 +56,7 @@ class Layer:
         Raises ValueError if it is no parameter, because it is computed from others or quantised.
         """
         try:
-            if not is_parametrized(
-                self.module, "weight"
-            ):  # where a look in training mode changes spectral_norm's state
+            if not is_parametrized(self.module, "weight"):  # a look would change spectral_norm's state
                 return self.module.get_parameter("weight")
         except AttributeError:
             pass
@@ -76,7 +80,7 @@ class Layer:
         """One weight per network: the layer's own, or that of each member of a stack."""
         return self.weight.unbind() if self.stacked else (self.weight,)
 
-    def described(self, kernel: Tensor) -> Weight:
+    def describe(self, kernel: Tensor) -> Weight:
         """Return how a kernel forms matrices: the layer's `kernel`, or some members of it."""
         layout: Layout = "stacked" if self.stacked else "conv" if kernel.ndim > 2 else "linear"
         return Weight(self.name, kernel, layout, self.split)
@@ -102,17 +106,17 @@ def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
     Linear layers include transformers' Conv1D. Those of a moving average of the weights beside the network
     (torch.optim.swa_utils) are left out. The first is the encoder, the last the head, and those between are hidden.
     """
-    copies = {part for each in module.modules() if isinstance(each, AveragedModel) for part in each.modules()}
-    copies = set() if module in copies else copies
-    found = [
+    averages = [part for part in module.modules() if isinstance(part, AveragedModel)]
+    copies = set() if module in averages else {part for average in averages for part in average.modules()}
+    parts = [
         (n, m)
         for n, m in module.named_modules()
         if m not in copies and (isinstance(m, (*LINEAR, *CONV)) or is_transposed(m))
     ]
-    last = len(found) - 1
-    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(found))]
+    last = len(parts) - 1
+    roles: list[Role] = ["head" if i == last else "encoder" if i == 0 else "hidden" for i in range(len(parts))]
     factors = adapter_modules(module)
     return tuple(
         Layer(prefix + n, m, role, depth, split=parts_of(n, m), factor=m in factors)
-        for depth, ((n, m), role) in enumerate(zip(found, roles, strict=True))
+        for depth, ((n, m), role) in enumerate(zip(parts, roles, strict=True))
     )

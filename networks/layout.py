@@ -18,7 +18,7 @@ class Mixed(Exception):
     """The reason why single units cannot be told apart in a tensor. It completes a sentence that begins with a name."""
 
 
-def after(
+def place_after(
     node: fx.Node, part: nn.Module | None, operation: str, layout: Place, before: nn.Module, stacked: bool, name: str
 ) -> Place:
     """Return where the units lie behind a node of the graph, which keeps each unit to itself otherwise.
@@ -26,14 +26,16 @@ def after(
     Shapes are unknown. What is assumed of a `view` is checked on the first inputs (`units.check_shapes`).
 
     Args:
-        node, name: The node, and what it is called in messages.
+        node: The node.
         part: The module that it calls, or None.
         operation: The name of its function or method.
         layout: Where the units lie before it.
         before: The layer whose outputs they are.
         stacked: Whether the network is a stack, with an axis of members before the rows.
+        name: What the node is called in messages.
 
-    Raises Mixed if several units share a column behind it.
+    Raises:
+        Mixed: Several units share a column behind it.
     """
     axis = 1 + stacked
     weight = before.weight
@@ -50,7 +52,7 @@ def after(
             start, end = _argument(node, 1, "start_dim", 0), _argument(node, 2, "end_dim", -1)
         if not (isinstance(start, int) and isinstance(end, int)):
             raise Mixed(f"has no private outgoing weights: the axes that {name} joins are not known in advance")
-        return _flattened(start % axes, end % axes, layout, axis, axes, name)
+        return _flatten(start % axes, end % axes, layout, axis, axes, name)
     if isinstance(part, nn.Unflatten) or operation == "unflatten":
         sizes = part.unflattened_size if isinstance(part, nn.Unflatten) else _argument(node, 2, "sizes", ())
         if layout == UNITS and tuple(sizes)[:1] == (width,) and all(size == 1 for size in tuple(sizes)[1:]):
@@ -59,11 +61,11 @@ def after(
     if operation in _RESHAPING:
         sizes = node.args[1:]
         sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-        return _reshaped(sizes, layout, width, axis, name)
+        return _reshape(sizes, layout, width, axis, name)
     return layout
 
 
-def _flattened(start: int, end: int, layout: Place, axis: int, axes: int, name: str) -> Place:
+def _flatten(start: int, end: int, layout: Place, axis: int, axes: int, name: str) -> Place:
     if layout == CHANNELS:
         if start == axis and end == axes - 1:
             return FLAT
@@ -73,7 +75,7 @@ def _flattened(start: int, end: int, layout: Place, axis: int, axes: int, name: 
     return layout  # more columns than units do not fit the layer behind them, which is checked
 
 
-def _reshaped(sizes: tuple[Any, ...], layout: Place, width: int, axis: int, name: str) -> Place:
+def _reshape(sizes: tuple[Any, ...], layout: Place, width: int, axis: int, name: str) -> Place:
     if layout == UNITS:
         if isinstance(sizes[-1], int) and sizes[-1] not in (-1, width):
             raise Mixed(f"has no private outgoing weights: {name} divides the units among several axes")

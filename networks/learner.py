@@ -1,28 +1,35 @@
 """The `Learner`: the view of a training run that interventions and metrics use, for agents and tracks alike."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from operator import is_not
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Distribution
 from torch.nn.parameter import is_lazy
 
 from ..registry import did_you_mean
 from .calls import parse_call_name
-from .capabilities import Compared, MoreData, Restructured, Specifics
 from .forward import Forward, runner
 from .layers import Layer, Scope
-from .linear_pairs import Joint, LinearPair, declared_pairs, find_joints, pair_at
+from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
-from .parameters import expanded, part_around_itself, sharing_memory, snapshot
+from .parameters import find_part_around_itself, find_shared_memory, is_expanded, snapshot
 from .passes import outputs_with
-from .private import entangled_units
-from .recording import misread_units
+from .private import find_entangled_units
+from .recording import find_misread_units
 from .redraw import is_constant
 from .wiring import Wiring, layer_before, trace_wiring
+
+Capability = TypeVar("Capability")
+
+
+def no_batches(count: int | None) -> Iterator[Tensor]:
+    """Raise ValueError. This is the default of `Learner.batches`."""
+    raise ValueError("this learner offers no batches: give it some (Learner.batches)")
 
 
 def _is_part(word: str) -> Callable[[Layer], bool]:
@@ -30,10 +37,10 @@ def _is_part(word: str) -> Callable[[Layer], bool]:
 
 
 def check_values(module: nn.Module, name: str) -> None:
-    """Raise ValueError for a network whose parameters have no values, or none of their own; name: what it is called."""
+    """Raise ValueError for a network, called `name`, whose parameters have no values, or none of their own."""
     if not hasattr(module, "_modules"):
         raise ValueError(f"'{name}' has no parts: the __init__ of {type(module).__name__} must call super().__init__()")
-    if inner := part_around_itself(module):
+    if inner := find_part_around_itself(module):
         raise ValueError(f"'{name}' contains itself: its part '{inner}' is one of the modules around it")
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
         raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
@@ -47,12 +54,12 @@ def check_values(module: nn.Module, name: str) -> None:
                 f"'{name}': '{parameter}' was made under torch.inference_mode() and cannot be trained or rewritten: "
                 "make the network outside of it"
             )
-        if expanded(p):
+        if is_expanded(p):
             raise ValueError(
                 f"'{name}': several entries of '{parameter}' are one number (expand), so it cannot be rewritten: make "
                 "it contiguous"
             )
-    if pair := sharing_memory(module):
+    if pair := find_shared_memory(module):
         first, second = pair
         raise ValueError(
             f"'{name}': '{first}' and '{second}' share memory, but are two parameters: an optimizer would step it "
@@ -61,34 +68,70 @@ def check_values(module: nn.Module, name: str) -> None:
 
 
 @dataclass
-class Learner(MoreData, Specifics, Compared, Restructured):
+class Learner:
     """The interface between a training run and interventions or metrics, for agents and tracks alike.
 
-    Optional capabilities, needed by few interventions, are in its bases (capabilities.py).
+    Everything after `redraw` is given by keyword, and may be set later.
 
-    Attributes
-    ----------
-    name: the run's name for this network, such as "agent", "actor" or "critic".
-    module: the network that is trained.
-    optimizer: its optimizer, or None.
-    layers: its layers in forward order, with their roles.
-    units: names of the calls whose outputs are post-activation units, in forward order: of a module by its qualified
-        name, of functions as in calls.py.
-    probe: returns the positional arguments of one forward pass on recent inputs; None before there are any.
-    loss: returns the training loss on a recent batch, differentiable in the parameters; for a stack the sum of the
-        members' losses, which gives every member its own gradient.
-    generator: the source of every random draw that an intervention makes on this learner.
-    redraw: returns a new draw of the initial parameters, by name. A parameter that it leaves out is as in `initial` if
-        it is constant there; otherwise no new value of it is known (see `undrawn`).
-    initial: the parameters and buffers at step 0, by name (copied from `module` if not given).
-    followers: networks that follow this one, such as target networks; same architecture.
-    generators: for a stack of seeds, one for each member, for draws that do not depend on other members
-    (`normal_like`). features: qualified name of the module whose outputs the heads read, if it is not the last of
-    `units`. wiring: the layers around each of `units` that does not share weights (see wiring.py); found by
-    `trace_wiring` by
-        default.
-    unwired: each other one of `units` → why it has no wiring, as the rest of a sentence that begins with its name.
-    forward: what runs the network on the probe: the name of a method, or a function of the module and the inputs.
+    What is trained:
+
+    Attributes:
+        name: The run's name for the network, such as "agent", "actor" or "critic".
+        module: The network that is trained.
+        optimizer: The optimizer of the network, or None.
+        initial: The parameters and buffers at step 0, by name. Copied from `module` if not given.
+        followers: Networks of the same architecture that follow this one, such as target networks.
+        forward: What runs the network on inputs: the name of a method, or a function of the module and the inputs.
+
+    Its structure:
+
+    Attributes:
+        layers: The layers in forward order, with their roles.
+        units: The calls whose outputs are post-activation units, in forward order, by name (see calls.py).
+        features: The qualified name of the module whose outputs the heads read. None: the last of `units`.
+        wiring: The layers around each of `units` that does not share weights. Default: found by `trace_wiring`.
+        unwired: Each other one of `units` → why it has no wiring, in words that complete "NAME …".
+
+    Its data:
+
+    Attributes:
+        probe: Returns the positional arguments of one forward pass on recent inputs; None before there are any.
+        last_inputs: Returns those of the last update's batch alone; None between updates. Default: `probe`.
+        loss: Returns the training loss on a recent batch, (), differentiable; for a stack the sum over members.
+        batches: Yields the differentiable losses of single samples, (batch,) or (members, batch), for a number of
+            successive batches of the current data. None: one pass over these data. Raises ValueError if there are
+            no data yet, or if a pass over them never ends.
+
+    Random numbers:
+
+    Attributes:
+        generator: The source of every random draw that an intervention makes on this learner.
+        generators: For a stack, one generator for each member, for draws that do not depend on other members.
+        activation_draws: The generators of randomised activations (see `set_generators`). None: PyTorch's own.
+        redraw: Returns new initial parameters, by name. One that it leaves out keeps its constant of `initial`, or
+            cannot be drawn (see `undrawn`).
+        redraw_draws: The generators that `redraw` advances, besides the learner's own.
+
+    Outputs, for metrics of change:
+
+    Attributes:
+        marked: The trained parameters at the last measurement, by name (see `mark`). None before the first one.
+        answers: Returns the outputs for parameters by name and inputs. None: those of the forward pass.
+        policy: Returns the policy of outputs and of parameters by name: a distribution for each row, or the
+            actions, (rows,), of a deterministic policy.
+        values: Returns the values among the outputs, (rows, …), or (members, rows, …) for a stack.
+
+    Changes of its architecture, which interventions record (see `interventions.restructure`):
+
+    Attributes:
+        origins: The present name of a layer or of units → its name at the start, which users and logs use.
+        changes: The interventions that changed the architecture, as texts, in order. Checkpoints contain them.
+        renewed: The name of parameters or units → the number of `changes` when the name was given to new ones.
+
+    What single interventions need:
+
+    Attributes:
+        capabilities: Objects of classes that these interventions define, such as `RetainLoss` (see `offers`).
     """
 
     name: str
@@ -100,13 +143,33 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     loss: Callable[[], Tensor]
     generator: torch.Generator
     redraw: Callable[[], Mapping[str, Tensor]]
+    _: KW_ONLY
     initial: dict[str, Tensor] = field(default_factory=dict)
     followers: tuple[nn.Module, ...] = ()
-    generators: tuple[torch.Generator, ...] = ()
+    forward: Forward = "forward"
+
     features: str | None = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     unwired: Mapping[str, str] = field(default_factory=dict)
-    forward: Forward = "forward"
+
+    last_inputs: Callable[[], Sequence[Any] | None] | None = None
+    batches: Callable[[int | None], Iterator[Tensor]] = no_batches
+
+    generators: tuple[torch.Generator, ...] = ()
+    activation_draws: Sequence[torch.Generator] | None = None
+    redraw_draws: tuple[torch.Generator, ...] = ()
+
+    marked: dict[str, Tensor] | None = None
+    answers: Callable[[Mapping[str, Tensor], Sequence[Any]], Any] | None = None
+    policy: Callable[[Any, Mapping[str, Tensor]], Distribution | Tensor] | None = None
+    values: Callable[[Any], Tensor] | None = None
+
+    origins: dict[str, str] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+    renewed: dict[str, int] = field(default_factory=dict)
+
+    capabilities: tuple[object, ...] = ()
+
     _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
     _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
     _settled: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
@@ -118,9 +181,9 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
-        parts = [name for name in (self.injectable, self.features) if name is not None]
         places = [parse_call_name(unit).path for unit in self.units]
-        for name in (*(layer.name for layer in self.layers), *places, *parts):
+        features = () if self.features is None else (self.features,)
+        for name in (*(layer.name for layer in self.layers), *places, *features):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
@@ -142,6 +205,23 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         """The function of the inputs that runs the network."""
         return runner(self.module, self.forward)
 
+    def offers(self, kind: type[Capability]) -> Capability | None:
+        """Return the capability of this class, or None if the learner has none."""
+        return next((each for each in self.capabilities if isinstance(each, kind)), None)
+
+    def offer(self, capability: object) -> None:
+        """Add a capability, such as `RetainLoss(loss)`, in place of one of the same class."""
+        others = (each for each in self.capabilities if type(each) is not type(capability))
+        self.capabilities = (*others, capability)
+
+    def identity(self, name: str) -> str:
+        """Return the key under which an intervention stores data about a parameter or units.
+
+        It is the name. If a change of architecture has given this name to new parameters or units, the key is a
+        different one, because stored data do not apply to them.
+        """
+        return f"{name}@{self.renewed[name]}" if name in self.renewed else name
+
     def trained(self) -> dict[str, nn.Parameter]:
         """Return the parameters that are trained, by name."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
@@ -149,8 +229,11 @@ class Learner(MoreData, Specifics, Compared, Restructured):
     def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
         """Return the network's outputs for inputs, in evaluation mode, with other values for these tensors, by name.
 
-        parameters: values of parameters, and of buffers. The module keeps its own. The result is differentiable in the
-        given values.
+        The module keeps its own values. The result is differentiable in the given ones.
+
+        Args:
+            parameters: Values of parameters, and of buffers, by name.
+            inputs: The positional arguments of a forward pass.
         """
         if self.answers is not None:
             return self.answers(parameters, inputs)
@@ -216,7 +299,7 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         if self._named or self._settled:
             return
         self._settled = True
-        for find in (misread_units, entangled_units):
+        for find in (find_misread_units, find_entangled_units):
             wrong = find(self.module, self.wiring, inputs, self.run)
             self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
             self.unwired = {**self.unwired, **wrong}
@@ -226,9 +309,9 @@ class Learner(MoreData, Specifics, Compared, Restructured):
 
         The call is cheap: the network is traced again only if its modules have changed. See linear_pairs.py.
         """
-        return self.paired()[0]
+        return self.pairs_and_reasons()[0]
 
-    def paired(self) -> tuple[list[LinearPair], list[str]]:
+    def pairs_and_reasons(self) -> tuple[list[LinearPair], list[str]]:
         """Return `linear_pairs`, and the reasons why other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
@@ -236,9 +319,9 @@ class Learner(MoreData, Specifics, Compared, Restructured):
             wiring = self.wiring if self._named else None
             known = self._joints = modules, *find_joints(self.module, wiring, self.forward)
         _, joints, reasons = known
-        found = [pair_at(self.module, joint) for joint in joints]
-        pairs = [*declared_pairs(self.module), *(pair for pair in found if isinstance(pair, LinearPair))]
-        reasons = [*(reason for reason in found if isinstance(reason, str)), *reasons]  # the most telling first
+        traced = [pair_at(self.module, joint) for joint in joints]
+        pairs = [*find_declared_pairs(self.module), *(pair for pair in traced if isinstance(pair, LinearPair))]
+        reasons = [*(reason for reason in traced if isinstance(reason, str)), *reasons]  # the most telling first
         if self._named:
             reasons += [f"'{unit}' {why}" for unit, why in self.unwired.items()]
         return pairs, reasons
@@ -286,5 +369,5 @@ class Learner(MoreData, Specifics, Compared, Restructured):
         """Return the names of these layers' parameters that are not frozen; a tied one once, under its first name."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         frozen = set(self.frozen())
-        found = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
-        return [name for name in found if name not in frozen]
+        unique = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
+        return [name for name in unique if name not in frozen]

@@ -1,6 +1,5 @@
 """The learner of any module, for a training loop of your own."""
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,15 +9,14 @@ from torch import Tensor, nn
 
 from ..registry import first_line
 from .calls import parse_call_name
-from .capabilities import no_batches
-from .forward import Forward, checked_inputs, methods, runner, runs
+from .forward import Forward, check_inputs, has_forward, methods, runner
 from .layers import Layer, chain
-from .learner import Learner, check_values
+from .learner import Learner, check_values, no_batches
 from .modules import CONV, LINEAR
 from .passes import measuring, unchanged
-from .recording import called_units, record
-from .redraw import drawn_alike, not_redrawn_by, redraw, redraw_by
-from .tracing import traced_units, unit_names
+from .recording import find_called_units, record
+from .redraw import find_equal, redraw, redraw_by, select_alike
+from .tracing import find_traced_units, unit_names
 from .wiring import Wiring
 
 
@@ -33,7 +31,7 @@ def learner_for(
     units: tuple[str, ...] | None = None,
     followers: tuple[nn.Module, ...] = (),
     wiring: Mapping[str, Wiring] | None = None,
-    injectable: str | None = None,
+    capabilities: tuple[object, ...] = (),
     forward: Forward = "forward",
     fresh: Callable[[], nn.Module] | None = None,
     name: str = "model",
@@ -41,30 +39,45 @@ def learner_for(
 ) -> Learner:
     """Return a `Learner` for any module, for your own training loop; call it before the first update.
 
-        learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: criterion(model(x), y))
-        make("fire").apply(learner)
-
     Args:
-        probe, loss: As in `Learner`, both or neither. Without them only weights can be measured. If the probe has
-            inputs already, the network is run on them once, so that what does not work is refused here.
+        module: The network.
+        optimizer: The optimizer that trains it, or None.
+        probe: As in `Learner`. If it has inputs already, the network is run on them once, so that what does not work is
+            refused here.
+        loss: As in `Learner`; needed if there is a probe. Without both, only weights can be measured.
         batches: As in `Learner`, for interventions that use more than one batch (dash, ewc).
         layers: By default `chain(module)`, which is right for a plain feed-forward network. Give the roles yourself if
             heads branch off.
         units: By default the activations that are called before a Linear or Conv layer, each call on its own: modules,
             shared or not, and functions such as F.relu (`unit_names`). Or name the calls or blocks whose outputs count
             as units. A network without units has no metrics of units, and interventions on units refuse it.
+        followers: Target networks, into which interventions copy this one.
         wiring: By default `trace_wiring`. Give it yourself, for interventions on single units, if tracing fails.
-        injectable: The submodule that plasticity injection duplicates, such as "mlp" with the last layers in it.
+        capabilities: What single interventions need, such as `Injectable("mlp")` for plasticity injection.
         forward: What runs the network on the probe, if not its `forward`: the name of a method, or a function of the
             module and the inputs, such as `lambda agent, x: (agent.actor(x), agent.critic(x))`.
         fresh: A function that makes the network anew, such as `lambda: Network(width=64)`. It is needed by
             interventions that draw new values (redo, cbp, reset(toward=fresh), …) if the network has parameters that
             no layer draws by its `reset_parameters`, or an initialisation of its own.
+        name: The name of the network in messages and logs.
         seed: Seed of the generator of new draws and noise.
 
     Raises:
         ValueError: In one line. The module has no parameters or cannot be run on the inputs; `units`
             names a layer or something that is not called; `fresh` makes another network.
+
+    Examples:
+        >>> import torch
+        >>> from torch import nn
+        >>> from supple.interventions import learner_for, make
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> optimizer = torch.optim.Adam(model.parameters())
+        >>> x, y = torch.randn(16, 4), torch.randn(16, 2)
+        >>> learner = learner_for(model, optimizer, probe=lambda: (x,), loss=lambda: (model(x) - y).square().mean())
+        >>> learner.units
+        ('1',)
+        >>> make("fire").apply(learner)
+        ['0.weight', '2.weight']
     """
     check_values(module, name)
     layers = chain(module) if layers is None else layers
@@ -72,12 +85,10 @@ def learner_for(
         raise ValueError(f"{type(module).__name__} has no parameters to intervene in")
     _check_functions(module, probe, loss, forward)
     inputs = _first_inputs(module, probe)
-    found = _units(module, inputs, forward)
-    units = found if units is None else units
-    _check_units(module, units, found)
+    known = _units(module, inputs, forward)
+    units = known if units is None else units
+    _check_units(module, units, known)
     generator = torch.Generator().manual_seed(seed)
-    # an injection changes the module, and a fresh draw is one of what it was
-    plain = module if injectable is None else copy.deepcopy(module)
     learner = Learner(
         name,
         module,
@@ -91,15 +102,15 @@ def learner_for(
         batches=batches,
         followers=followers,
         wiring=wiring or {},
-        injectable=injectable,
+        capabilities=capabilities,
         forward=forward,
     )
     if inputs is not None:
-        if set(units) - set(found):  # what was found has been called
+        if set(units) - set(known):  # what is known has been called
             record(module, units, inputs, learner.run)
         with _run_in_one_line(module):
             learner.settle_wiring(inputs)
-    learner.redraw = _redraw_as_at_start(plain, learner.initial, generator, fresh)
+    learner.redraw = _redraw_as_at_start(module, learner.initial, generator, fresh)
     return learner
 
 
@@ -110,19 +121,19 @@ def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward)
     for word, function in (("probe", probe), ("loss", loss)):
         if not (function is None or callable(function)):
             raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
-    if probe and forward == "forward" and not runs(module):
-        kind, found = type(module).__name__, methods(module)
-        hint = f"such as forward='{found[0]}'" if found else "such as lambda module, x: …"
+    if probe and forward == "forward" and not has_forward(module):
+        kind, names = type(module).__name__, methods(module)
+        hint = f"such as forward='{names[0]}'" if names else "such as lambda module, x: …"
         raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
 
 
-def _check_units(module: nn.Module, units: Sequence[str], found: Sequence[str]) -> None:
-    """Raise ValueError if one of the units is a layer; found: the units that there are."""
+def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) -> None:
+    """Raise ValueError if one of the units is a layer; known: the units that there are."""
     modules = dict(module.named_modules())
     for unit in units:
         call = parse_call_name(unit)
         if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
-            there = f" (there are {', '.join(found)})" if found else ""
+            there = f" (there are {', '.join(known)})" if known else ""
             raise ValueError(
                 f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
                 f"activation after it{there}, or leave units= out"
@@ -138,16 +149,16 @@ def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] |
             inputs = probe()
     except Exception:  # such as an empty memory; what it has to say comes when the probe is used
         return None
-    return checked_inputs(inputs)
+    return check_inputs(inputs)
 
 
 def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) -> tuple[str, ...]:
     """Return the names of the units. If there are inputs, the network is run, and must run, on them."""
-    traced = traced_units(module, forward)
+    traced = find_traced_units(module, forward)
     if inputs is None:
         return unit_names(module, forward) if traced is None else traced
     with _run_in_one_line(module):
-        called = called_units(module, inputs, runner(module, forward))
+        called = find_called_units(module, inputs, runner(module, forward))
     return called if traced is None else traced
 
 
@@ -166,15 +177,16 @@ def _redraw_as_at_start(
 ) -> Callable[[], Mapping[str, Tensor]]:
     """Return a function that draws new values as they were drawn at step 0, as far as this is known."""
     if make is None:
-        return lambda: drawn_alike(redraw(module, generator), initial)
+        return lambda: select_alike(redraw(module, generator), initial)
     shapes = {name: p.shape for name, p in module.named_parameters()}
-    made = {name: value.shape for name, value in redraw_by(make, torch.Generator()).items()}
+    first, second = (redraw_by(make, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    made = {name: value.shape for name, value in first.items()}
     if made != shapes:
         name = next(name for name in (*shapes, *made) if shapes.get(name) != made.get(name))
         raise ValueError(
             f"fresh= makes another network: '{name}' is {_shape(made, name)} there, not {_shape(shapes, name)}"
         )
-    fixed = set(not_redrawn_by(make))
+    fixed = find_equal(first, second)
     return lambda: {name: value for name, value in redraw_by(make, generator).items() if name not in fixed}
 
 

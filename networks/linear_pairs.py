@@ -20,7 +20,7 @@ from torch import Tensor, fx, nn
 from .activations import Activation
 from .calls import parse_call_name
 from .forward import Forward
-from .modules import LINEAR
+from .modules import LINEAR, qualified_name
 from .tracing import Untraceable, operation, trace
 from .wiring import Paths, Shared, Wiring, readers
 
@@ -36,10 +36,12 @@ class LinearPair:
     """Two consecutive linear maps with h hidden units between them; in a stack, members come first (…).
 
     Attributes:
+        name: The name of the pair in messages.
         first: The maps into the hidden units, (…, h, i) each. W1, (…, h, Σi), is their concatenation along the inputs.
         second: The maps that read the hidden units, (…, o, h) each. W2, (…, Σo, h), is their concatenation along the
             outputs.
         bias: The biases of `first`, (…, h) each. A bias counts as a column of W1, whose input is 1.
+        between: What lies between the maps.
         parameters: Names of the learner's parameters that contain these tensors, in the order of `tensors`.
 
     Code that declares a pair must ensure that nothing else lies between the two maps or reads the hidden units.
@@ -81,7 +83,14 @@ class LinearPair:
 
 
 def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], between: Between) -> LinearPair:
-    """Return the pair of two layers (Linear or StackedLinear), with the biases of the first."""
+    """Return the pair of two groups of layers (Linear or StackedLinear), with the biases of the first.
+
+    Args:
+        name: The name of the pair in messages.
+        first: The layers into the hidden units.
+        second: The layers that read the hidden units.
+        between: What lies between them.
+    """
     biases = tuple(layer.get_parameter("bias") for layer in first if getattr(layer, "bias", None) is not None)
     weights = [tuple(layer.get_parameter("weight") for layer in side) for side in (first, second)]
     return LinearPair(name, weights[0], weights[1], biases, between)
@@ -89,7 +98,14 @@ def pair_of(name: str, first: Sequence[nn.Module], second: Sequence[nn.Module], 
 
 @dataclass(frozen=True)
 class Joint:
-    """A pair by the names of its modules: the layers before and after, and the modules between them."""
+    """A pair by the names of its modules.
+
+    Attributes:
+        first: The layer before the hidden units.
+        second: The layers after them.
+        through: The modules in between.
+        between: What these are, as in `LinearPair`.
+    """
 
     first: str
     second: tuple[str, ...]
@@ -97,13 +113,13 @@ class Joint:
     between: Between
 
 
-def declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
+def find_declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
     """Yield the pairs that a module and its submodules declare, with the names of their parameters in the module."""
     for prefix, part in module.named_modules():
         if callable(declare := getattr(part, "linear_pairs", None)):
             for pair in declare():
-                names = tuple(_join(prefix, name) for name in pair.parameters)
-                yield replace(pair, name=_join(prefix, pair.name), parameters=names)
+                names = tuple(qualified_name(prefix, name) for name in pair.parameters)
+                yield replace(pair, name=qualified_name(prefix, pair.name), parameters=names)
 
 
 def find_joints(
@@ -117,7 +133,7 @@ def find_joints(
     if not any(isinstance(part, LINEAR) for part in module.modules()):
         return [], ["it has no Linear layers, and convolutions form no pairs"]
     try:
-        starts = list(_traced(module, forward)) if wiring is None else list(_wired(module, wiring))
+        starts = list(_trace_joints(module, forward)) if wiring is None else list(_wiring_joints(module, wiring))
     except Untraceable as error:
         return [], [f"it {error}"]
     return [x for x in starts if isinstance(x, Joint)], [x for x in starts if isinstance(x, str)]
@@ -144,16 +160,12 @@ def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
     return replace(pair, parameters=(*(f"{name}.weight" for name in (joint.first, *joint.second)), *biases))
 
 
-def _join(prefix: str, name: str) -> str:
-    return ".".join(part for part in (prefix, name) if part)
-
-
 def is_homogeneous(module: nn.Module) -> bool:
     """Return whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, given the same random draws."""
     return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
 
 
-def _traced(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
+def _trace_joints(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
     """Yield what begins at each Linear layer of the graph: a joint, or the reason why there is none."""
     graph, _ = trace(module, forward)
     paths = Paths(module, graph)
@@ -189,7 +201,7 @@ def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) 
     return nothing
 
 
-def _wired(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
+def _wiring_joints(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
     """Yield the same of the layers that a wiring names before units, trusting that nothing else is around these."""
     for unit, wires in wiring.items():
         call = parse_call_name(unit)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .modules import CONV, LINEAR, NORMS, STACKED, is_activation
-from .parameters import expanded
+from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, qualified_name
+from .parameters import is_expanded
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
@@ -36,11 +36,14 @@ Layout = Literal["linear", "stacked", "conv", "transposed"]
 class Weight:
     """A weight, and how its dimensions form matrices (d_out, d_in).
 
-    layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks with
-        the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w);
-        `transposed` (d_in, d_out). The slice of a grouped convolution is used as it is stored, (C_out, C_in/groups),
-        since the FIRE paper defines none.
-    split: number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
+    Attributes:
+        name: The name of the parameter, for messages.
+        tensor: The weight as it is stored.
+        layout: `linear` (d_out, d_in); `conv` (C_out, C_in, *kernel), one matrix per tap; `stacked`, several networks
+            with the members first: (members, d_out, d_in), or for 2-D convolutions (members, C_out, C_in, k_h, k_w);
+            `transposed` (d_in, d_out). The slice of a grouped convolution is used as it is stored, (C_out,
+            C_in/groups), since the FIRE paper defines none.
+        split: Number of equal parts along d_out that are separate matrices, such as 3 for a fused q, k, v.
     """
 
     name: str
@@ -136,7 +139,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
         for own, (layout, split) in forms.items():
             tensor = part._parameters.get(own)
             if tensor is None:
-                found.skipped[_join(path, own)] = _computed(part, own)
+                found.skipped[qualified_name(path, own)] = _computed(part, own)
                 continue
             name = names[tensor]
             if name in found.weights or name in found.skipped:
@@ -157,7 +160,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
                 found.spared[name] = FROZEN
         for own, reason in _others(part, forms, factors):
             tensor = part._parameters.get(own)
-            others.setdefault(_join(path, own) if tensor is None else names[tensor], reason)
+            others.setdefault(qualified_name(path, own) if tensor is None else names[tensor], reason)
     found.skipped |= {name: why for name, why in others.items() if name not in found.weights | found.skipped}
     return found
 
@@ -224,7 +227,7 @@ def unfit(tensor: Tensor) -> str:
         return "an inference tensor and cannot be rewritten in place"
     if not tensor.numel():
         return f"empty: {tuple(tensor.shape)}"
-    if expanded(tensor):
+    if is_expanded(tensor):
         return "expanded: several of its entries are one number"
     return ""
 
@@ -269,15 +272,16 @@ def _kind(part: nn.Module, own: str) -> str:
 
 def adapter_modules(module: nn.Module) -> set[nn.Module]:
     """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`."""
-    return {part for _, each in _adapters(module) if isinstance(each, nn.Module) for part in each.modules()}
+    adapters = (adapter for _, adapter in _adapters(module) if isinstance(adapter, nn.Module))
+    return {part for adapter in adapters for part in adapter.modules()}
 
 
 def _factors(module: nn.Module) -> set[Tensor]:
     """Return the parameters of adapters."""
-    found: set[Tensor] = set()
-    for _, each in _adapters(module):
-        found |= set(each.parameters()) if isinstance(each, nn.Module) else {each}
-    return found
+    factors: set[Tensor] = set()
+    for _, adapter in _adapters(module):
+        factors |= set(adapter.parameters()) if isinstance(adapter, nn.Module) else {adapter}
+    return factors
 
 
 def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Parameter]]:
@@ -287,13 +291,9 @@ def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Par
     """
     for part in module.modules():
         for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}:
-            each = getattr(part, name, None)
-            if isinstance(each, (nn.Module, nn.Parameter)):
-                yield part, each
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+            adapter = getattr(part, name, None)
+            if isinstance(adapter, (nn.Module, nn.Parameter)):
+                yield part, adapter
 
 
 class Written(list[str]):
@@ -309,7 +309,7 @@ class Written(list[str]):
         self.skipped: dict[str, str] = dict(skipped or {})
 
 
-def in_words(skipped: Mapping[str, str]) -> str:
+def describe_skipped(skipped: Mapping[str, str]) -> str:
     """Return which parameters were skipped and why, in words: up to two names for each of three reasons."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():

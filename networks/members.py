@@ -1,6 +1,6 @@
 """Stacks of networks: the parameters of one member, and random draws that do not depend on other members."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,29 +22,8 @@ def own_axes(layer: Layer) -> tuple[int, ...]:
     return tuple(range(int(layer.stacked), layer.weight.ndim))
 
 
-class AtStart:
-    """A statistic of each layer's weight at step 0 for each network, of shape () or (members,).
-
-    It is computed once, and again if the learner's step-0 values have been replaced: when a checkpoint is loaded, or
-    when a head is added.
-    """
-
-    def __init__(self, statistic: Callable[[Tensor, tuple[int, ...]], Tensor]) -> None:
-        """statistic: of a weight, over these axes."""
-        self.statistic = statistic
-        self._known: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}
-
-    def __call__(self, learner: Learner, layer: Layer) -> Tensor:
-        if self._known.get(learner.name, (None,))[0] is not learner.initial:
-            self._known[learner.name] = learner.initial, {}
-        values = self._known[learner.name][1]
-        if layer.name not in values:
-            values[layer.name] = self.statistic(learner.initial[learner.weight_of(layer)], own_axes(layer))
-        return values[layer.name]
-
-
-def of_each(parameter: Tensor, networks: int) -> bool:
-    """Return whether a parameter has a separate part for each of this number of networks."""
+def has_members(parameter: Tensor, networks: int) -> bool:
+    """Return whether a parameter, (networks, …), has a separate part for each of this number of networks."""
     return networks > 1 and parameter.ndim > 0 and len(parameter) == networks
 
 
@@ -56,8 +35,10 @@ def fit(values: Tensor, like: Tensor) -> Tensor:
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
     """Return standard normal noise with the shape, dtype and device of a tensor.
 
-    source: a generator, or one for each member of a stack. A member's noise then equals that of a separate network with
-    this generator. None: PyTorch's global CPU generator.
+    Args:
+        tensor: A tensor of any shape; of a stack, (members, …).
+        source: A generator, or one for each member of a stack. A member's noise then equals that of a separate network
+            with this generator. None: PyTorch's global CPU generator.
     """
 
     def draw(shape: torch.Size, generator: torch.Generator | None) -> Tensor:

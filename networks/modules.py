@@ -30,4 +30,10 @@ def is_activation(module: nn.Module) -> bool:
 
 
 def is_transparent(part: nn.Module) -> bool:
+    """Return whether every unit keeps to itself in a module of PyTorch: dropout, pooling or a change of shape."""
     return type(part) is nn.Identity or any(kind.__module__ in _TRANSPARENT for kind in type(part).__mro__)
+
+
+def qualified_name(path: str, name: str) -> str:
+    """Return the name, below a module with this path, of one of its submodules or parameters. Either may be ""."""
+    return ".".join(part for part in (path, name) if part)

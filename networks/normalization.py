@@ -36,7 +36,14 @@ def hidden_linear(d_in: int, d_out: int, normalization: Normalization = "none") 
 
 
 def stacked_hidden_linear(members: int, d_in: int, d_out: int, normalization: Normalization = "none") -> StackedLinear:
-    """Return the linear layers of hidden units of several networks, as one stacked layer (see `hidden_linear`)."""
+    """Return the linear layers of hidden units of several networks, as one stacked layer (see `hidden_linear`).
+
+    Args:
+        members: Number of networks.
+        d_in: Number of inputs of each.
+        d_out: Number of outputs of each.
+        normalization: As in `hidden_linear`.
+    """
     _check(normalization)
     return (StackedSpectralLinear if normalization == "spectral" else StackedLinear)(members, d_in, d_out)
 
@@ -44,7 +51,13 @@ def stacked_hidden_linear(members: int, d_in: int, d_out: int, normalization: No
 def hidden_norm(width: int, normalization: Normalization = "none", members: int = 0) -> list[nn.Module]:
     """Return the modules between a linear layer of `width` outputs and its activation: a layer norm or none.
 
-    members: number of networks in the stack; 0: no stack. Raises ValueError for an unknown name.
+    Args:
+        width: Number of outputs of the linear layer.
+        normalization: As in `hidden_linear`.
+        members: Number of networks in the stack; 0 if there is no stack.
+
+    Raises:
+        ValueError: The name of the normalization is unknown.
     """
     _check(normalization)
     if normalization != "layer":

@@ -30,8 +30,8 @@ def step(optimizer: torch.optim.Optimizer) -> None:
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         optimizer.step()
         return
-    if own := getattr(optimizer, "arithmetic", None):
-        own()
+    if arithmetic := getattr(optimizer, "arithmetic", None):
+        arithmetic()
         return
     group, *others = optimizer.param_groups
     parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
@@ -52,7 +52,7 @@ def step(optimizer: torch.optim.Optimizer) -> None:
         )  # fmt: skip
 
 
-def bare(optimizer: Any) -> torch.optim.Optimizer:
+def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:
     """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
     while _wraps(cast(Any, type(optimizer))):
         optimizer = optimizer.optimizer
@@ -71,26 +71,29 @@ def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Opti
     An optimizer may hold parameters of other networks as well, and need not hold all of this one's. It warns if both is
     the case for trained parameters, as after a layer was replaced.
 
-    name: of the network, for messages.
+    Args:
+        module: The network.
+        optimizer: Its optimizer, perhaps in a wrapper, or None.
+        name: The name of the network in messages.
 
     Raises:
         ValueError: It is no optimizer, or it holds none of the network's parameters.
     """
     if optimizer is None:
         return None
-    optimizer = bare(optimizer)
+    optimizer = unwrap_optimizer(optimizer)
     if not hasattr(optimizer, "param_groups"):
         raise ValueError(f"'{name}': optimizer= should be an optimizer, but is a {type(optimizer).__name__}")
     kind = type(optimizer).__name__
     held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
-    own = dict(module.named_parameters())
-    if own and held.isdisjoint(own.values()):
+    parameters = dict(module.named_parameters())
+    if parameters and held.isdisjoint(parameters.values()):
         raise ValueError(
             f"'{name}': the optimizer ({kind}) holds none of the parameters of this network: give the one that trains "
             f"it, made from its present parameters"
         )
-    missing = [parameter for parameter, value in own.items() if value.requires_grad and value not in held]
-    if missing and not held <= set(own.values()):
+    missing = [parameter for parameter, value in parameters.items() if value.requires_grad and value not in held]
+    if missing and not held <= set(parameters.values()):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         warnings.warn(
             f"'{name}': the optimizer ({kind}) holds parameters of another network, but not '{missing[0]}'{more}, so "

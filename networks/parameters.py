@@ -45,14 +45,14 @@ def copy_module_(target: nn.Module, source: nn.Module) -> None:
             old.copy_(new)
 
 
-def expanded(tensor: Tensor) -> bool:
+def is_expanded(tensor: Tensor) -> bool:
     """Return whether several entries of a tensor are one number in memory."""
     if tensor.layout is not torch.strided:
         return False
     return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
-def sharing_memory(module: nn.Module) -> tuple[str, str] | None:
+def find_shared_memory(module: nn.Module) -> tuple[str, str] | None:
     """Return the names of two parameters that are not one object, but have numbers in memory in common, if any."""
     spans: list[tuple[int, int, str, Tensor]] = []
     for name, parameter in module.named_parameters():
@@ -63,12 +63,12 @@ def sharing_memory(module: nn.Module) -> tuple[str, str] | None:
     spans.sort(key=lambda span: span[:2])
     for (_, end, name, tensor), (start, _, other, second) in pairwise(spans):
         if start <= end and tensor.device == second.device and _in_common(tensor, second):
-            names = [each for each, _ in module.named_parameters() if each in (name, other)]
+            names = [p for p, _ in module.named_parameters() if p in (name, other)]
             return names[0], names[1]
     return None
 
 
-def part_around_itself(module: nn.Module) -> str:
+def find_part_around_itself(module: nn.Module) -> str:
     """Return the name of a part of a module that is also a module around that part, or "".
 
     PyTorch looks through such a module, but cannot copy or save it.
@@ -82,10 +82,11 @@ def part_around_itself(module: nn.Module) -> str:
         if part in around:
             return name
         around.add(part)
-        found = next((f for n, c in part._modules.items() if c is not None and (f := look(c, f"{name}.{n}"))), "")
+        below = (look(child, f"{name}.{own}") for own, child in part.named_children())
+        first = next(filter(None, below), "")
         around.remove(part)
         done.add(part)
-        return found
+        return first
 
     return look(module, "").removeprefix(".")
 

@@ -50,7 +50,9 @@ def unchanged(module: nn.Module, forward: Callable[..., Any] | None = None) -> I
     back: containers, arrays of up to a million numbers, and the attributes of objects. Parameters are the same objects.
     Compiled parts run uncompiled meanwhile, because compiled code does not call hooks.
 
-    forward: what is called instead of the module; it may draw random numbers itself.
+    Args:
+        module: The network.
+        forward: What is called instead of the module. It may draw random numbers itself.
     """
     parts = [part for part in module.modules() if id(part) not in _open]
     if not parts:
@@ -62,7 +64,7 @@ def unchanged(module: nn.Module, forward: Callable[..., Any] | None = None) -> I
     try:
         with evaluating(module), ExitStack() as stack:
             if may_change or (forward is not None and forward is not module):
-                stack.enter_context(generators_kept(module))
+                stack.enter_context(keep_generators(module))
             seen: set[int] = set()
             for part in may_change:
                 stack.callback(_keep(part, seen))
@@ -87,11 +89,11 @@ def measuring(module: nn.Module) -> Iterator[None]:
         for kind in kinds:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
-        stack.enter_context(generators_kept(module))
+        stack.enter_context(keep_generators(module))
         yield
 
 
-def outside_inference(inputs: Any) -> Any:
+def leave_inference(inputs: Any) -> Any:
     """Return inputs of which gradients can be computed: copies of those that were made in `torch.inference_mode`."""
     return tree_map(lambda x: x.clone() if isinstance(x, Tensor) and x.is_inference() else x, inputs)
 
@@ -112,7 +114,7 @@ def _is_steady(part: nn.Module) -> bool:
 
 
 @contextmanager
-def generators_kept(module: nn.Module | None = None) -> Iterator[None]:
+def keep_generators(module: nn.Module | None = None) -> Iterator[None]:
     """Give the global generators of PyTorch (CPU and the module's GPUs), NumPy and Python back as they were."""
     parameters = () if module is None else module.parameters()
     devices = {p.device.index for p in parameters if p.device.type == "cuda"}
@@ -206,10 +208,10 @@ def _is_record(value: Any) -> bool:
 
 
 def _reset_attributes(value: Any, attributes: Mapping[str, Any]) -> None:
-    own = vars(value)
-    if own.keys() != attributes.keys() or any(own[name] is not kept for name, kept in attributes.items()):
-        own.clear()
-        own.update(attributes)
+    present = vars(value)
+    if present.keys() != attributes.keys() or any(present[name] is not kept for name, kept in attributes.items()):
+        present.clear()
+        present.update(attributes)
 
 
 def _refill(container: Any, items: Any) -> None:
@@ -217,20 +219,20 @@ def _refill(container: Any, items: Any) -> None:
     (container.update if isinstance(container, (dict, set)) else container.extend)(items)
 
 
-def own_copies(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
+def copy_inputs(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
     if all(_is_steady(part) and not part.__dict__.get("inplace", False) for part in module.modules()):
         return tuple(inputs)
-    return tuple(_copied(value) for value in inputs)
+    return tuple(_copy(value) for value in inputs)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(map(_copied, value))
+        return type(value)(map(_copy, value))
     return value
 
 
@@ -245,16 +247,22 @@ def outputs_with(
 
     The module does not change. The result is differentiable with respect to the given parameters. A tensor that the
     module has under several names (tied weights, a body shared by two heads) is exchanged in all its places.
-    forward: what is called instead of the module.
 
-    Raises NotExchangeable (a ValueError) for a scripted module.
+    Args:
+        module: The network.
+        values: Parameters and buffers by name. Others keep their values.
+        inputs: The positional arguments of the pass.
+        forward: What is called instead of the module.
+
+    Raises:
+        NotExchangeable: (a ValueError) The module is scripted.
     """
-    with unchanged(module, forward), exchanged(module, values):
-        return (forward or module)(*own_copies(module, inputs))
+    with unchanged(module, forward), exchange(module, values):
+        return (forward or module)(*copy_inputs(module, inputs))
 
 
 @contextmanager
-def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
+def exchange(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
     """Let a module use the given parameters and buffers temporarily. Unknown names are left out.
 
     Also where a module of the user's own keeps its parameters in a list, a tuple or a dictionary.
@@ -278,7 +286,7 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
                         # an embedding with max_norm renormalises the rows that it reads, in place
                         renormed = getattr(part, "max_norm", None) is not None
                         group[name] = new[tensor].clone() if renormed else new[tensor]
-            for group, index, value in [] if _is_steady(part) else _held(part, new):
+            for group, index, value in [] if _is_steady(part) else _find_held(part, new):
                 places.append((group, index, group[index]))
                 group[index] = value
         yield
@@ -287,18 +295,18 @@ def exchanged(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]
             group[name] = tensor
 
 
-def _held(part: nn.Module, new: Mapping[Tensor, Tensor]) -> Iterator[tuple[Any, Any, Any]]:
+def _find_held(part: nn.Module, new: Mapping[Tensor, Tensor]) -> Iterator[tuple[Any, Any, Any]]:
     """Yield where a module keeps exchanged tensors in containers: container, index, and what comes there."""
     for name, value in list(vars(part).items()):
         if name in _STANDARD or not isinstance(value, (list, tuple, dict)):
             continue
-        found = {
+        places = {
             key: new[item]
             for key, item in (value.items() if isinstance(value, dict) else enumerate(value))
             if isinstance(item, Tensor) and item in new
         }
         if isinstance(value, tuple):
-            if found and type(value) is tuple:
-                yield vars(part), name, tuple(found.get(index, item) for index, item in enumerate(value))
+            if places and type(value) is tuple:
+                yield vars(part), name, tuple(places.get(index, item) for index, item in enumerate(value))
         else:
-            yield from ((value, key, item) for key, item in found.items())
+            yield from ((value, key, item) for key, item in places.items())

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from .modules import BATCH_NORM, CONV, INSTANCE_NORM, LINEAR, NORMS, STACKED
 from .normalization import SpectralLinear, StackedSpectralLinear
-from .passes import exchanged
+from .passes import exchange
 from .recording import Called, run_watched
 from .wiring import Wiring
 
@@ -26,7 +26,7 @@ Run = Callable[..., Any]
 
 
 @torch.no_grad()
-def entangled_units(
+def find_entangled_units(
     module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Run | None = None
 ) -> dict[str, str]:
     """Return the units that have other ways to the outputs than their wiring, with the reasons.
@@ -34,11 +34,18 @@ def entangled_units(
     A reason completes a sentence that begins with the unit's name. It takes four passes, and three more for each unit
     module if something is wrong. Units that share statistics with others by a normalisation are not tried where these
     matter, nor is a network without finite outputs, or with other outputs each time.
+
+    Args:
+        module: The network.
+        wiring: The wiring that was found by tracing.
+        inputs: The positional arguments of a forward pass.
+        forward: What is called instead of the module.
     """
     trial = _Trial(module, wiring, inputs, forward)
     if not trial.wrong(trial.tried):
         return {}
-    return {unit: why for unit in trial.tried if (why := trial.wrong([unit]))}
+    reasons = {unit: trial.wrong([unit]) for unit in trial.tried}
+    return {unit: reason for unit, reason in reasons.items() if reason}
 
 
 class _Trial:
@@ -133,9 +140,8 @@ class _Trial:
             for unit in units:
                 if unit not in self.separate:
                     self._clear_columns(unit, others)
-            if not self._alike(silenced := self._outputs(others, separate), cleared) and self._alike(
-                silenced, self._outputs(others, separate)
-            ):
+            silenced = self._outputs(others, separate)
+            if not self._alike(silenced, cleared) and self._alike(silenced, self._outputs(others, separate)):
                 return (
                     "has no private outgoing weights: the network does not treat the columns of "
                     f"'{self.wiring[units[0]].outgoing[0]}' apart (a layer or hook of its own does otherwise)"
@@ -150,13 +156,11 @@ class _Trial:
             )
         return ""
 
-    def _columns(self, unit: str) -> list[str]:
-        return [self.names[self.module.get_submodule(n).get_parameter("weight")] for n in self.wiring[unit].outgoing]
-
     def _clear_columns(self, unit: str, values: dict[str, Tensor]) -> None:
         changed = self._changed(unit)
-        for name, path in zip(self._columns(unit), self.wiring[unit].outgoing, strict=True):
+        for path in self.wiring[unit].outgoing:
             layer = self.module.get_submodule(path)
+            name = self.names[layer.get_parameter("weight")]
             weight = values.get(name, layer.get_parameter("weight").detach())
             axis = 1 + isinstance(layer, STACKED)
             columns = changed.repeat_interleave(weight.shape[axis] // len(changed))
@@ -181,9 +185,9 @@ class _Trial:
                 called.output.masked_fill_(mask, 0)
 
         watch = {unit: partial(silence, unit) for unit in silenced}
-        with exchanged(self.module, values):
+        with exchange(self.module, values):
             outputs = run_watched(self.module, self.inputs, watch, self.forward)
-        leaves = [leaf for each in tree_leaves(outputs) for leaf in _inside(each)]
+        leaves = [leaf for output in tree_leaves(outputs) for leaf in _inside(output)]
         return [leaf.detach() for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
 
     def _alike(self, a: list[Tensor], b: list[Tensor]) -> bool:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from .calls import ActivationCall, function_name, parse_call_name
 from .modules import CONV, LINEAR, STACKED, is_activation
-from .passes import own_copies, unchanged
+from .passes import copy_inputs, unchanged
 from .wiring import Wiring
 
 
@@ -34,8 +34,13 @@ def run_watched(
 ) -> Any:
     """Return `module(*inputs)` in evaluation mode, and pass calls of the given names (see calls.py) to functions.
 
-    The network does not change (see `unchanged`). Nothing happens for a call that it does not make. forward: what is
-    called instead of the module.
+    The network does not change (see `unchanged`). Nothing happens for a call that it does not make.
+
+    Args:
+        module: The network.
+        inputs: The positional arguments of the pass.
+        watch: Name of a call → the function that is given the call.
+        forward: What is called instead of the module.
     """
     calls = {parse_call_name(name): name for name in watch}
 
@@ -43,12 +48,12 @@ def run_watched(
         if call in calls:
             watch[calls[call]](called)
 
-    given = own_copies(module, inputs)
-    with unchanged(module, forward), _watched(module, calls, pass_on):
-        return (forward or module)(*given)
+    copies = copy_inputs(module, inputs)
+    with unchanged(module, forward), _watch(module, calls, pass_on):
+        return (forward or module)(*copies)
 
 
-def called_units(
+def find_called_units(
     module: nn.Module, inputs: Sequence[Any], forward: Callable[..., Any] | None = None
 ) -> tuple[str, ...]:
     """Return the names of the activations that are called before the last Linear or Conv layer, in forward order."""
@@ -62,14 +67,14 @@ def called_units(
         elif call.function or (isinstance(called.made_by, nn.Module) and is_activation(called.made_by)):
             met.append(str(call))
 
-    given = own_copies(module, inputs)
-    with unchanged(module, forward), _watched(module, None, note), torch.no_grad():
-        (forward or module)(*given)
+    copies = copy_inputs(module, inputs)
+    with unchanged(module, forward), _watch(module, None, note), torch.no_grad():
+        (forward or module)(*copies)
     return tuple(met[:hidden])
 
 
 @contextmanager
-def _watched(
+def _watch(
     module: nn.Module, calls: Iterable[ActivationCall] | None, see: Callable[[ActivationCall, Called], object]
 ) -> Iterator[None]:
     """Call `see` for calls while the network runs: those of the given modules and functions, or all if None.
@@ -81,7 +86,7 @@ def _watched(
     functions = calls is None or any(call.function for call in calls)
     with ExitStack() as stack:
         for name, part in names.items():
-            for handle in _hung_on(part, name, see):
+            for handle in _hang_hooks(part, name, see):
                 stack.callback(handle.remove)
         if functions:
             places: list[tuple[str, nn.Module]] = [("", module)]
@@ -94,7 +99,7 @@ def _watched(
         yield
 
 
-def _hung_on(part: nn.Module, name: str, see: Callable[[ActivationCall, Called], object]) -> Iterator[Any]:
+def _hang_hooks(part: nn.Module, name: str, see: Callable[[ActivationCall, Called], object]) -> Iterator[Any]:
     """Yield the handles of hooks that pass on the calls of a module."""
     written: list[Tensor | None] = []  # the inputs of a module that works in place, which overwrites them
     count = 0
@@ -105,8 +110,8 @@ def _hung_on(part: nn.Module, name: str, see: Callable[[ActivationCall, Called],
     def after(part: nn.Module, args: Any, output: Any) -> None:
         nonlocal count
         count += 1
-        given = written.pop() if written else _first_tensor(args)
-        see(ActivationCall(name, "", count), Called(part, given, output))
+        tensor = written.pop() if written else _first_tensor(args)
+        see(ActivationCall(name, "", count), Called(part, tensor, output))
 
     if part.__dict__.get("inplace", False):
         yield part.register_forward_pre_hook(before)
@@ -142,11 +147,11 @@ class _Functions(TorchFunctionMode):
             return func(*args, **kwargs)
         x = args[0]
         in_place = func.__name__.endswith("_") or kwargs.get("inplace", False)
-        given = x.clone() if in_place else x
+        before = x.clone() if in_place else x
         output = func(*args, **kwargs)
         self.counts[path, name] += 1
         again = partial(_apply, func, args[1:], kwargs)
-        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, given, output))
+        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, before, output))
         return output
 
 
@@ -174,8 +179,16 @@ def record(
 ) -> Recording:
     """Run `module(*inputs)` in evaluation mode, and return inputs and outputs of calls, by name (see calls.py).
 
-    The network does not change. names: of submodules, or of calls of activations. forward: what is called instead of
-    the module. Raises ValueError for a call that the network does not make on these inputs.
+    The network does not change.
+
+    Args:
+        module: The network.
+        names: The names of submodules, or of calls of activations.
+        inputs: The positional arguments of the pass.
+        forward: What is called instead of the module.
+
+    Raises:
+        ValueError: The network does not make one of these calls on these inputs.
     """
     seen: dict[str, Called] = {}
     versions: dict[str, list[int]] = {}
@@ -186,17 +199,18 @@ def record(
         seen[name], versions[name] = called, _versions(called)
 
     def keep_copy(name: str, called: Called) -> None:
-        given = None if called.input is None else called.input.clone()
-        seen[name] = Called(called.made_by, given, called.output.clone())
+        tensor = None if called.input is None else called.input.clone()
+        seen[name] = Called(called.made_by, tensor, called.output.clone())
 
     run_watched(module, inputs, {name: partial(keep, name) for name in names}, forward)
     if missing := [name for name in names if name not in seen]:
         raise ValueError(f"{type(module).__name__} does not call '{missing[0]}' on these inputs")
     if any(_versions(seen[name]) != versions[name] for name in names):  # an operation after them works in place
         run_watched(module, inputs, {name: partial(keep_copy, name) for name in names}, forward)
+    entered = {name: seen[name].input for name in names}
     return Recording(
         {name: seen[name].output.detach() for name in names},
-        {name: given.detach() for name in names if (given := seen[name].input) is not None},
+        {name: tensor.detach() for name, tensor in entered.items() if tensor is not None},
         {name: seen[name].made_by for name in names},
     )
 
@@ -207,13 +221,19 @@ def _versions(called: Called) -> list[int]:
 
 
 @torch.no_grad()
-def misread_units(
+def find_misread_units(
     module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
 ) -> dict[str, str]:
     """Return the units whose columns in a layer after them are not where the wiring implies, with the reasons.
 
     Tracing does not know shapes, so a `view` may have mixed the rows, or a layer may read another axis than that of the
     units. A reason completes a sentence that begins with the unit's name. Units that the inputs do not reach are right.
+
+    Args:
+        module: The network.
+        wiring: The wiring that was found by tracing.
+        inputs: The positional arguments of a forward pass.
+        forward: What is called instead of the module.
     """
     outputs: dict[str, torch.Size] = {}
     readings: dict[str, torch.Size] = {}

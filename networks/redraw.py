@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..registry import first_line
-from .passes import generators_kept
+from .passes import keep_generators
 
 UNIFORM = (
     2.2  # kurtosis (without subtracting 3) below which a sample counts as uniform, which has 1.8; a normal one has 3
@@ -50,7 +50,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
                 redrawn.append(layer)
                 return
 
-    with borrowed_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
+    with borrow_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
     before = dict(module.named_parameters())
@@ -68,18 +68,19 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
 
 def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None = None) -> dict[str, Tensor]:
     """Return the parameters of a new network of `make`, on the CPU, by name. Draws are as in `redraw`."""
-    with borrowed_generators(_seed(generator)):
+    with borrow_generators(_seed(generator)):
         fresh = make()
     return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
 
 
-def not_redrawn_by(make: Callable[[], nn.Module]) -> list[str]:
-    """Return the parameters that are equal in two networks of `make`, made under two seeds, although not constant."""
-    first, second = (redraw_by(make, torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    return [name for name, value in first.items() if torch.equal(value, second[name]) and not is_constant(value)]
+def find_equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[str]:
+    """Return the names of the values that two draws have in common although they are not constant.
+
+    A constant, such as the zeros of a bias, is a rule of initialisation. Other equal values were not drawn."""
+    return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
 
 
-def drawn_alike(drawn: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def select_alike(drawn: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the new values whose distribution can be that of the values at step 0.
 
     A network may give its layers an initialisation of its own. A parameter that is constant at step 0 keeps this
@@ -101,7 +102,7 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is
     if is_constant(initial):
         return False
-    new, old = (each.detach().double().cpu() for each in (drawn, initial))
+    new, old = (values.detach().double().cpu() for values in (drawn, initial))
     if int((old == 0).sum()) > 1 + 2 * int((new == 0).sum()):  # somebody set a part of it to zero
         return False
     size, of_old = new.square().mean(), old.square().mean()
@@ -121,11 +122,11 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
 
 def _leaves(module: nn.Module) -> dict[int, Any]:
     """Return what stands in for stored results of a forward pass in a copy, by id, since those cannot be copied."""
-    found: dict[int, Any] = {}
+    copies: dict[int, Any] = {}
 
     def look(value: Any) -> None:
         if isinstance(value, Tensor) and value.grad_fn is not None:
-            found[id(value)] = value.detach().clone()
+            copies[id(value)] = value.detach().clone()
         elif isinstance(value, (list, tuple, dict)):
             for item in value.values() if isinstance(value, dict) else value:
                 look(item)
@@ -134,7 +135,7 @@ def _leaves(module: nn.Module) -> dict[int, Any]:
         for name, value in vars(part).items():
             if name not in ("_parameters", "_modules", "_buffers"):
                 look(value)
-    return found
+    return copies
 
 
 def _seed(generator: torch.Generator | None) -> int:
@@ -143,9 +144,9 @@ def _seed(generator: torch.Generator | None) -> int:
 
 
 @contextmanager
-def borrowed_generators(seed: int) -> Iterator[None]:
+def borrow_generators(seed: int) -> Iterator[None]:
     """Seed the global generators of PyTorch (CPU), NumPy and Python, and give them back as they were."""
-    with generators_kept():
+    with keep_generators():
         torch.default_generator.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         random.seed(seed)

@@ -108,16 +108,16 @@ def _known(kind: type) -> Starts | None:
     for index, base in enumerate(kind.__mro__):
         starts = _KNOWN.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}")
         if starts is not None:
-            return None if any(_steps_alone(each, base) for each in kind.__mro__[:index]) else starts
+            return None if any(_steps_alone(sub, base) for sub in kind.__mro__[:index]) else starts
     return None
 
 
 def _steps_alone(kind: type, base: type) -> bool:
     """Return whether a subclass of a known optimizer has arithmetic of its own, and perhaps other slots."""
-    own = vars(kind)
-    if "_init_group" in own:
+    attributes = vars(kind)
+    if "_init_group" in attributes:
         return True
-    step = inspect.unwrap(own["step"]) if "step" in own else None
+    step = inspect.unwrap(attributes["step"]) if "step" in attributes else None
     if step is None or step is inspect.unwrap(base.step):  # type: ignore[attr-defined]
         return False
     names = set(step.__code__.co_names)
@@ -154,9 +154,15 @@ def check_slots(optimizer: torch.optim.Optimizer, slots: Mapping[str, Any], star
 
 
 def write_start_(slots: dict[str, Any], slot: str, start: Any, where: Tensor | None = None) -> None:
-    """Write a start value into a slot: a tensor in place (the entries in the mask `where`), or a number.
+    """Write a start value into a slot of an optimizer's state, into a tensor in place.
 
     Call it without gradients (`torch.no_grad`). A slot that is None is as at the start.
+
+    Args:
+        slots: The state of one parameter, by slot.
+        slot: The slot to write.
+        start: A number, or a tensor of the slot's shape.
+        where: A boolean mask, broadcastable to the slot, of the entries to write. None: all entries.
     """
     value = slots[slot]
     if not isinstance(value, Tensor):

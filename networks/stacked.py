@@ -39,8 +39,17 @@ class StackedLinear(nn.Module):
 
 
 class StackedConv2d(nn.Module):
-    """`members` Conv2d layers, stride 1: weight (members, c_out, c_in, kh, kw), bias (members, c_out); drawn as by
-    `nn.Conv2d`, one member after the other."""
+    """Conv2d layers, stride 1: weight (members, c_out, c_in, kh, kw), bias (members, c_out).
+
+    They are drawn as by `nn.Conv2d`, one member after the other.
+
+    Args:
+        members: Number of layers.
+        c_in: Number of input channels of each.
+        c_out: Number of output channels of each.
+        kernel_size: Height and width of the kernels.
+        padding: Zeros added on each side of the images.
+    """
 
     def __init__(self, members: int, c_in: int, c_out: int, kernel_size: int, padding: int = 0) -> None:
         super().__init__()
@@ -56,8 +65,7 @@ class StackedConv2d(nn.Module):
             nn.init.uniform_(self.bias[member], -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return images of each member (members, n, c_in, h, w), or the same for all (n, c_in, h, w) → (members,
-        n, …)."""
+        """Return (members, n, c_out, …) for images (members, n, c_in, h, w), or (n, c_in, h, w) for all members."""
         x = x.expand(len(self.weight), -1, -1, -1, -1)
         grouped = x.transpose(0, 1).flatten(1, 2)  # (n, members · c_in, h, w): a member is a group
         weight, bias = self.weight.flatten(0, 1), self.bias.flatten()

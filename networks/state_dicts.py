@@ -1,19 +1,18 @@
 """State dicts from other people's files and functions: given the names of a network, or refused in one line."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..registry import brief
-from .redraw import is_constant
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of names that they add
 COUNTER = "num_batches_tracked"  # of BatchNorm, which files from before PyTorch 0.4.1 lack
 
 
-def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
+def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
     """Return a state dict as new tensors under the module's own names, on its devices and in its types.
 
     The parts that DataParallel (`module.`) and torch.compile (`_orig_mod.`) add to names are not compared. A tied
@@ -41,12 +40,12 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
         if value.is_meta:
             raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     kind = type(module).__name__
-    own = {name: tensor for name, tensor in module.state_dict(keep_vars=True).items() if isinstance(tensor, Tensor)}
-    names = _matched(values, own)
+    tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
+    names = _match(values, tensors)
     where: dict[int, str] = {}  # tensor → the first of its names that is given
     for name in names:
-        where.setdefault(id(own[name]), name)
-    missing = [name for name, tensor in own.items() if id(tensor) not in where and not name.endswith(COUNTER)]
+        where.setdefault(id(tensors[name]), name)
+    missing = [name for name, tensor in tensors.items() if id(tensor) not in where and not name.endswith(COUNTER)]
     spare = sorted(values.keys() - names.values())
     if missing or spare:
         parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
@@ -54,40 +53,33 @@ def fitted_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]
             ": give module.state_dict(), which also has the buffers" if missing and not parameters & {*missing} else ""
         )
         raise ValueError(f"{what} does not fit {kind}: {_difference(missing, spare)}{hint}")
-    for name, given in names.items():
-        if values[given].shape != own[name].shape:
-            shapes = f"{(*values[given].shape,)}, not {(*own[name].shape,)}"
+    for name, theirs in names.items():
+        if values[theirs].shape != tensors[name].shape:
+            shapes = f"{(*values[theirs].shape,)}, not {(*tensors[name].shape,)}"
             raise ValueError(f"{what} does not fit {kind}: size mismatch for '{name}': {shapes}")
-        if values[given].is_complex() and not own[name].is_complex():
+        if values[theirs].is_complex() and not tensors[name].is_complex():
             raise ValueError(f"{what} does not fit {kind}: '{name}' has complex numbers there, real ones in {kind}")
-        first = names[where[id(own[name])]]
-        if first != given and not torch.equal(values[first], values[given]):  # NaN would differ from itself
+        first = names[where[id(tensors[name])]]
+        if first != theirs and not torch.equal(values[first], values[theirs]):  # NaN would differ from itself
             raise ValueError(
-                f"{what} does not fit {kind}: '{where[id(own[name])]}' and '{name}' differ, but are one tensor there"
+                f"{what} does not fit {kind}: '{where[id(tensors[name])]}' and '{name}' differ, but are one tensor "
+                "there"
             )
-    found = {name: names[where[id(tensor)]] for name, tensor in own.items() if id(tensor) in where}
-    return {name: values[given].detach().to(own[name], copy=True) for name, given in found.items()}
+    sources = {name: names[where[id(tensor)]] for name, tensor in tensors.items() if id(tensor) in where}
+    return {name: values[source].detach().to(tensors[name], copy=True) for name, source in sources.items()}
 
 
-def not_redrawn(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[str]:
-    """Return the names of the values that two draws have in common although they are not constant.
-
-    A constant, such as the zeros of a bias, is a rule of initialisation. Other equal values were not drawn."""
-    return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
-
-
-def listed(names: Collection[str], count: int = 3) -> str:
+def list_names(names: Collection[str], count: int = 3) -> str:
     """Return the first of these names in words, and the number of the others."""
     shown = ", ".join(f"'{brief(name)}'" for name in list(names)[:count])
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
-def _matched(values: Iterable[str], own: Iterable[str]) -> dict[str, str]:
-    """Return own name → given name, for names that are equal, or equal without what wrappers add."""
-    given, wanted = set(values), set(own)
-    found = {name: name for name in wanted & given}
-    bare = {bare_name(name): name for name in given - wanted}
-    return {name: match for name in own if (match := found.get(name) or bare.get(bare_name(name)))}
+def _match(values: Collection[str], tensors: Collection[str]) -> dict[str, str]:
+    """Return name in `tensors` → name in `values`, for names that are equal, or equal without what wrappers add."""
+    bare = {bare_name(name): name for name in values if name not in tensors}
+    matches = {name: name if name in values else bare.get(bare_name(name)) for name in tensors}
+    return {name: match for name, match in matches.items() if match}
 
 
 def bare_name(name: str) -> str:
@@ -96,8 +88,8 @@ def bare_name(name: str) -> str:
 
 
 def _difference(missing: Collection[str], spare: Collection[str]) -> str:
-    lacks = f"it lacks {listed(missing)}" if missing else ""
-    has = f"it has {listed(spare)}, which the network has not" if spare else ""
+    lacks = f"it lacks {list_names(missing)}" if missing else ""
+    has = f"it has {list_names(spare)}, which the network has not" if spare else ""
     return ", and ".join(filter(None, (lacks, has)))
 
 

@@ -173,13 +173,13 @@ def _check_private(model: nn.Module, pairs: list[ScalePair]) -> None:
     taken: dict[Tensor, list[ScalePair]] = {}
     for pair in pairs:
         for weight in pair.weights:
-            found = names.get(weight, [])
-            if len(found) != 1:
-                where = f"shared by {' and '.join(found)}" if found else "no parameter of this model"
+            places = names.get(weight, [])
+            if len(places) != 1:
+                where = f"shared by {' and '.join(places)}" if places else "no parameter of this model"
                 raise NoSymmetry(
                     f"{pair.name}: a weight of its pair is {where}: it cannot be scaled for one place alone"
                 )
             if weight in taken:
                 other = taken[weight][0].name
-                raise NoSymmetry(f"{pair.name} and {other} both scale {found[0]}")
+                raise NoSymmetry(f"{pair.name} and {other} both scale {places[0]}")
             taken.setdefault(weight, []).append(pair)

@@ -10,7 +10,7 @@ from torch import fx, nn
 
 from ..registry import first_line
 from .calls import ActivationCall, function_name, parse_call_name
-from .forward import RUN, Forward, unwrapped, with_forward
+from .forward import RUN, Forward, unwrap, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent
 from .passes import unchanged
 
@@ -24,11 +24,11 @@ def unit_names(module: nn.Module, forward: Forward = "forward") -> tuple[str, ..
 
     forward: The name of the method that runs the network, or a function of the module and the inputs.
     """
-    traced = traced_units(module, forward)
-    return _defined_units(module) if traced is None else traced
+    traced = find_traced_units(module, forward)
+    return _find_defined_units(module) if traced is None else traced
 
 
-def traced_units(module: nn.Module, forward: Forward = "forward") -> tuple[str, ...] | None:
+def find_traced_units(module: nn.Module, forward: Forward = "forward") -> tuple[str, ...] | None:
     """Return `unit_names` of a network that can be traced, else None."""
     if any(isinstance(part, OPAQUE) for part in module.modules()):
         return None
@@ -42,24 +42,24 @@ def traced_units(module: nn.Module, forward: Forward = "forward") -> tuple[str, 
         layer = node.op == "call_module" and isinstance(modules[str(node.target)], (*LINEAR, *CONV))
         if layer or node in read:
             read.update(node.all_input_nodes)
-    return tuple(name for name, node in outputs.items() if node in read and is_activation_call(modules, name))
+    return tuple(name for name, node in outputs.items() if node in read and _is_activation_call(modules, name))
 
 
-def is_activation_call(modules: Mapping[str, nn.Module], name: str) -> bool:
+def _is_activation_call(modules: Mapping[str, nn.Module], name: str) -> bool:
     """Return whether a name is that of a call of an activation, for the modules of a network by name."""
     call = parse_call_name(name)
     return bool(call.function) or (call.path in modules and is_activation(modules[call.path]))
 
 
-def _defined_units(module: nn.Module) -> tuple[str, ...]:
-    found: list[str] = []
+def _find_defined_units(module: nn.Module) -> tuple[str, ...]:
+    activations: list[str] = []
     hidden = 0
     for name, part in module.named_modules():
         if isinstance(part, (*LINEAR, *CONV)):
-            hidden = len(found)
+            hidden = len(activations)
         elif is_activation(part):
-            found.append(name)
-    return tuple(found[:hidden])
+            activations.append(name)
+    return tuple(activations[:hidden])
 
 
 class Untraceable(ValueError):
@@ -73,12 +73,12 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
 
     Layers, norms and activations are single nodes of the graph. Raises Untraceable.
     """
-    prefix, inner = unwrapped(module)
+    prefix, inner = unwrap(module)
     tracer = _Tracer()
     tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
         # a tensor that is no parameter becomes an attribute of the module
-        with unchanged(module), _lengths_traced(inner), _no_new_attributes(inner):
+        with unchanged(module), _trace_lengths(inner), _no_new_attributes(inner):
             graph = tracer.trace(with_forward(inner, forward))
         _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
@@ -107,10 +107,11 @@ def _no_new_attributes(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _lengths_traced(module: nn.Module) -> Iterator[None]:
+def _trace_lengths(module: nn.Module) -> Iterator[None]:
     """Let `len(x)` of a traced tensor be its number of rows, in the code of a network's modules."""
-    spaces = {id(s): s for part in module.modules() if (s := getattr(type(part).forward, "__globals__", None))}
-    patched = [s for s in spaces.values() if "len" not in s and not str(s.get("__name__")).startswith("torch")]
+    spaces = [getattr(type(part).forward, "__globals__", {}) for part in module.modules()]
+    own = {id(s): s for s in spaces if s and "len" not in s and not str(s.get("__name__")).startswith("torch")}
+    patched = list(own.values())
     try:
         for space in patched:
             space["len"] = lambda x: x.size(0) if isinstance(x, fx.Proxy) else len(x)

@@ -24,7 +24,11 @@ from .wiring import Wiring
 class Hidden:
     """The units whose outputs one module returns.
 
-    shape: (units,) or (members, units). spatial: the units are channels, whose outputs have several positions.
+    Attributes:
+        name: The name of the call whose outputs they are.
+        wires: The layers around them.
+        shape: (units,) or (members, units).
+        spatial: Whether the units are channels, whose outputs have several positions.
     """
 
     name: str
@@ -63,7 +67,7 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     Raises:
         ValueError: There are no such units. The message has the reasons.
     """
-    found: dict[str, Hidden] = {}
+    groups: dict[str, Hidden] = {}
     reasons: list[str] = []
     frozen, undrawn = learner.frozen(), learner.undrawn() if learner.units else []
     for unit in learner.units:
@@ -72,17 +76,17 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
                 raise ValueError(f"'{unit}' {learner.unwired[unit]}")
             group = hidden(learner.module, unit, learner.wiring[unit])
             _check_values(learner, group, frozen, undrawn)
-            found[unit] = group
+            groups[unit] = group
         except ValueError as error:
             reasons.append(str(error))
     if not learner.units:
         raise ValueError(f"{who}: '{learner.name}' has no hidden units: name them (Learner.units)")
-    if not found:
+    if not groups:
         alike = len({reason.partition("' ")[2] for reason in reasons}) == 1  # such as a network that cannot be traced
-        told = reasons[:1] if alike else reasons[:3]
-        more = f" (and {len(reasons) - len(told)} more)" if len(reasons) > len(told) else ""
-        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(told)}{more}")
-    return found
+        first = reasons[:1] if alike else reasons[:3]
+        more = f" (and {len(reasons) - len(first)} more)" if len(reasons) > len(first) else ""
+        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(first)}{more}")
+    return groups
 
 
 def _check_values(learner: Learner, group: Hidden, frozen: list[str], undrawn: list[str]) -> None:
@@ -90,9 +94,9 @@ def _check_values(learner: Learner, group: Hidden, frozen: list[str], undrawn: l
     if not frozen and not undrawn:
         return
     parameters = [
-        (name, f"{name}.{own}")
-        for name in (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
-        for own, _ in learner.module.get_submodule(name).named_parameters(recurse=False)
+        (layer, f"{layer}.{name}")
+        for layer in (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
+        for name, _ in learner.module.get_submodule(layer).named_parameters(recurse=False)
     ]
     for layer, name in [*parameters, *((name, f"{name}.weight") for name in group.wires.outgoing)]:
         if name in frozen:
@@ -150,12 +154,19 @@ def observe(
 ) -> dict[str, Tensor]:
     """Run one forward pass in evaluation mode, and return a statistic of each module's units, by name.
 
-    statistic: activations (…, rows, units) → any tensor. Units that the inputs do not pass through are left out, and
-    those whose columns turn out not to be their own (`Learner.settle_wiring`).
+    Units that the inputs do not pass through are left out, and those whose columns turn out not to be their own
+    (`Learner.settle_wiring`).
 
-    Raises ValueError if no units are left for the latter reason.
+    Args:
+        learner: The network.
+        groups: The units to observe, by name.
+        inputs: The positional arguments of the pass.
+        statistic: Activations (…, rows, units) → any tensor.
+
+    Raises:
+        ValueError: No columns turned out to be those of single units.
     """
-    groups = _settled(learner, groups, inputs)
+    groups = _settle_groups(learner, groups, inputs)
     seen: dict[str, Tensor] = {}
 
     def keep(group: Hidden) -> See:
@@ -165,12 +176,12 @@ def observe(
     return seen
 
 
-def _settled(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
+def _settle_groups(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
     learner.settle_wiring(inputs)
-    left = {name: group for name, group in groups.items() if name in learner.wiring}
-    if groups and not left:
+    remaining = {name: group for name, group in groups.items() if name in learner.wiring}
+    if groups and not remaining:
         hidden_units(learner, "units")  # raises, with the reasons
-    return left
+    return remaining
 
 
 def activation_module(unit: str) -> tuple[str, ...]:
@@ -214,8 +225,9 @@ def incoming_gradients(group: Hidden, gradients: Mapping[str, Tensor]) -> Tensor
     gradients: those of the network, by name of the parameter. Returns None if they do not contain the weights, because
     the units belong to another task.
     """
-    found = [gradients[name] for layer in group.wires.incoming if (name := f"{layer}.weight") in gradients]
-    return torch.cat([each.flatten(len(group.shape)) for each in found], dim=-1) if found else None
+    weights = [f"{layer}.weight" for layer in group.wires.incoming]
+    parts = [gradients[name].flatten(len(group.shape)) for name in weights if name in gradients]
+    return torch.cat(parts, dim=-1) if parts else None
 
 
 def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Module, Tensor]]:
@@ -230,12 +242,14 @@ def outgoing_weights(module: nn.Module, group: Hidden) -> Iterator[tuple[nn.Modu
 
 
 def own_tensors(part: nn.Module) -> list[Tensor]:
-    """Return the tensors with one entry per unit: those of a normalisation, or the slopes of an activation."""
+    """Return the tensors with one entry per unit, (units,) or (members, units).
+
+    They are those of a normalisation, or the slopes of an activation.
+    """
     if isinstance(part, NORMS):
-        found = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
-    else:
-        found = [part.get_parameter("weight")] if isinstance(part, (nn.PReLU, LearnedSlope)) else []
-    return [tensor for tensor in found if tensor is not None]
+        tensors = [getattr(part, name, None) for name in ("weight", "bias", "running_mean", "running_var")]
+        return [tensor for tensor in tensors if tensor is not None]
+    return [part.get_parameter("weight")] if isinstance(part, (nn.PReLU, LearnedSlope)) else []
 
 
 def sizes(layer: nn.Module) -> tuple[int, ...]:

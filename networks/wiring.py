@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from .calls import FUNCTIONS, parse_call_name
 from .forward import Forward
-from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, after
+from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, place_after
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, is_transparent
 from .passes import unchanged
 from .tracing import Untraceable, operation, trace
@@ -33,9 +33,12 @@ _NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "th
 
 @dataclass(frozen=True)
 class Wiring:
-    """The connections of hidden units: the layers before them (incoming), and the layers that read them (outgoing).
+    """The connections of hidden units, by the names of modules.
 
-    norms: the normalisations in between that have a gain, a shift or running statistics for each of the units.
+    Attributes:
+        incoming: The layers before the units.
+        outgoing: The layers that read them.
+        norms: The normalisations in between that have a gain, a shift or running statistics for each of the units.
     """
 
     incoming: tuple[str, ...]
@@ -51,14 +54,14 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
     if parse_call_name(unit).function:
         return None
     unit = parse_call_name(unit).path
-    found, seen = None, False
+    layer, seen = None, False
     for name, part in module.named_modules():
         inside = name == unit or name.startswith(f"{unit}.")
         if seen and not inside:
             break
         seen = inside
-        found = part if isinstance(part, (*LINEAR, *CONV)) else found
-    return found
+        layer = part if isinstance(part, (*LINEAR, *CONV)) else layer
+    return layer
 
 
 def trace_wiring(
@@ -68,8 +71,10 @@ def trace_wiring(
 
     A reason completes a sentence that begins with the unit's name. Widths are not checked.
 
-    units: names of calls of activations, or of any other modules whose outputs count as units. forward: as in
-    `unit_names`.
+    Args:
+        module: The network.
+        units: The names of calls of activations, or of any other modules whose outputs count as units.
+        forward: As in `unit_names`.
     """
     with unchanged(module):  # a parametrized weight computes itself, and changes its buffers, when it is read
         return _trace_wiring(module, units, forward)
@@ -115,7 +120,7 @@ class Paths:
         """
         if node is None:
             raise Shared("is used nowhere")
-        if node.op == "call_module" and self.calls[str(node.target)] > 1 and has_parameters(self.modules, node):
+        if node.op == "call_module" and self.calls[str(node.target)] > 1 and _has_parameters(self.modules, node):
             raise Shared(f"shares the parameters of '{node.target}': it is used repeatedly")
         incoming, norms, way = self._back(node)
         layout = CHANNELS if isinstance(self.modules[incoming], CONV) else UNITS
@@ -133,18 +138,18 @@ class Paths:
         if isinstance(part, (*NORMS, *LINEAR, *CONV)) or (part is not None and is_activation(part)):
             return layout
         stacked = isinstance(self.modules[incoming], STACKED)
-        return after(node, part, operation(node), layout, self.modules[incoming], stacked, self.describe(node))
+        return place_after(node, part, operation(node), layout, self.modules[incoming], stacked, self.describe(node))
 
     def check_private(self, *layers: str) -> None:
         """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
         for name in layers:
-            own = dict(self.modules[name].named_parameters(recurse=False))
+            parameters = dict(self.modules[name].named_parameters(recurse=False))
             why = ""
-            if any(self.owners[p] > 1 for p in own.values()):
+            if any(self.owners[p] > 1 for p in parameters.values()):
                 why = "they are tied"
             elif self.calls[name] > 1:
                 why = "it is used repeatedly"
-            elif any(f"{name}.{p}" in self.loose for p in own):
+            elif any(f"{name}.{p}" in self.loose for p in parameters):
                 why = "something else reads them too"
             if why:
                 raise Shared(f"shares the weights of '{name}': {why}")
@@ -211,15 +216,15 @@ class Paths:
     def _width(self, name: str) -> int:
         """Return the outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""
         part = self.modules[name]
-        own = getattr(part, "weight", None)
-        if own is None:
-            own = getattr(part, "running_mean", None)
-        if own is None:
+        values = getattr(part, "weight", None)
+        if values is None:
+            values = getattr(part, "running_mean", None)
+        if values is None:
             return 0
-        return int(own.shape[-1] if isinstance(part, NORMS) else own.shape[isinstance(part, STACKED)])
+        return int(values.shape[-1] if isinstance(part, NORMS) else values.shape[isinstance(part, STACKED)])
 
 
-def has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
+def _has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
     return any(True for _ in modules[str(node.target)].parameters())
 
 

@@ -9,16 +9,16 @@ from .faults import (
     OWN,
     PluginFault,
     calling,
+    describe_raised,
     frames,
-    looked_up,
+    look_up,
     module_of,
     owner_of,
     put_back,
-    raised,
     require_callable,
     summary,
 )
-from .installed import BrokenPackage, why
+from .installed import BrokenPackage, describe_import_error
 from .messages import brief, first_line, message_of, one_line
 from .names import Registry, UnknownName, did_you_mean, near_names
 from .parameters import bind
@@ -39,12 +39,14 @@ __all__ = [
     "bind",
     "brief",
     "calling",
+    "describe_import_error",
+    "describe_raised",
     "did_you_mean",
     "first_line",
     "format_value",
     "frames",
     "is_interruption",
-    "looked_up",
+    "look_up",
     "message_of",
     "module_of",
     "near_names",
@@ -53,10 +55,8 @@ __all__ = [
     "parse_call",
     "put_back",
     "quoted",
-    "raised",
     "require_callable",
     "shown",
     "summary",
     "tell",
-    "why",
 ]

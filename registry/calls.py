@@ -43,6 +43,12 @@ _KEYWORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 class CallSyntaxError(ValueError):
     """A text that does not follow the grammar, with the position of the error.
 
+    Args:
+        problem: What is wrong, as the beginning of the message.
+        text: The whole text.
+        position: Index of the offending character; `len(text)` if the text ends too early.
+        expected: What would be right there, or "".
+
     Attributes:
         text: The whole text.
         position: Index of the offending character; `len(text)` if the text ends too early.
@@ -134,9 +140,9 @@ class Parser:
         return token
 
     def accept(self, mark: str) -> bool:
-        found = self.next.kind == "mark" and self.next.text == mark
-        self.index += found
-        return found
+        is_next = self.next.kind == "mark" and self.next.text == mark
+        self.index += is_next
+        return is_next
 
     def require(self, mark: str, expected: str | None = None) -> None:
         if not self.accept(mark):

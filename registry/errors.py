@@ -41,7 +41,7 @@ OUT_OF_MEMORY = (
 )
 
 
-def in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return a one-line description of an exception."""
     if isinstance(error, (RunError, UsageError)):
         return " ".join(str(error).split())

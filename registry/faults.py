@@ -30,22 +30,25 @@ OWN = __name__.partition(".")[0]  # the package whose code is not foreign
 class PluginFault(RuntimeError):
     """Foreign code raised an exception, returned a wrong value, or left a changed process behind.
 
-    Attributes:
+    Args:
         owner: The file or package with the code.
-        word, name: What was called, such as "hook" and "halve@task".
+        word: The kind of thing that was called, such as "hook".
+        name: Its name, such as "halve@task".
         what: What happened, in one line.
+
+    All are attributes, too.
     """
 
     def __init__(self, owner: str, word: str, name: str, what: str) -> None:
         super().__init__(owner, word, name, what)  # so that it can be sent to another process
         self.owner, self.word, self.name, self.what = owner, word, name, what
 
-    def told(self, when: str = "") -> str:
+    def describe(self, when: str = "") -> str:
         """Return the line. `when` says at which step it happened, as " at step 20"."""
         return f"plug-in {self.owner}: {self.word} {self.name}{when}: {self.what}"
 
     def __str__(self) -> str:
-        return self.told()
+        return self.describe()
 
 
 class calling:
@@ -57,7 +60,8 @@ class calling:
 
     Args:
         entry: The object whose code is called.
-        word, name: As in `PluginFault`.
+        word: The kind of thing that is called, such as "hook".
+        name: Its name, such as "halve@task".
         call: The call in messages, such as "apply on 'agent'".
         refusals: Exceptions by which the code may refuse, which pass. A ValueError gets one line that names the code.
     """
@@ -71,7 +75,7 @@ class calling:
         self.word, self.name, self.call, self.refusals = word, name, call, refusals
 
     def __enter__(self) -> Self:
-        self.before = looked_up() if self.owner else {}
+        self.before = look_up() if self.owner else {}
         self.process = os.getpid() if self.owner else 0
         return self
 
@@ -94,7 +98,7 @@ class calling:
             if isinstance(error, ValueError):
                 raise ValueError(f"{message_of(error)} (plug-in {self.owner})") from error
             return
-        raise self.fault(f"{self.call} raised {raised(error, self.owner)}") from error
+        raise self.fault(f"{self.call} raised {describe_raised(error, self.owner)}") from error
 
     def fault(self, what: str) -> PluginFault:
         return PluginFault(self.owner, self.word, self.name, what)
@@ -146,13 +150,13 @@ def _set_streams(before: tuple[Any, ...]) -> None:
 
 
 def _errors() -> list[Any]:
-    return [each for each in warnings.filters if each[0] == "error"]
+    return [entry for entry in warnings.filters if entry[0] == "error"]
 
 
 def _set_errors(before: list[Any]) -> None:
-    for each in _errors():
-        if each not in before:
-            warnings.filters.remove(each)  # type: ignore[attr-defined]
+    for entry in _errors():
+        if entry not in before:
+            warnings.filters.remove(entry)  # type: ignore[attr-defined]
 
 
 KEPT: dict[str, Kept] = {  # what foreign code must leave as it was: how it is looked up, and put back
@@ -163,14 +167,14 @@ KEPT: dict[str, Kept] = {  # what foreign code must leave as it was: how it is l
 }
 
 
-def looked_up() -> dict[str, Any]:
+def look_up() -> dict[str, Any]:
     """Return all that must stay as it is, by its name in messages."""
     return {what: look() for what, (look, _) in KEPT.items()}
 
 
 def put_back(before: Mapping[str, Any]) -> str:
-    """Undo changes since `looked_up`, and return what was changed, in words."""
-    now = looked_up()
+    """Undo changes since `look_up`, and return what was changed, in words."""
+    now = look_up()
     if now == before:
         return ""
     changed = [what for what, value in before.items() if now.get(what) != value]
@@ -182,7 +186,9 @@ def put_back(before: Mapping[str, Any]) -> str:
 
 def require_callable(entry: object, base: type) -> None:
     """Raise ValueError if what overrides a public method of `base` is none, or would not run when it is called."""
-    for name in (name for name, own in vars(base).items() if inspect.isfunction(own) and not name.startswith("_")):
+    for name, function in vars(base).items():
+        if not inspect.isfunction(function) or name.startswith("_"):
+            continue
         method = getattr(entry, name)
         if not callable(method):
             raise ValueError(f"{name} must be a method, not {summary(method)}")
@@ -208,7 +214,7 @@ def owner_of(entry: object) -> str:
     return os.path.basename(file) if single else top
 
 
-def raised(error: BaseException, owner: str = "") -> str:
+def describe_raised(error: BaseException, owner: str = "") -> str:
     """Return an exception in one line, with the innermost place in foreign code that it went through.
 
     owner: The file that is named already. A place in it comes before those in libraries that it calls.

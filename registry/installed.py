@@ -4,7 +4,7 @@ from .messages import message_of
 from .shown import shown
 from .signals import is_interruption
 
-_asked: set[str] = set()
+_loaded: set[str] = set()
 
 
 class BrokenPackage(RuntimeError):
@@ -16,9 +16,9 @@ def load_group(group: str) -> None:
 
     Raises BrokenPackage if one cannot be imported.
     """
-    if group in _asked:
+    if group in _loaded:
         return
-    _asked.add(group)  # before, for a module may ask the registry that it is loaded for
+    _loaded.add(group)  # before, for a module may ask the registry that it is loaded for
     from importlib.metadata import entry_points  # takes a moment, which help texts do without
 
     for point in entry_points(group=group):
@@ -29,12 +29,12 @@ def load_group(group: str) -> None:
                 raise
             package = f"{point.dist.name} {point.dist.version}" if point.dist else point.module
             raise BrokenPackage(
-                f"the installed package {package} cannot be loaded: {why(error)} "
+                f"the installed package {package} cannot be loaded: {describe_import_error(error)} "
                 f"(its entry point {point.name} = {point.value} of {group}): repair or uninstall it"
             ) from error
 
 
-def why(error: BaseException, file: str = "") -> str:
+def describe_import_error(error: BaseException, file: str = "") -> str:
     """Return in one line why a module could not be imported, and where: in `file`, or in the last file executed."""
     import traceback  # as above
 

@@ -21,9 +21,9 @@ SHOW_CURSOR = "\x1b[?25h"  # a progress display hides it
 
 
 @contextmanager
-def watching() -> Iterator[None]:
+def end_on_signals() -> Iterator[None]:
     """End this process with one line if a signal arrives within this block that interrupts it."""
-    before = {number: signal.signal(number, _leave) for number in signals.heeded()}
+    before = {number: signal.signal(number, _leave) for number in signals.interrupting_signals()}
     try:
         yield
     finally:
@@ -46,16 +46,16 @@ def undo() -> str:
 
     One that fails, for instance because the run's folder is gone, does not keep the others from being called.
     """
-    said = []
+    texts = []
     for action in reversed(_actions):
         with suppress(Exception):
-            said.append(action())
-    return next(filter(None, said), "")
+            texts.append(action())
+    return next(filter(None, texts), "")
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    words = undo()
-    line = f"supple: {VERBS.get(number, 'interrupted')}{words and f'; {shown(words)}'}\n"
+    text = undo()
+    line = f"supple: {VERBS.get(number, 'interrupted')}{text and f'; {shown(text)}'}\n"
     with suppress(Exception):  # a closed stream, a terminal that is gone
         if sys.stderr and sys.stderr.isatty():
             line = f"{SHOW_CURSOR}\n{line}"

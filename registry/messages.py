@@ -27,8 +27,8 @@ def message_of(error: BaseException) -> str:
         if is_interruption(failed):
             raise
         return f"a message that cannot be shown, because that raises {type(failed).__name__}"
-    words = " ".join(text[: 10 * LETTERS].split())
-    return shown(f"{words[:LETTERS]} …" if len(words) > LETTERS else words)
+    line = " ".join(text[: 10 * LETTERS].split())
+    return shown(f"{line[:LETTERS]} …" if len(line) > LETTERS else line)
 
 
 def one_line(error: BaseException) -> str:

@@ -17,6 +17,8 @@ def bind(factory: Callable[..., Any], params: Mapping[str, Any], where: str) -> 
     a bool never as a number. The factory checks other annotations.
 
     Args:
+        factory: The function or class that is called.
+        params: The parameters by name.
         where: The name of the factory in messages, usually its registered name.
 
     Raises:

@@ -26,7 +26,7 @@ def shown(text: object) -> str:
 
     A byte of a file name that is not UTF-8 becomes `\xff`. Everything else is left, so paths stay paths.
     """
-    return HIDDEN.sub(lambda found: escape(found[0]), str(text))
+    return HIDDEN.sub(lambda match: escape(match[0]), str(text))
 
 
 def quoted(word: str | Path) -> str:
@@ -37,7 +37,7 @@ def quoted(word: str | Path) -> str:
     if not special.search(text):
         return shlex.quote(text)
     plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{special.sub(lambda found: _bytes(found[0]), plain)}'"
+    return f"$'{special.sub(lambda match: _bytes(match[0]), plain)}'"
 
 
 def escape(letter: str) -> str:

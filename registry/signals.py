@@ -11,13 +11,13 @@ INTERRUPTING = (*OF_TERMINALS, int(signal.SIGTERM))
 HANGUP = getattr(signal, "SIGHUP", None)  # of a terminal that closes or a connection that ends; not on Windows
 
 
-def heeded() -> list[int]:
+def interrupting_signals() -> list[int]:
     """Return the signals that should interrupt this process. Under `nohup`, SIGHUP is none of them."""
     return [n for n in INTERRUPTING if n != HANGUP or signal.getsignal(n) is not signal.SIG_IGN]
 
 
 @contextmanager
-def deaf(numbers: Sequence[int] = OF_TERMINALS) -> Iterator[None]:
+def block_signals(numbers: Sequence[int] = OF_TERMINALS) -> Iterator[None]:
     """Keep signals from processes that are started in this block. They reach them too, but the parent ends them.
 
     The processes call `ignore` first, which is all that Windows has. May be used in any thread.
@@ -41,7 +41,7 @@ def ignore(numbers: Sequence[int] = OF_TERMINALS) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def killer(status: int) -> str:
+def signal_name(status: int) -> str:
     """Return the name of the signal that ended a process, given its exit status as multiprocessing tells it (< 0)."""
     try:
         return signal.Signals(-status).name

@@ -1,7 +1,7 @@
 """Standard output and error that never raise: what cannot be written is dropped, and what cannot be encoded is escaped.
 
 Output fails for reasons that are none of a run's: the reader of a pipe has gone (`supple train … | head -1`), the disk
-with the log is full, the terminal was closed. Code that prints need not know of it; `lost` says afterwards what failed.
+with the log is full, the terminal was closed. Code that prints need not know of it; `output_error` returns what failed.
 """
 
 import codecs
@@ -44,7 +44,7 @@ class Outlet(io.FileIO):
             os.close(null)
 
 
-def steady() -> None:
+def protect_streams() -> None:
     """Make this process's standard output and error streams that never raise. A closed one becomes the null device."""
     codecs.register_error(ESCAPED, _escape)
     for number, name in ((1, "stdout"), (2, "stderr")):
@@ -55,11 +55,11 @@ def steady() -> None:
             if isinstance(raw := _raw(stream), io.FileIO) and not isinstance(raw, Outlet):
                 with suppress(OSError):
                     stream.flush()
-                setattr(sys, name, _steadied(stream, raw.fileno()))
+                setattr(sys, name, _protected(stream, raw.fileno()))
             getattr(sys, name).reconfigure(errors=ESCAPED)
 
 
-def lost() -> OSError | None:
+def output_error() -> OSError | None:
     """Return why standard output failed, or None if everything was written so far."""
     with suppress(ValueError):  # a closed stream, or one without a number
         sys.stdout.flush()
@@ -67,7 +67,7 @@ def lost() -> OSError | None:
     return None
 
 
-def broken_pipe(error: OSError) -> bool:
+def is_broken_pipe(error: OSError) -> bool:
     """Return whether output failed because its reader has gone."""
     return error.errno == errno.EPIPE
 
@@ -88,7 +88,7 @@ def _raw(stream: io.TextIOWrapper) -> object:
     return getattr(stream.buffer, "raw", stream.buffer)  # unbuffered streams (python -u) have no raw one below
 
 
-def _steadied(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
+def _protected(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
     outlet = Outlet(number, "w", closefd=False)
     outlet.beneath = stream
     at_once = stream.line_buffering or stream.write_through

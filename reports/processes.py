@@ -73,7 +73,7 @@ def _receive(connection: Any) -> Any:
 
 
 def _work(work: Callable[[Item], Result], item: Item, connection: Connection) -> None:
-    for number in signals.heeded():
+    for number in signals.interrupting_signals():
         signal.signal(number, signal.SIG_DFL)  # only the first process prints a message
     try:
         connection.send(work(item))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..experiments.comparisons.comparison import Point
 from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import PERCENT, heading
 from .studies.evaluations import Cell, compared_names, read_cells, to_json
@@ -97,7 +98,7 @@ def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Mapping[str
                 if one_arm_each or cell.group.words == variant:
                     arm = study.name(cell.group, cell.arm) if one_arm_each else cell.arm
                     arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
-                    points[arm] = (cell.arm, cell.group.variant)
+                    points[arm] = Point(cell.arm, cell.group.variant)
             measures.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
     return measures
 

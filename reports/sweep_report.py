@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..experiments.history.collect import failures
-from ..experiments.queue.jobs import FAILED, FINISHED
+from ..experiments.queue.queue import FAILED, FINISHED
 from ..experiments.sweeps.study import Published
 from ..experiments.sweeps.tuning import TUNING
 from . import compose, summary, write

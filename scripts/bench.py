@@ -22,13 +22,12 @@ import tyro
 from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
 from supple.registry.errors import RunError, UsageError
-from supple.scripts import resume
-from supple.scripts.cli.console import parse, run, say, screen, typed, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import join_command, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from supple.experiments.board import Row
-    from supple.experiments.queue.jobs import Job
 
 
 @dataclass(kw_only=True)
@@ -50,35 +49,34 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse(Options, None, args, "supple bench", __doc__)
+    options = parse(Options, args, "supple bench", __doc__)
     load_plugins(args)
-    own = [word for word in options.methods if word.endswith(".py")]
-    hooks = tuple(word for word in options.methods if word not in own)
-    made = [hook_of(plugins.load(file, "supple bench")) for file in own]
-    methods = hooks or tuple(made)
+    files = [word for word in options.methods if word.endswith(".py")]
+    hooks_of_files = tuple(hook_of(plugins.load(file, "supple bench")) for file in files)
+    methods = tuple(word for word in options.methods if word not in files) or hooks_of_files
 
     from supple.experiments.board import conditions, read_row, rows, suite
 
-    known = [study.name for study in suite()]
-    if unknown := [name for name in options.studies if name not in known]:
+    studies = [study.name for study in suite()]
+    if unknown := [name for name in options.studies if name not in studies]:
         raise UsageError(
-            f"--studies {unknown[0]}: unknown study{did_you_mean(unknown[0], known)} (known: {', '.join(known)})"
+            f"--studies {unknown[0]}: unknown study{did_you_mean(unknown[0], studies)} (known: {', '.join(studies)})"
         )
     if options.check:
         if methods:
             raise UsageError("--check takes the method from the row: leave METHOD out")
-        before = read_row(options.check)
+        row = read_row(options.check)
         # a folder of their own, since runs of other code, or those that the row was made from, would prove nothing
-        whole = options.out.absolute()
-        options.out = whole.parent / f"{whole.name or 'bench'}-check-{conditions()}"
-        compare(before, trained(options, (before.method,), args)[0])
+        out = options.out.absolute()
+        options.out = out.parent / f"{out.name or 'bench'}-check-{conditions()}"
+        compare(row, train_methods(options, (row.method,), args)[0])
         return
     if options.save and len(methods) != 1:
         raise UsageError("--save writes the row of one METHOD: name exactly one")
-    found = trained(options, methods, args) if methods else []
+    trained = train_methods(options, methods, args) if methods else []
     if options.save:
-        save(options.save, found[0], known)
-    show([*(row for row in rows() if row.method not in methods), *found])
+        save(options.save, trained[0], studies)
+    show([*(row for row in rows() if row.method not in methods), *trained])
 
 
 def hook_of(plugin: plugins.Plugin) -> str:
@@ -93,26 +91,25 @@ def hook_of(plugin: plugins.Plugin) -> str:
 
     from supple.interventions import interventions
 
-    made = interventions.get(names[0])()
-    return f"{names[0]}@task" if made.has("apply") else names[0]
+    return f"{names[0]}@task" if interventions.get(names[0])().has("apply") else names[0]
 
 
-def trained(options: Options, methods: Sequence[str], args: Sequence[str]) -> "list[Row]":
+def train_methods(options: Options, methods: Sequence[str], args: Sequence[str]) -> "list[Row]":
     """Train the suite with these methods, and return their rows."""
     from supple.engine.machine.resources import description
     from supple.experiments.board import bench, row_of
+    from supple.experiments.queue.queue import Queue
 
-    jobs = resume.workers(options.jobs)
+    processes = training.count_processes(options.jobs)
     sweep = bench(methods, options.studies)
-    every: list[Job] = sweep.begin(options.out, jobs, typed("supple bench", args), warn)
-    asked = {(study.name, arm) for study in sweep.studies for arm in study.arms}
-    every = [job for job in every if (job.study, job.arm) in asked]
-    if any(job.open for job in every):
-        resume.go_on(options.out, every, jobs)
-    for job in every:
-        if job.failed:
-            warn(f"failed: {job.label}: {(job.outcome or {}).get('reason')}")
-    return [row_of(method, every, description()) for method in methods]
+    requested = {(study.name, arm) for study in sweep.studies for arm in study.arms}
+    begun = sweep.begin(options.out, processes, join_command("supple bench", args), warn)
+    queue = Queue(run for run in begun if (run.spec.labels.study, run.spec.labels.arm) in requested)
+    if queue.left:
+        training.train_queue(options.out, queue, processes)
+    for failed in queue.failed:
+        warn(f"failed: {failed.label}: {(failed.outcome or {}).get('reason')}")
+    return [row_of(method, queue, description()) for method in methods]
 
 
 def show(rows: "Sequence[Row]") -> None:
@@ -122,8 +119,8 @@ def show(rows: "Sequence[Row]") -> None:
     from supple.reports.tables.table import Table
 
     studies = [study.name for study in suite()]
-    found = standings(rows, [name for name in studies if name not in CONTROLS])
-    screen.print(Table("the board", header(studies), [cells(standing, studies) for standing in found]))
+    ranking = standings(rows, [name for name in studies if name not in CONTROLS])
+    screen.print(Table("the board", header(studies), [cells(standing, studies) for standing in ranking]))
     say(
         "Share: (method − none)/(fresh − none), so none has 0 and fresh 1, with a 95 % bootstrap interval over seeds. "
         "Cost: training time divided by that of none on the same machine."
@@ -155,8 +152,8 @@ def compare(before: "Row", now: "Row") -> None:
     wrong, others = disagreements(before, now), differences(before, now)
     if others:
         warn(f"the row of {before.method} was not trained like the new runs: {'; '.join(others)} (row → new)")
-    for study, words in wrong.items():
-        warn(f"{study}: {words}")
+    for study, disagreement in wrong.items():
+        warn(f"{study}: {disagreement}")
     if wrong:
         raise RunError(
             f"the row of {before.method} does not agree with the new runs in {len(wrong)} of "

@@ -33,15 +33,15 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple check")
         return
-    options = parse(Options, None, args, "supple check", __doc__)
-    own = plugins.load(options.file, "FILE").registered["intervention"]
-    if not own and not options.calls:
+    options = parse(Options, args, "supple check", __doc__)
+    registered = plugins.load(options.file, "FILE").registered["intervention"]
+    calls = options.calls or registered
+    if not calls:
         raise UsageError(f"{options.file} registers no intervention: nothing can be checked")
-    broken = {call: found for call in options.calls or own if (found := check(call))}
-    if broken:
-        count = sum(map(len, broken.values()))
-        named = "; ".join(f"{call}: {', '.join(promises)}" for call, promises in broken.items())
-        raise RunError(f"{options.file}: {count} {'promise is' if count == 1 else 'promises are'} not kept ({named})")
+    broken = {call: check(call) for call in calls}
+    if count := sum(map(len, broken.values())):
+        details = "; ".join(f"{call}: {', '.join(promises)}" for call, promises in broken.items() if promises)
+        raise RunError(f"{options.file}: {count} {'promise is' if count == 1 else 'promises are'} not kept ({details})")
 
 
 def check(call: str) -> list[str]:
@@ -56,19 +56,18 @@ def check(call: str) -> list[str]:
         findings = conform(call)
     except ValueError as error:
         raise UsageError(f'{error} (parameters are given as in: supple check FILE "name(parameter=value)")') from error
-    networks = list(dict.fromkeys(each.network for each in findings if each.network != ALL))
+    networks = list(dict.fromkeys(finding.network for finding in findings if finding.network != ALL))
     table = Table(title=call, title_justify="left", title_style="bold", box=None)
     for column in ("", *networks):
         table.add_column(column, justify="center" if column else "left")
     for promise in dict.fromkeys(finding.promise for finding in findings):
-        marks = {each.network: MARKS[each.outcome] for each in findings if each.promise == promise}
+        marks = {finding.network: MARKS[finding.outcome] for finding in findings if finding.promise == promise}
         table.add_row(promise, *(marks.get(name, marks.get(ALL, "")) for name in networks))
     screen.print(table)
-    told = dict.fromkeys((each.outcome, each.network, each.why) for each in findings if each.outcome != "kept")
-    for outcome, name, why in told:
-        say(f"{MARKS[outcome]} {name}: {why}")
+    unkept = [finding for finding in findings if finding.outcome != "kept"]
+    say(*dict.fromkeys(f"{MARKS[finding.outcome]} {finding.network}: {finding.why}" for finding in unkept))
     screen.print()
-    return list(dict.fromkeys(each.promise for each in findings if each.outcome == "broken"))
+    return list(dict.fromkeys(finding.promise for finding in unkept if finding.outcome == "broken"))
 
 
 if __name__ == "__main__":

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from supple.engine.kinds import Kind
 from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
-from supple.scripts import resume
-from supple.scripts.cli.console import parse, run, typed, warn
-from supple.scripts.cli.options import Asked, Options, asked, load_plugins, overview, resumed, shrunk
+from supple.scripts.cli import training
+from supple.scripts.cli.console import join_command, parse, run, warn
+from supple.scripts.cli.options import Options, Request, request_or_help, scale_settings
 from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
@@ -65,54 +66,45 @@ class SeveralRuns(CompareOptions[S]):
 
 
 def main(args: Sequence[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        load_plugins(args)
-        overview(__doc__, "compare")
+    request = request_or_help("compare", args, __doc__)
+    if request is None:
         return
-    if (words := resumed(args)) is not None:
-        resume.main(words)
-        return
-    what = asked("compare", args)
-    if not what.options:
-        what.explain(__doc__)
-        return
-    options = read(what)
+    options = parse_options(request)
 
     from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
-    from supple.experiments.queue.jobs import jobs_of
 
-    jobs = resume.workers(options.jobs)
-    comparison = create(options.out, compared(what, options, typed("supple compare", args)), jobs, warn)
-    resume.finish(options.out, jobs_of(options.out, comparison), jobs)
+    jobs = training.count_processes(options.jobs)
+    asked = plan_comparison(request, options, join_command("supple compare", args))
+    training.finish_queue(options.out, create(options.out, asked, jobs, warn).queue(options.out), jobs)
 
 
-def read(what: Asked) -> Any:
+def options_of(kind: Kind) -> Any:
+    """Return the class of the options of a kind."""
+    options: Any = CompareOptions if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+    return options[kind.settings_class()]
+
+
+def parse_options(request: Request) -> Any:
     """Return the options of the command line."""
-    kind, preset, words, prog = what
-    settings, known = what.settings(), kind.settings_class()
+    options, preset, settings = options_of(request.kind), request.preset, request.settings()
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
-    if hasattr(settings, "seeds"):
-        return parse(CompareOptions, known, words, prog, what.about(__doc__), CompareOptions(**start))
-    default = SeveralRuns(**start, seeds=preset.seeds if preset else (0,))
-    options = parse(SeveralRuns, known, words, prog, what.about(__doc__), default)
-    if kind.counted_seeds and len(options.seeds) == 1 and options.seeds[0] > 0:
-        n = options.seeds[0]
-        warn(f"--seeds {n} means the single seed {n}; for {n} seeds, type --seeds 0-{n - 1}")
-    return options
+    if preset and not hasattr(settings, "seeds"):
+        start["seeds"] = preset.seeds
+    return parse(options, request.options, request.prog, request.about(__doc__), options(**start))
 
 
-def compared(what: Asked, options: Any, command: str) -> "Comparison":
+def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
     from supple.engine.scaling import scaled_value
-    from supple.experiments.comparisons.comparison import plan, points_of, vary_of
+    from supple.experiments.comparisons.comparison import make_comparison, make_points, vary_of
 
-    kind, preset, settings = what.kind, what.preset, options.settings
+    kind, preset, settings = request.kind, request.preset, options.settings
     stacked = hasattr(settings, "seeds")
     if settings.seed and not stacked:
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
-    vary = read_vary(options.vary, kind.settings_class(), what.prog) or vary_of(preset, settings)
+    vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
-    settings, arms, scale = shrunk(settings, options.scale, arms)
+    settings, arms, scale = scale_settings(settings, options.scale, arms)
     if scale != 1:
         vary = {
             name: tuple(scaled_value(settings, name, value, scale) for value in values)
@@ -120,18 +112,10 @@ def compared(what: Asked, options: Any, command: str) -> "Comparison":
             else values
             for name, values in vary.items()
         }
-    return plan(
-        kind,
-        preset,
-        settings,
-        settings.members if stacked else options.seeds,
-        points_of(arms, vary),
-        reference=(preset.reference if preset else None) if options.reference == "preset" else options.reference,
-        fork_at=options.fork_at,
-        fork_at_task=options.fork_at_task,
-        command=command,
-        warn=warn,
-    )
+    seeds = settings.members if stacked else options.seeds
+    reference = None if options.reference == "preset" else options.reference
+    fork = options.fork_at, options.fork_at_task
+    return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), reference, *fork, command)
 
 
 if __name__ == "__main__":

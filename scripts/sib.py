@@ -1,7 +1,7 @@
 """Balance the channels of a causal language model, and report the change of gradients, curvature and logits.
 
-supple language sib --model smollm2 --retain gsm8k_train.jsonl --out runs/balanced
-supple language sib --model DIR --retain reasoning-gym:gsm_symbolic --eigenvalues 0 --out runs/balanced
+supple sib --model smollm2 --retain gsm8k_train.jsonl --out runs/balanced
+supple sib --model DIR --retain reasoning-gym:gsm_symbolic --eigenvalues 0 --out runs/balanced
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.engine.settings import Device, device_here, positive
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -54,60 +54,54 @@ class Options:
 
 def main(args: Sequence[str]) -> None:
     if not args:
-        explain(__doc__, "supple language sib")
+        explain(__doc__, "supple sib")
         return
-    o = parse(Options, None, args, "supple language sib", __doc__)
-    positive(**{"--batch-size": o.batch_size, "--batches": o.batches, "--threads": o.threads, "--ratio": o.ratio})
-    positive(**{"--max-length": o.max_length, "--tolerance": o.tolerance})
-    if o.eigenvalues < 0:
-        raise UsageError(f"--eigenvalues must be 0 or more, got {o.eigenvalues}")
-    if o.out.exists() and (not o.out.is_dir() or any(o.out.iterdir())):
-        raise UsageError(f"--out {o.out} already holds other files: choose a new folder")
-    torch.set_num_threads(o.threads)
-    count = o.batch_size * o.batches
-    task = load_task(o.retain, o.seed, count, 1)
+    options = parse(Options, args, "supple sib", __doc__)
+    checked = ("batch_size", "batches", "threads", "ratio", "max_length", "tolerance")
+    positive(**{f"--{name.replace('_', '-')}": getattr(options, name) for name in checked})
+    if options.eigenvalues < 0:
+        raise UsageError(f"--eigenvalues must be 0 or more, got {options.eigenvalues}")
+    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
+        raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
+    torch.set_num_threads(options.threads)
+    count = options.batch_size * options.batches
+    task = load_task(options.retain, options.seed, count, 1)
     if len(task.train) < count:
-        raise UsageError(f"--retain {o.retain} has {len(task.train)} training examples, fewer than {count}")
-    model = load_model(o.model, device_here(o.device), o.seed)
-    encoded = encode(model.tokenizer, task.train, o.max_length)
+        raise UsageError(f"--retain {options.retain} has {len(task.train)} training examples, fewer than {count}")
+    model = load_model(options.model, device_here(options.device), options.seed)
+    encoded = encode(model.tokenizer, task.train, options.max_length)
     batches = []
-    for start in range(0, count, o.batch_size):
-        tokens, labels, mask = (
-            part.to(device_here(o.device)) for part in collate(encoded[start : start + o.batch_size], model.pad)
-        )
+    for start in range(0, count, options.batch_size):
+        batch = collate(encoded[start : start + options.batch_size], model.pad)
+        tokens, labels, mask = (tensor.to(device_here(options.device)) for tensor in batch)
         batches.append({"input_ids": tokens, "labels": labels, "attention_mask": mask})
     try:
         report = balance(
-            model.model, batches, o.ratio, eigenvalues=o.eigenvalues, max_basis=o.max_basis, tolerance=o.tolerance
+            model.model,
+            batches,
+            options.ratio,
+            eigenvalues=options.eigenvalues,
+            max_basis=options.max_basis,
+            tolerance=options.tolerance,
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    makes_files()
-    o.out.mkdir(parents=True, exist_ok=True)
-    save_model(model, o.out / "model")
-    write_balance({o.model: {**report, "source": model.source, "retain": task.described}}, o.out)
+    ignore_output_failures()
+    options.out.mkdir(parents=True, exist_ok=True)
+    save_model(model, options.out / "model")
+    write_balance({options.model: {**report, "source": model.source, "retain": task.description}}, options.out)
     _show(report)
-    say(f"done: {o.out}/model is the balanced model; sib.json and figures beside it")
+    say(f"done: {options.out}/model is the balanced model; sib.json and figures beside it")
 
 
 def _show(report: dict[str, Any]) -> None:
     table = Table(title=f"{report['architecture']}: {report['pairs']} pairs, {report['channels']:,} channels", box=None)
     for column in ("", "before", "after", "ratio"):
         table.add_column(column, justify="right" if column else "left")
-    norm = report["gradient_norm"]
-    rows = [
-        (f"gradient norm, batch {i + 1}", old, new, ratio)
-        for i, (old, new, ratio) in enumerate(zip(norm["before"], norm["after"], norm["ratio"], strict=True))
-    ]
-    if curvature := report["eigenvalues"]:
-        rows += [
-            (f"eigenvalue {i + 1}", old, new, ratio)
-            for i, (old, new, ratio) in enumerate(
-                zip(curvature["before"], curvature["after"], curvature["ratio"], strict=True)
-            )
-        ]
-    for name, old, new, ratio in rows:
-        table.add_row(name, f"{old:.4g}", f"{new:.4g}", "–" if ratio is None else f"{ratio:.3f}")
+    for label, values in (("gradient norm, batch", report["gradient_norm"]), ("eigenvalue", report["eigenvalues"])):
+        columns = (values["before"], values["after"], values["ratio"]) if values else ([], [], [])
+        for number, (old, new, ratio) in enumerate(zip(*columns, strict=True), 1):
+            table.add_row(f"{label} {number}", f"{old:.4g}", f"{new:.4g}", "–" if ratio is None else f"{ratio:.3f}")
     screen.print(table)
     logits = report["logits"]
     say(

@@ -37,16 +37,16 @@ import tyro
 from supple.engine.settings import positive
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts import resume
-from supple.scripts.cli.console import explain, parse, run, say, screen, typed, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import explain, join_command, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import Queue
     from supple.experiments.queue.workers import Watch
-    from supple.experiments.sweeps.launchers import Workers
+    from supple.experiments.sweeps.launchers import QueueWorker
 
-    Starter = Callable[[Workers], list[Any]]
+    Launcher = Callable[[QueueWorker], list[Any]]
 
 
 @dataclass(kw_only=True)
@@ -83,113 +83,114 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple sweep")
         return
-    options = parse(Options, None, args, "supple sweep", __doc__ or "", flags=True)
+    options = parse(Options, args, "supple sweep", __doc__, flags=True)
     load_plugins(args)
 
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need
     from supple.experiments.sweeps.suites import find_suite
 
     file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
-    settings = dict(_named("setting", text, "data=DIR") for text in options.setting)
-    sweep, jobs = read_sweep(file, options.scale, options.search, settings), processes(options)
+    settings = dict(_split_assignment("setting", text, "data=DIR") for text in options.setting)
+    sweep, processes = read_sweep(file, options.scale, options.search, settings), count_processes(options)
     if options.dry_run:
-        foretell(sweep.planned(options.out, jobs, warn), jobs)
+        print_estimates(sweep.preview(options.out, processes, warn), processes)
         return
-    start = starter(options)
+    launch = find_launcher(options)
     retry, trained = options.retry_failed, False
     while True:  # if arms are tuned, the next runs depend on the results so far
-        every = sweep.begin(options.out, jobs, typed("supple sweep", args), warn)
-        failed, left = sum(job.failed for job in every), sum(job.open for job in every)
-        if trained and not left:
+        queue = sweep.begin(options.out, processes, join_command("supple sweep", args), warn)
+        failed, remaining = len(queue.failed), len(queue.left)
+        if trained and not remaining:
             break
-        if not left and not (failed and retry):
+        if not remaining and not (failed and retry):
             say(
-                f"{len(every):,} runs have ended, {failed:,} of them failed",
+                f"{len(queue):,} runs have ended, {failed:,} of them failed",
                 f"next: supple report {quoted(options.out)}",
             )
             return
-        resume.go_on(options.out, every, jobs, retry, start and partial(elsewhere, options, every, start))
+        elsewhere = launch and partial(train_elsewhere, options, queue, launch)
+        training.train_queue(options.out, queue, processes, retry, elsewhere)
         retry, trained = False, True
-        if any(job.open for job in every):  # workers on other machines have stopped
+        if queue.left:  # workers on other machines have stopped
             break
-    resume.report(options.out, every)
+    training.report_queue(options.out, queue)
 
 
-def processes(o: Options) -> int:
+def count_processes(options: Options) -> int:
     """Return the number of runs at a time on this machine."""
-    if o.on != "local" or o.per_gpu is None:
-        return resume.workers(o.jobs)
-    positive(**{"--per-gpu": o.per_gpu})
-    if o.jobs:
+    if options.on != "local" or options.per_gpu is None:
+        return training.count_processes(options.jobs)
+    positive(**{"--per-gpu": options.per_gpu})
+    if options.jobs:
         raise UsageError("--jobs and --per-gpu both set the number of runs at a time: give one of them")
     from supple.engine.machine.resources import gpus
 
-    if not (found := gpus()):
+    count = len(gpus())
+    if not count:
         raise UsageError("--per-gpu: PyTorch finds no CUDA GPU here; use --jobs")
-    return o.per_gpu * len(found)
+    return options.per_gpu * count
 
 
-def starter(o: Options) -> "Starter | None":
+def find_launcher(options: Options) -> "Launcher | None":
     """Return the function that starts workers on other machines, or None if this machine trains."""
-    if o.on == "local":
-        if o.workers != 1 or o.given:
-            named = "workers" if o.workers != 1 else "with"
-            raise UsageError(f"--{named} is for --on slurm and --on ray; for this machine use --jobs")
+    if options.on == "local":
+        if options.workers != 1 or options.given:
+            option = "workers" if options.workers != 1 else "with"
+            raise UsageError(f"--{option} is for --on slurm and --on ray; for this machine use --jobs")
         return None
-    positive(**{"--workers": o.workers, "--per-gpu": o.per_gpu})
-    given = dict(map(_option, o.given))
+    positive(**{"--workers": options.workers, "--per-gpu": options.per_gpu})
+    parameters = dict(map(_parse_parameter, options.given))
 
     from supple.experiments.sweeps.launchers import on_ray, on_slurm
 
-    return lambda workers: (on_slurm if o.on == "slurm" else on_ray)(workers, o.workers, given)
+    return lambda workers: (on_slurm if options.on == "slurm" else on_ray)(workers, options.workers, parameters)
 
 
-def elsewhere(o: Options, every: "Sequence[Job]", start: "Starter", watch: "Watch") -> None:
+def train_elsewhere(options: Options, queue: "Queue", launch: "Launcher", watch: "Watch") -> None:
     """Start workers, and wait until they have finished all runs."""
-    from supple.experiments.sweeps.launchers import Workers, watch_over
+    from supple.experiments.sweeps.launchers import QueueWorker, watch_over
 
-    if any(job.open for job in every):
-        watch_over(every, start(Workers(str(o.out.absolute()), o.per_gpu or 1)), watch, warn)
+    if queue.left:
+        watch_over(queue, launch(QueueWorker(str(options.out.absolute()), options.per_gpu or 1)), watch, warn)
 
 
-def _option(text: str) -> tuple[str, object]:
+def _parse_parameter(text: str) -> tuple[str, object]:
     """Return an option and its value, which is read as JSON, or else as a text."""
-    name, value = _named("with", text, "timeout_min=240")
+    name, value = _split_assignment("with", text, "timeout_min=240")
     try:
         return name, json.loads(value)
     except ValueError:
         return name, value
 
 
-def _named(option: str, text: str, such: str) -> tuple[str, str]:
+def _split_assignment(option: str, text: str, example: str) -> tuple[str, str]:
     """Return the two parts of `NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise UsageError(f"--{option} {text}: expected NAME=VALUE, such as {such}")
+        raise UsageError(f"--{option} {text}: expected NAME=VALUE, such as {example}")
     return name, value
 
 
-def foretell(every: "Sequence[Job]", jobs: int) -> None:
+def print_estimates(queue: "Queue", processes: int) -> None:
     """Print the runs of a sweep and their estimated time."""
     from rich.table import Table
 
     from supple.experiments.sweeps.estimate import estimates
 
-    for job in every:
-        state = "ended" if not job.open else "to be trained"
-        say(f"{job.folder}: {state}")
-    table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {jobs} at a time")
+    for queued in queue:
+        say(f"{queued.folder}: {'to be trained' if queued.open else 'ended'}")
+    table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {processes} at a time")
     hours = 0.0
-    for found in estimates(every):
-        hours += found.hours(jobs)
-        runs = f"{found.runs:,}" + (f" and {found.trunks:,} trunks" if found.trunks else "")
-        own = (runs, f"{found.steps:,}", f"{found.speed:,.0f}", _words(found.hours(jobs)))
-        table.add_row(found.study, *own)
-    table.add_row("total", "", "", "", _words(hours), style="bold")
+    for estimate in estimates(queue):
+        study_hours = estimate.hours(processes)
+        hours += study_hours
+        runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunks" if estimate.trunks else "")
+        table.add_row(estimate.study, runs, f"{estimate.steps:,}", f"{estimate.speed:,.0f}", _format_hours(study_hours))
+    table.add_row("total", "", "", "", _format_hours(hours), style="bold")
     screen.print(table)
 
 
-def _words(hours: float) -> str:
+def _format_hours(hours: float) -> str:
     """Return a duration in days, hours or minutes, whichever suits its size."""
     if hours >= 48:
         return f"{hours / 24:.1f} days"

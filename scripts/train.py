@@ -16,40 +16,41 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tyro
 
-from supple.scripts import resume
-from supple.scripts.cli.console import parse, run, typed, warn
-from supple.scripts.cli.options import Options, asked, load_plugins, overview, resumed, shrunk
+from supple.engine.kinds import Kind
+from supple.scripts.cli import training
+from supple.scripts.cli.console import join_command, parse, run, warn
+from supple.scripts.cli.options import Options, request_or_help, scale_settings
 
 
 def main(args: Sequence[str]) -> None:
-    if not args or args[0] in ("-h", "--help"):
-        load_plugins(args)
-        overview(__doc__, "train")
+    request = request_or_help("train", args, __doc__)
+    if request is None:
         return
-    if (words := resumed(args)) is not None:
-        resume.main(words)
-        return
-    what = asked("train", args)
-    if not what.options:
-        what.explain(__doc__)
-        return
-    kind, preset = what.kind, what.preset
-    default = Options(settings=what.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
-    options = parse(Options, kind.settings_class(), what.options, what.prog, what.about(__doc__), default)
+    kind, preset = request.kind, request.preset
+    default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
+    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
-    from supple.engine.runs import create
+    from supple.engine.runs import open_run, prepare
     from supple.engine.settings import device_here
+    from supple.engine.spec import RunSpec
 
-    settings, _, _ = shrunk(options.settings, options.scale)
-    if distributed.first():
-        create(options.out, kind.name, settings, typed("supple train", args), warn)
+    settings, _, _ = scale_settings(options.settings, options.scale)
+    spec = RunSpec(kind.name, settings, command=join_command("supple train", args))
+    prepared = prepare(spec, options.out, warn) if distributed.first() else None
     # other processes wait here until the first has made the folder
     with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
-        resume.finish_run(options.out)
+        training.finish_run(options.out, prepared or open_run(options.out, warn))
+
+
+def options_of(kind: Kind) -> Any:
+    """Return the class of the options of a kind."""
+    options: Any = Options
+    return options[kind.settings_class()]
 
 
 if __name__ == "__main__":

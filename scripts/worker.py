@@ -18,15 +18,15 @@ from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.registry.interruption import at_interruption
-from supple.scripts.cli.console import explain, makes_files, parse, run, say, screen, warn
+from supple.scripts.cli import training
+from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
-from supple.scripts.cli.plan import plan_of_jobs
+from supple.scripts.cli.plan import plan_of_queue
 from supple.scripts.cli.progress import display
-from supple.scripts.resume import tell_versions, what_lies_in
 
 if TYPE_CHECKING:
     from supple.engine.storage.claim import Claim
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import QueuedRun
 
 
 @dataclass(kw_only=True)
@@ -41,10 +41,10 @@ def main(args: Sequence[str]) -> None:
     if not args:
         explain(__doc__, "supple worker")
         return
-    options = parse(Options, None, args, "supple worker", __doc__)
+    options = parse(Options, args, "supple worker", __doc__)
     load_plugins(args)
     path = options.directory
-    if what_lies_in(path) == "a run":
+    if training.identify_folder(path) == "a run":
         raise UsageError(f"{path} is a single run: `supple resume {quoted(path)}` continues it")
 
     from supple.engine.machine.denormals import flushing_denormals  # imports PyTorch, which help does not need
@@ -59,29 +59,27 @@ def work(path: Path) -> None:
     Raises:
         RunError: Runs failed. It is raised when none remains.
     """
-    from supple.experiments.queue.jobs import work_off
     from supple.experiments.sweeps.sweep import open_queue
 
-    makes_files()
-    every = open_queue(path, 1, warn)
+    ignore_output_failures()
+    queue = open_queue(path, 1, warn)
 
-    def words() -> str:
-        ended = sum(job.outcome is not None for job in every)
-        return f"{ended} of {len(every)} runs ended; `supple worker {quoted(path)}{plugins.options()}` continues"
+    def explain_continuing() -> str:
+        ended = f"{queue.ended} of {len(queue)} runs ended"
+        return f"{ended}; `supple worker {quoted(path)}{plugins.options()}` continues"
 
-    def attempt(job: "Job", held: "Claim") -> None:
-        job.attempt(held, lambda step, end: shown.update(job.label, job.folder, step, end), warn)
+    def train(run: "QueuedRun", held: "Claim") -> None:
+        run.train(held, lambda step, end: shown.update(run.label, run.folder, step, end), warn)
 
-    tell_versions(path, every)
-    before = sum(job.outcome is not None for job in every)
-    say(*plan_of_jobs(path, every, 1))
-    with display(screen, len(every), before) as shown, at_interruption(words):
-        work_off(every, attempt)
-    failed = sum(job.failed for job in every)
-    say(f"all {len(every)} runs of {path} have ended, {failed} of them failed")
+    training.warn_of_other_versions(path, queue)
+    say(*plan_of_queue(path, queue, 1))
+    with display(screen, len(queue), queue.ended) as shown, at_interruption(explain_continuing):
+        queue.work_off(train)
+    failed = len(queue.failed)
+    say(f"all {len(queue)} runs of {path} have ended, {failed} of them failed")
     if failed:
         raise RunError(
-            f"{failed} of {len(every)} runs failed; `supple resume {quoted(path)} --retry-failed` trains them again"
+            f"{failed} of {len(queue)} runs failed; `supple resume {quoted(path)} --retry-failed` trains them again"
         )
 
 

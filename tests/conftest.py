@@ -14,7 +14,7 @@ import torch
 
 from supple.engine.loop import Warn
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import Job, work_off
+from supple.experiments.queue.queue import Queue
 from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
@@ -57,17 +57,17 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def run_here(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
+def run_here(jobs: Queue, workers: int, watch: Watch, warn: Warn) -> None:
     """Stands in for the worker processes: one job after another is done in this process."""
-    work_off(list(jobs), lambda job, held: job.attempt(held, partial(watch, job), warn))
+    Queue(jobs).work_off(lambda job, held: job.train(held, partial(watch, job), warn))
 
 
 @contextmanager
 def in_this_process() -> Iterator[None]:
     """Comparisons without workers and without a report, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workers, "run_jobs", run_here)
-        patch.setattr("supple.scripts.report.show", lambda path: None)
+        patch.setattr(workers, "train_queue", run_here)
+        patch.setattr("supple.scripts.cli.reporting.show_report", lambda path: None)
         yield
 
 

@@ -8,8 +8,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
+
+from supple.interventions import interventions, learner_for
 
 HOWTO = Path(__file__).parent.parent / "docs/howto"
 PAGES = [
@@ -71,3 +76,18 @@ def test_every_command_of_the_page_works(package: Path) -> None:
     assert lines(package / "runs/slopes/tasks.jsonl")[2]["step"] == 300
     assert any("policy/largest_weight" in line for line in lines(package / "runs/c/metrics.jsonl"))
     assert (package / "runs/c/report/index.html").is_file()
+
+
+def test_a_learner_offers_what_the_example_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interventions, "_entries", dict(interventions.loaded()))  # where the example registers itself
+    (code,) = (block for block in blocks("python") if block.startswith("# distill.py"))
+    names: dict[str, Any] = {}
+    exec(compile(code, "distill.py", "exec"), names)
+    module, x = nn.Linear(2, 1), torch.ones(3, 2)
+    learner = learner_for(module, probe=lambda: (x,), loss=lambda: module(x).sum())
+    distill = names["Distill"](strength=2.0)
+    with pytest.raises(ValueError, match="'model' has no teacher"):
+        distill.attach(learner)
+    learner.offer(names["Teacher"](lambda: module(x).detach() + 3))
+    distill.attach(learner)
+    assert float(distill.penalty(learner).detach()) == pytest.approx(18.0)

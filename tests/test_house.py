@@ -71,6 +71,16 @@ def test_a_room_imports_only_its_libraries_and_the_rooms_below_it(room: str) -> 
         assert rooms <= ROOMS[room] | EXCEPTIONS.get(str(file.relative_to(ROOT)), set()), file
 
 
+def test_no_script_imports_another() -> None:
+    """What several share lies in scripts/cli/."""
+    for file in sources("scripts"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("supple.scripts"):
+                assert f"{node.module}.".startswith("supple.scripts.cli."), file
+            elif isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("supple.scripts") for alias in node.names), file
+
+
 def test_nothing_reads_or_writes_pickle() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for room in [*LIBRARIES, "scripts"]:

@@ -219,9 +219,9 @@ def test_a_processor_that_cannot_flush_denormal_numbers_is_not_said_to_have_star
 
 
 def test_signals_that_have_no_name_or_do_not_exist_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (signals.killer(-9), signals.killer(-42)) == ("SIGKILL", "signal 42")
+    assert (signals.signal_name(-9), signals.signal_name(-42)) == ("SIGKILL", "signal 42")
     monkeypatch.delattr("signal.pthread_sigmask")
-    with signals.deaf():
+    with signals.block_signals():
         pass
 
 

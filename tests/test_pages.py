@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import work_off
-from supple.scripts import resume, worker
+from supple.experiments.queue.queue import Queue
+from supple.scripts import worker
+from supple.scripts.cli import training
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("start", "howto", "concepts")
@@ -43,7 +44,7 @@ OWN_TEST = {  # pages whose blocks run in another test, which also looks at what
 PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```([^`\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.(?:py|toml|yaml))\n")
 
-TRAINS = ((resume, "finish_run"), (resume, "finish"), (resume, "go_on"), (worker, "work"))
+TRAINS = ((training, "finish_run"), (training, "finish_jobs"), (training, "train_jobs"), (worker, "work"))
 
 Process = Callable[[Sequence[str], Path], int]
 
@@ -87,7 +88,7 @@ def commands(code: str) -> list[list[str]]:
 
 def run_here(jobs: Any, processes: int, watch: Any, warn: Any) -> None:
     """Stands in for the worker processes of comparisons and sweeps."""
-    work_off(list(jobs), lambda job, held: job.attempt(held, partial(watch, job), warn))
+    Queue(jobs).work_off(lambda job, held: job.train(held, partial(watch, job), warn))
 
 
 def run_command(words: list[str], small: bool, process: Process) -> None:
@@ -101,8 +102,8 @@ def run_command(words: list[str], small: bool, process: Process) -> None:
 
 
 def run_page(text: str, process: Process) -> None:
-    workers.run_jobs = run_here  # in this process alone, which ends with the page
-    resume.report = lambda *_: None
+    workers.train_queue = run_here  # in this process alone, which ends with the page
+    training.report_jobs = lambda *_: None
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(text):
         try:

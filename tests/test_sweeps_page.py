@@ -20,7 +20,7 @@ def blocks(language: str, page: Path = PAGE) -> list[str]:
 def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
     text, _ = blocks("toml")
     (tmp_path / "rates.toml").write_text(text)
-    jobs = read_sweep(tmp_path / "rates.toml").planned(tmp_path / "out")
+    jobs = read_sweep(tmp_path / "rates.toml").preview(tmp_path / "out")
     arms = {job.arm for job in jobs}
     assert arms == {None, "none", "fire@task", "l2_init(strength=0.0001)", "l2_init(strength=0.001)", "fresh"}
     assert len(jobs) == 5 * 2 * len(arms)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -22,10 +22,26 @@ class TrackSettings(RunSettings):
     eval_every: int = 250
     """Updates between evaluations; 0: only at the start and end of each task."""
 
+    same_network: ClassVar[tuple[str, ...]] = (*RunSettings.same_network, "learning_rate")
+
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(**{"--learning-rate": self.learning_rate, "--clip": self.clip})
+        yield from self.not_positive("learning_rate", "clip")
+
+    def not_positive(self, *names: str) -> Iterator[str]:
+        """Yield one line for each of these settings that is not a finite number above 0. None is accepted."""
+        yield from not_positive(**{_option(name): getattr(self, name) for name in names})
+
+    def negative(self, *names: str) -> Iterator[str]:
+        """Yield one line for each of these settings that is below 0."""
+        for name in names:
+            if getattr(self, name) < 0:
+                yield f"{_option(name)} must be 0 or more, got {getattr(self, name)}"
 
     def resolve(self) -> str | None:
         self.device = device_here(self.device)
         return super().resolve()
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -107,7 +107,7 @@ class SupervisedWork(Work):
         if self.settings.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip)
         for group in optimizer.param_groups:
-            group["lr"] = self.rate(task, update) * group["initial_lr"]
+            group["lr"] = self.rate(task, update) * group.setdefault("initial_lr", group["lr"])
         if hooks.precedes_updates:
             hooks.before_update(self.learner)
         optimizer.step()

@@ -20,7 +20,7 @@ from ...engine.hooks.driver import HookDriver
 from ...engine.seeding import generator
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
-from ...interventions import Learner
+from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
 from ...networks import copy_module_, evaluating
 from ...networks.optimizers import step
 from ..normalize import Centre
@@ -138,17 +138,19 @@ class DQN:
             probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
             batches=self.experience.batches(self._losses, draws),
-            another=lambda: self._states(self.experience.another(draws)),
-            last_loss=lambda: self._latest,
-            endless=True,
             generator=draws,
             redraw=redraw,
             followers=(self.target,),
-            algorithm="dqn",
-            injectable="mlp",
             policy=lambda values, _: values.argmax(1),
             values=lambda values: values,
             redraw_draws=(self._draws,),
+            capabilities=(
+                EndlessData(),
+                OtherMinibatch(lambda: self._states(self.experience.another(draws))),
+                LastLoss(lambda: self._latest),
+                Injectable("mlp"),
+                ReleasedCode("dqn"),
+            ),
         )
 
     def _states(self, sample: Sample | None) -> tuple[Tensor] | None:

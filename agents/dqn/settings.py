@@ -84,6 +84,10 @@ class DQNSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
+    same_network: ClassVar[tuple[str, ...]] = (
+        *AgentSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
+        "eval_epsilon",
+    )  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = (
         *AgentSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
         "replay_size",

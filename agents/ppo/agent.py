@@ -27,7 +27,7 @@ from ...engine.seeding import generator
 from ...engine.storage.alike import alike
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
-from ...interventions import Learner
+from ...interventions import LastLoss, Learner, OtherMinibatch
 from ...networks import evaluating
 from ...registry.errors import Diverged
 from ..normalize import Centre, RewardScale, RunningMeanStd
@@ -107,15 +107,13 @@ class PPO:
             loss=self._probe_loss,
             batches=self._batches,
             last_inputs=lambda: self._minibatch,
-            another=self._another,
-            last_loss=lambda: self._latest[-1, 0],
             generator=generator(s.seed, "interventions"),
             redraw=redraw,
-            algorithm="ppo",
             wiring=self.network.wiring(),
             policy=self._policy,
             values=lambda outputs: outputs[1],
             redraw_draws=(self._draws,),
+            capabilities=(OtherMinibatch(self._another), LastLoss(lambda: self._latest[-1, 0])),
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -89,6 +89,11 @@ class PPOSettings(AgentSettings):
     """Device of the network. Small networks are faster on a CPU; auto: a CUDA GPU if there is one."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: 2 to 6 times faster, after about 30 s per environment, once. auto: from 250,000 steps on."""
+
+    same_network: ClassVar[tuple[str, ...]] = (
+        *AgentSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
+        "value_coefficient", "max_grad_norm",
+    )  # fmt: skip
 
     def least(self, name: str) -> tuple[int, int]:
         """Return the minimum of a setting and the number it must be a multiple of. A task has at least one rollout."""

@@ -19,7 +19,16 @@ from ...engine.hooks.driver import HookDriver
 from ...engine.seeding import generator
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...envs import StepResult
-from ...interventions import Learner, snapshot
+from ...interventions import (
+    EndlessData,
+    EntropyTemperature,
+    Injectable,
+    LastLoss,
+    Learner,
+    OtherMinibatch,
+    ReleasedCode,
+    snapshot,
+)
 from ...networks import copy_module_, evaluating
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
@@ -119,20 +128,25 @@ class SAC:
         draws = {name: generator(s.seed, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
 
         def common(name: str) -> dict[str, Any]:
-            return {"generator": draws[name], "algorithm": "sac", "endless": True, "redraw_draws": (self._draws,)}
+            return {"generator": draws[name], "redraw_draws": (self._draws,)}
 
         temperature = Learner(
             "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
             probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **common("temperature"),
         )  # fmt: skip
+        shared = EndlessData(), ReleasedCode("sac"), EntropyTemperature(temperature)
         actor = Learner(
             "actor", self.actor, self._adam(self.actor, s.weight_decay), layers_of(self.actor),
             tuple(wiring := wiring_of(self.actor)), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
-            redraw=lambda: snapshot(self._new_actor()), temperature=temperature,
+            redraw=lambda: snapshot(self._new_actor()),
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
-            another=lambda: (seen := experience.another(draws["actor"])) and seen[0][:1],
-            policy=lambda outputs, _: gaussian(*outputs), last_loss=lambda: self.soft_update.latest["actor"],
+            policy=lambda outputs, _: gaussian(*outputs),
+            capabilities=(
+                *shared,
+                OtherMinibatch(lambda: (seen := experience.another(draws["actor"])) and seen[0][:1]),
+                LastLoss(lambda: self.soft_update.latest["actor"]),
+            ),
             **common("actor"),
         )  # fmt: skip
         net = self.critics.net
@@ -141,10 +155,14 @@ class SAC:
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
-            temperature=temperature, injectable="net", features=features_of(net, "net."),
+            features=features_of(net, "net."),
             batches=experience.batches(self._critic_losses, draws["critic"]), values=lambda values: values,
-            another=lambda: (seen := experience.another(draws["critic"])) and seen[0][:2],
-            last_loss=lambda: self.soft_update.latest["critic"],
+            capabilities=(
+                *shared,
+                OtherMinibatch(lambda: (seen := experience.another(draws["critic"])) and seen[0][:2]),
+                LastLoss(lambda: self.soft_update.latest["critic"]),
+                Injectable("net"),
+            ),
             **common("critic"),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}

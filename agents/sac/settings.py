@@ -78,6 +78,9 @@ class SACSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
+    same_network: ClassVar[tuple[str, ...]] = (
+        *AgentSettings.same_network, "learning_rate", "gamma", "tau", "target_entropy",
+    )  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = (*AgentSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
 
     def least(self, name: str) -> tuple[int, int]:

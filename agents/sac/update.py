@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ...engine.compile import compiled as compile_step
 from ...engine.hooks.driver import HookDriver
-from ...interventions import Learner
+from ...interventions import EntropyTemperature, Learner
 from ...networks.optimizers import step
 from .networks import Actor
 
@@ -78,7 +78,7 @@ def differentiated(
 class SoftUpdate:
     """One gradient step of actor, temperature and critics, and the update of the target.
 
-    actor, critics: learners. The critics' follower is the target, the actor's `temperature` the temperature.
+    actor, critics: learners. The critics' follower is the target, the actor offers the temperature.
     compiled: compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
         graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as long).
         In-place changes by interventions take effect as in eager mode.
@@ -87,9 +87,10 @@ class SoftUpdate:
     def __init__(
         self, actor: Learner, critics: Learner, gamma: float, tau: float, target_entropy: float, compiled: bool
     ) -> None:
-        assert actor.temperature is not None
+        temperature = actor.offers(EntropyTemperature)
+        assert temperature is not None
         assert isinstance(actor.module, Actor)
-        self.actor, self.critics, self.temperature, self.policy = actor, critics, actor.temperature, actor.module
+        self.actor, self.critics, self.temperature, self.policy = actor, critics, temperature.learner, actor.module
         (self.target,) = critics.followers
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, by learner

@@ -65,7 +65,7 @@ def sbx(threads: int, env: str) -> Side:
 
 
 def _baselines(kind: Any, env: str) -> Side:
-    """The number of steps, batches and epochs are SB3's defaults; SBX keeps its own for all else."""
+    """Set the numbers of steps, batches and epochs to SB3's defaults; SBX keeps its own for all else."""
     from stable_baselines3.common.env_util import make_vec_env
 
     quiet_mujoco()

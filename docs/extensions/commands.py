@@ -148,11 +148,8 @@ def _command(command: str, doc: str) -> list[str]:
         names = ", ".join(f":doc:`{name} <../kinds/{name}>`" for name in all_kinds())
         more = f"The settings of the run follow, and depend on its kind: {names}."
         return [*lines, *pages.title("Options", "-"), *_table(shared), more]
-    if command in ("language", "linear", "vision"):
-        words = {"language": ["sib"], "linear": ["figures"]}.get(command)
-        if words is None:
-            return lines
-        kind, how = parser(command, words)
+    if command == "linear":
+        kind, how = parser(command, ["figures"])
         heading = f"Options of {how['prog']}"
     else:
         (kind, how), heading = parser(command), "Options"

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ...interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
 from ...metrics import (
-    CHEAP_METRICS,
     METRICS,
     TRAINABILITY,
     View,
+    cheap_metrics,
     feature_covariance_distance,
     measure,
     sfe,
@@ -239,7 +239,7 @@ class HookDriver:
         bare, full = [], []
         for learner in self.learners.values():
             own = [
-                *(METRICS if self.asked.costly else CHEAP_METRICS),
+                *(METRICS if self.asked.costly else cheap_metrics()),
                 *(f"dormant_fraction/{u}" for u in learner.units),
             ]
             own += TRAINABILITY if self.asked.trainability else ()

@@ -48,6 +48,7 @@ class Config(TypedDict):
     versions: dict[str, str]
     later_versions: NotRequired[list[dict[str, str]]]  # under which it was continued, if others
     variant: NotRequired[dict[str, Any]]
+    study: NotRequired[str]
     planned_steps: NotRequired[int]  # of an extended run: the steps that fractions in hooks refer to
     identity: NotRequired[str]  # of an extended run: the mark of its checkpoints, which it keeps
     plugins: NotRequired[dict[str, str]]
@@ -220,7 +221,7 @@ class Onlooker(RunDirectory):
         return
 
 
-def open_run(path: Path) -> RunDirectory:
+def open_directory(path: Path) -> RunDirectory:
     """Return the run directory for this process. Only the first process writes to it."""
     run = RunDirectory.open(path)
     return run if first() else Onlooker(path, run.config)

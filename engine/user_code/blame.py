@@ -18,11 +18,11 @@ from ...registry import (
     CallSyntaxError,
     PluginFault,
     UnknownName,
+    describe_raised,
     frames,
     is_interruption,
     module_of,
     one_line,
-    raised,
 )
 from ...registry.errors import PluginFailed, RunError, UsageError, is_out_of_memory
 from ..storage import files
@@ -72,7 +72,7 @@ class blaming:
         """Return what to say of an exception, or "" if it is not the fault of a plug-in."""
         when = f" at step {self.step():,}" if self.step else ""
         if isinstance(error, PluginFault):
-            return error.told(when)
+            return error.describe(when)
         names = {_module(plugin): plugin for plugin in plugins.loaded()}
         called: tuple[str, plugins.Plugin] | None = None
         for frame, _ in reversed(frames(error)):  # the innermost code that is supple's or a plug-in's is to blame
@@ -82,7 +82,7 @@ class blaming:
                 break
         if called:
             function, plugin = called
-            what = f"{function} raised {raised(error, plugin.name)}"
+            what = f"{function} raised {describe_raised(error, plugin.name)}"
             return f"plug-in {plugin.name} ({plugins.words(plugin)}){when}: {what}"
         if isinstance(error, (*TOLD, OSError)) or is_out_of_memory(error):
             return ""

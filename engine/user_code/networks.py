@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ...interventions import Learner, learner_for
-from ...metrics.trainability import tensors_among
-from ...networks.forward import methods, runner, runs
+from ...metrics.trainability import list_tensors
+from ...networks.forward import has_forward, methods, runner
 from ...networks.learner import check_values
 from ...networks.parameters import saved_buffers
 from ...networks.passes import unchanged
-from ...networks.redraw import borrowed_generators, redraw
-from ...networks.state_dicts import fitted_state, listed, not_redrawn
+from ...networks.redraw import borrow_generators, find_equal, redraw
+from ...networks.state_dicts import fit_state, list_names
 from ...registry.errors import UsageError
 from .one_line import in_one_line, type_of
 
@@ -94,7 +94,7 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         module, given, *third = found
         inputs = given if isinstance(given, tuple) else (given,)
         check_values(module, type(module).__name__)
-        if forward == "forward" and not runs(module):
+        if forward == "forward" and not has_forward(module):
             choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
             raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
         run = runner(module, forward)
@@ -121,7 +121,7 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
                 raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
     with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
         outputs = run(*inputs)
-        if not (found := tensors_among(outputs)):
+        if not (found := list_tensors(outputs)):
             raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
         if not any(each.requires_grad for each in found):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
@@ -138,7 +138,7 @@ def _flaw(tensor: Tensor) -> str:
 
 
 def _loss(outputs: Any) -> Tensor:
-    return torch.stack([each.square().mean() for each in tensors_among(outputs)]).sum()
+    return torch.stack([each.square().mean() for each in list_tensors(outputs)]).sum()
 
 
 def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
@@ -150,7 +150,7 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
         values, remarks = _by_layers(learner, text)
     elif isinstance(third, Mapping):
         what, remarks = "the state dict at initialisation", []
-        values = fitted_state(third, module, what)
+        values = fit_state(third, module, what)
         if shared := [name for name in _parts_of(module, third) if name in learner.trained()]:
             raise UsageError(
                 f"{text}: '{shared[0]}' in {what} is that of the trained network itself: keep a copy of step 0, "
@@ -163,7 +163,7 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
     else:
         what = f"{text}: the function that makes the network anew"
         values, second = (_made(module, third, seed, what) for seed in (0, 1))
-        equal = not_redrawn(values, second)
+        equal = find_equal(values, second)
         remarks = settle_equal(learner, values, equal, what)
 
         def redraw_anew() -> dict[str, Tensor]:
@@ -181,12 +181,12 @@ def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str
     drawn = {name: value for name, value in redraw(module, learner.generator).items() if name in trained}
     if kept := sorted(trained - drawn.keys()):
         raise UsageError(
-            f"{text}: {listed(kept)} cannot be redrawn, because no layer draws it by reset_parameters: return a "
+            f"{text}: {list_names(kept)} cannot be redrawn, because no layer draws it by reset_parameters: return a "
             f"third value, the state dict at initialisation or a function that makes the network anew"
         )
     statistics = reset_statistics(module)
     stays = [name for name in saved_buffers(module) if name not in statistics]
-    return {**drawn, **statistics}, [DRAWN, *([f"Buffers as they are now: {listed(stays)}."] if stays else [])]
+    return {**drawn, **statistics}, [DRAWN, *([f"Buffers as they are now: {list_names(stays)}."] if stays else [])]
 
 
 def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
@@ -210,10 +210,10 @@ def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], 
     now = trained | {name: buffer for name, buffer in saved_buffers(module).items() if name in drawn}
     kept = [n for n in equal if n in now and torch.equal(values[n].to(now[n]), now[n].detach())]
     if lost := [name for name in kept if name not in drawn]:
-        raise UsageError(f"{who} does not draw {listed(lost)}: it returns the values of the trained network")
+        raise UsageError(f"{who} does not draw {list_names(lost)}: it returns the values of the trained network")
     values |= {name: drawn[name].to(now[name]) for name in kept}
-    instead = f" At initialisation, {listed(kept)} are drawn by their layers instead." if kept else ""
-    return [f"Equal under two seeds, so not redrawn: {listed(equal, len(equal))}.{instead}"] if equal else []
+    instead = f" At initialisation, {list_names(kept)} are drawn by their layers instead." if kept else ""
+    return [f"Equal under two seeds, so not redrawn: {list_names(equal, len(equal))}.{instead}"] if equal else []
 
 
 def settle_drawn(learner: Learner, who: str) -> list[str]:
@@ -224,13 +224,13 @@ def settle_drawn(learner: Learner, who: str) -> list[str]:
     again = learner.redraw()
     learner.generator.set_state(state)
     first = {name: value for name, value in learner.initial.items() if name in again}
-    return settle_equal(learner, learner.initial, not_redrawn(first, again), who)
+    return settle_equal(learner, learner.initial, find_equal(first, again), who)
 
 
 def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
     """Return the state of a new network of `make`, drawn from a seed, under the names of the trained module."""
     kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
-    with in_one_line(what), borrowed_generators(seed):
+    with in_one_line(what), borrow_generators(seed):
         new = make()
     if not isinstance(new, nn.Module):
         raise UsageError(f"{what} must return a module, but returned a value {type_of(new)}")
@@ -239,7 +239,7 @@ def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> d
             for name, tensor in _tensors(module).items():
                 tensor.copy_(kept[name])
         raise UsageError(f"{what} returned the trained network itself, or parts of it: it must make a new one")
-    return fitted_state(new.state_dict(), module, "the network that the function makes anew")
+    return fit_state(new.state_dict(), module, "the network that the function makes anew")
 
 
 def _parts_of(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ...registry import OWN, frames, looked_up, module_of, put_back, shown
-from ...registry.errors import RunError, UsageError, in_words, is_out_of_memory, one_line
+from ...registry import OWN, frames, look_up, module_of, put_back, shown
+from ...registry.errors import RunError, UsageError, describe_error, is_out_of_memory, one_line
 
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 INSTALLED = {"site-packages", "dist-packages"}  # of another environment
@@ -27,7 +27,7 @@ def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError)
         what: Beginning of the line.
         kind: The exception. If memory ran out it is RunError.
     """
-    process = looked_up()
+    process = look_up()
     try:
         yield
     except (UsageError, RunError):
@@ -37,7 +37,7 @@ def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError)
         if isinstance(error, BrokenPipeError) and not place:  # the reader of our output is gone
             raise
         if is_out_of_memory(error):
-            raise RunError(f"{what}: {in_words(error)}") from error
+            raise RunError(f"{what}: {describe_error(error)}") from error
         # the machinery of `with` takes an exception that StopIteration causes for that StopIteration
         cause = None if isinstance(error, StopIteration) else error
         raise kind(": ".join(filter(None, (what, place, _told(error))))) from cause

@@ -17,7 +17,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ...registry import brief, is_interruption, looked_up, put_back, quoted, why
+from ...registry import brief, describe_import_error, is_interruption, look_up, put_back, quoted
 from ...registry.errors import UsageError
 from ..storage import files
 
@@ -219,7 +219,7 @@ def _sum(spec: ModuleSpec) -> str:
 def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
-    process = looked_up()
+    process = look_up()
     try:
         with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
             run()
@@ -229,13 +229,13 @@ def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tu
         if is_interruption(error):
             raise
         put_back(process)
-        raise UsageError(f"it cannot be imported: {why(error, file)}") from error
+        raise UsageError(f"it cannot be imported: {describe_import_error(error, file)}") from error
     if changed := put_back(process):
         warnings.warn(f"plug-in {name}: its import changed {changed}, which has been put back", stacklevel=2)
     try:
         after = _tables()
     except Exception as error:  # it put something else into the place of a table
-        raise UsageError(f"its import left supple unusable: {why(error)}") from error
+        raise UsageError(f"its import left supple unusable: {describe_import_error(error)}") from error
     for word, entries in after.items():
         if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:
             raise UsageError(f"it replaces the {word} {taken[0]!r}: choose another name")

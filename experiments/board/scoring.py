@@ -12,9 +12,9 @@ from ...engine.machine.resources import description
 from ...engine.storage import files
 from ...engine.storage.versions import versions
 from ...engine.user_code import plugins
-from ..queue.jobs import Job
+from ..queue.queue import Queue
 from ..sweeps.file import read_sweep
-from ..sweeps.search import runs_of, score, seconds_of
+from ..sweeps.search import load_finished, score, seconds_of
 from ..sweeps.study import Study
 from ..sweeps.sweep import Sweep
 from .row import Result, Row
@@ -75,16 +75,17 @@ def arm_of(kind: str, method: str) -> str:
     return CEILINGS[kind] if method == FRESH else method
 
 
-def row_of(method: str, jobs: Sequence[Job], machine: str) -> Row:
-    """Return the row of a method, from all finished jobs of `bench`. The jobs of `none` are needed for its cost."""
+def row_of(method: str, queue: Queue, machine: str) -> Row:
+    """Return the row of a method, from all finished runs of `bench`. Those of `none` are needed for its cost."""
     results = {}
-    for study in suite(tuple(job.study for job in jobs)):
-        own = [job for job in jobs if job.study == study.name and job.arm == arm_of(study.kind, method)]
-        others = [job for job in jobs if job.study == study.name and job.arm == NONE]
-        runs, seconds = runs_of(own), seconds_of(runs_of(others))
-        scores: dict[str, float | None] = {str(seed): None for job in own for seed in job.seeds}
-        found = {str(run.seed): round(score(run, MEASURES[study.name].name), 6) for run in runs}
-        scores |= {seed: number for seed, number in found.items() if isfinite(number)}  # NaN: nothing was logged
+    for study in suite(tuple(run.spec.labels.study for run in queue)):
+        of_study = [run for run in queue if run.spec.labels.study == study.name]
+        own = [run for run in of_study if run.spec.labels.arm == arm_of(study.kind, method)]
+        others = [run for run in of_study if run.spec.labels.arm == NONE]
+        runs, seconds = load_finished(own), seconds_of(load_finished(others))
+        scores: dict[str, float | None] = {str(seed): None for run in own for seed in run.spec.seeds}
+        measured = {str(run.seed): round(score(run, MEASURES[study.name].name), 6) for run in runs}
+        scores |= {seed: number for seed, number in measured.items() if isfinite(number)}  # NaN: nothing was logged
         cost = round(seconds_of(runs) / seconds, 3) if seconds else None
         results[study.name] = Result(scores, round(seconds_of(runs), 1), cost, sum_of(study))
     return Row(

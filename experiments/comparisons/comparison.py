@@ -1,187 +1,359 @@
 """Comparisons: one trunk per seed, then every arm from the trunk's identical state, for every kind of run."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypedDict
 
 from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
-from ...engine.kinds import Kind, Preset, find_kind, value_in_text
+from ...engine.kinds import Kind, Preset, find_kind
 from ...engine.loop import Warn
 from ...engine.machine.denormals import flushing_denormals
 from ...engine.machine.resources import sharing
 from ...engine.machine.torchrun import require_alone
-from ...engine.runs import build, drive, plain, settings_of, staying
+from ...engine.runs import keep_working_directory
 from ...engine.settings import RunSettings, Seeds
+from ...engine.spec import Labels, RunSpec, Start, read_settings, settings_to_json
 from ...engine.storage import names, schema
 from ...engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from ...engine.user_code import plugins
-from ...engine.work import Task
 from ...registry import tell
 from ...registry.errors import RunError, UsageError
-from .default_fork import Place, default_fork
+from ..queue.queue import Queue, QueuedRun
+from .arms import hooks_in, hooks_of, is_fresh, settings_in
+from .checks import Networks
+from .default_fork import find_default_fork
 
 Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
-Point = tuple[str, Variant]  # an arm, in one variant of the settings
-T = TypeVar("T")
 FILE = "comparison.json"
 AUTO = "auto"
-SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The plan of a comparison.
+class Point(NamedTuple):
+    """An arm in one variant of the settings: what is trained once for each seed."""
 
-    Attributes:
-        algorithm: Name of the kind of run.
-        settings: The settings of all runs.
-        arms: Hook texts and settings joined by ` + `, or `none`, or the reference `fresh`.
-        seeds: The seeds.
-        fork_step: The step of the fork. If it is 0, there is no trunk and arms are trained from the beginning.
-        command: The command line as typed.
-        variants: The variants of the settings. Every arm is trained in each of them.
-        only: Pairs of an arm and the index of a variant. If not empty, only these are trained.
-        stop_step: The step at which all runs stop, as if killed, while arms are tuned; 0 for the end.
-        note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
-    """
+    arm: str
+    variant: Variant
+
+    @property
+    def label(self) -> str:
+        """A text for the user, such as `learning_rate=0.001 · fire`, or `fire` if nothing varies."""
+        variant = ", ".join(f"{name}={value}" for name, value in self.variant.items())
+        return " · ".join(filter(None, (variant, self.arm)))
+
+    @property
+    def folder(self) -> str:
+        """The folder inside that of the seed: `start=best/fire`, or `fire` if nothing varies."""
+        return "/".join(filter(None, (name_variant(self.variant), names.slug(self.arm))))
+
+
+class Plan(TypedDict):
+    """The contents of comparison.json. If not every arm is in every variant, `only` has the pairs that are."""
 
     algorithm: str
-    settings: RunSettings
+    settings: dict[str, Any]
     arms: tuple[str, ...]
     seeds: Seeds
     fork_step: int
     command: str
-    variants: tuple[Variant, ...] = ({},)
-    only: tuple[tuple[str, int], ...] = ()
+    variants: tuple[dict[str, Any], ...]
+    only: tuple[tuple[str, int], ...]
+    stop_step: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms to be trained with the same seeds. `resolve` checks it, and decides where to fork.
+
+    Attributes:
+        kind: Name of the kind of run.
+        settings: The settings of all runs.
+        points: The arms in their variants. An arm's text has hooks and settings joined by ` + `, or is `none`, or the
+            reference `fresh`.
+        seeds: The seeds.
+        fork_at, fork_at_task: Where to fork: a fraction of the planned steps, or the task that begins there. By
+            default, the hooks or the kind of run decide.
+        stop_at: A share of the planned steps after which all runs stop, as if killed, while arms are tuned. At least
+            one task must end within it.
+        fork_step: The step of the fork; None before `resolve`. If it is 0, there is no trunk, and arms are trained from
+            the beginning.
+        stop_step: The step at which all runs stop; 0 for the end.
+        command: The command line as typed.
+        note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
+    """
+
+    kind: str
+    settings: RunSettings
+    points: tuple[Point, ...]
+    seeds: Seeds
+    fork_at: float | None = None
+    fork_at_task: int | None = None
+    stop_at: float | None = None
+    fork_step: int | None = None
     stop_step: int = 0
+    command: str = ""
     note: str = field(default="", compare=False)
 
     @property
-    def points(self) -> list[Point]:
-        """The runs of each seed, or of each stack of seeds, without trunks."""
-        places, chosen = enumerate(self.variants), set(self.only)
-        return [(arm, v) for i, v in places for arm in self.arms if not chosen or (arm, i) in chosen]
+    def kind_row(self) -> Kind:
+        return find_kind(self.kind)
 
-    @property
-    def kind(self) -> Kind:
-        return find_kind(self.algorithm)
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """The different arms."""
+        return tuple(dict.fromkeys(point.arm for point in self.points))
 
-    @property
-    def trunks(self) -> tuple[Variant, ...]:
-        """The variants that have their own trunk."""
-        return ({},) if self.kind.forks().shared_trunk(self.settings) else self.variants
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The different variants of the settings."""
+        return different(point.variant for point in self.points)
+
+    @cached_property
+    def trunks(self) -> list[Variant]:
+        """The variants that have their own trunk. If all share one, it has no values of a variant."""
+        if not self.fork_step:
+            return []
+        return [{}] if self.kind_row.forks().shared_trunk(self.settings) else self.variants
 
     @property
     def first(self) -> RunSettings:
-        """The settings of the first run, of one seed or of a stack."""
-        return first_of(self.settings, self.seeds)
+        """The settings of the first run, of one seed or of a stack. The other runs differ only in the seed."""
+        return next(iter(self.settings.of_seeds(self.seeds).values()), self.settings)
 
-    def hooks_of(self, arm: str) -> tuple[str, ...]:
-        """Return the hooks in an arm's text, or ("none",) if it has none."""
-        return tuple(part for part in _hooks_in(arm) if part != FRESH) or (NONE,)
+    def settings_at(self, point: Point, settings: RunSettings | None = None) -> RunSettings:
+        """Return the settings of a point, with its hooks. `settings` are those of its seed, by default of the first."""
+        own = settings_in(self.kind_row, point.arm)
+        fresh = {FRESH: True} if is_fresh(point.arm) else {}
+        return replace(settings or self.first, **{**point.variant, **own, "hook": hooks_of(point.arm), **fresh})
 
-    def settings_of(self, arm: str) -> Variant:
-        """Return the settings in an arm's text, such as `none + learning_rate=0.001`. Raises UsageError."""
-        found = [match for part in _parts(arm) if (match := SETTING.fullmatch(part))]
-        return {match[1]: value_in_text(self.kind, match[1], match[2]) for match in found}
+    def queue(self, path: Path, study: str = "") -> Queue:
+        """Return all runs of the comparison in `path`, trunks first. `study` is its folder inside a sweep."""
+        of_seeds, trunks = self.settings.of_seeds(self.seeds), self.trunks
+        runs = [
+            self._trunk(path, name_seeds(seeds), settings, variant, study)
+            for seeds, settings in of_seeds.items()
+            for variant in trunks
+        ]
+        runs += [
+            self._arm(path, name_seeds(seeds), settings, point, study)
+            for seeds, settings in of_seeds.items()
+            for point in self.points
+        ]
+        return Queue(runs)
 
-    def own(self, arm: str) -> Variant:
-        """Return the fields of the settings that this arm changes."""
-        fresh = {"fresh": True} if FRESH in _parts(arm) else {}
-        return {**self.settings_of(arm), "hook": self.hooks_of(arm), **fresh}
+    def _trunk(self, path: Path, seed: str, settings: RunSettings, variant: Variant, study: str) -> QueuedRun:
+        labels = Labels(study, None, variant)
+        spec = RunSpec(self.kind, replace(settings, **variant), labels, stop=self.fork_step, command=self.command)
+        return QueuedRun(path, f"{seed}/{Point(names.TRUNK, variant).folder}", spec)
+
+    def _arm(self, path: Path, seed: str, settings: RunSettings, point: Point, study: str) -> QueuedRun:
+        start = Start()
+        if self.fork_step:
+            trunk = Point(names.TRUNK, point.variant if point.variant in self.trunks else {})
+            start = Start(self.fork_step, f"{seed}/{trunk.folder}")
+        labels, stop = Labels(study, point.arm, point.variant), self.stop_step or None
+        spec = RunSpec(self.kind, self.settings_at(point, settings), labels, start, stop, self.command)
+        return QueuedRun(path, f"{seed}/{point.folder}", spec)
+
+    # -- its checks -------------------------------------------------------------------------------------------------
+
+    @keep_working_directory()
+    def resolve(self, jobs: int = 1, warn: Warn = tell, begun: "Comparison | None" = None) -> "Comparison":
+        """Return the comparison, checked, with its fork and with definite values in place of "auto".
+
+        Each distinct network is built once. The points of `begun` have been checked before.
+
+        Args:
+            jobs: Number of simultaneous runs, for which the memory is checked.
+            warn: Called with lines for the user.
+            begun: The started comparison that this one extends. A fork by default stays where that one has it.
+
+        Raises:
+            UsageError: The comparison cannot be trained.
+        """
+        require_alone("a comparison")
+        known = begun.points if begun else ()
+        with (
+            flushing_denormals(self.settings.torch_threads),
+            sharing(jobs),
+            Networks(self.kind_row, warn) as networks,
+        ):
+            plan = replace(self, points=sort_points(self.points))
+            if plan.fork_step is None:
+                plan = plan._fork(networks, begun)
+            new = [point for point in plan.points if point not in known]
+            plan._check(new)
+            plan = plan._require_memory(networks, jobs)
+            for point in new:
+                plan._check_point(networks, point)
+        return plan
+
+    def _fork(self, networks: Networks, begun: "Comparison | None") -> "Comparison":
+        """Return the comparison with its fork and its stop, and with what the kind of run asks of its settings."""
+        fork, stop, line = 0, 0, ""
+        forks, stride = self.kind_row.forks(), self.settings.stride
+        by_default = self.stop_at is None and self.fork_at is None and self.fork_at_task is None
+        if self.stop_at is not None:
+            stop = stop_step_of(networks.tasks(self.first), stride, self.stop_at)
+        elif self.fork_at or self.fork_at_task is not None:
+            fork = fork_step_of(networks.tasks(self.first), stride, self.fork_at, self.fork_at_task)
+        elif by_default and forks.by_hooks(self.settings, self.variants) and self._shares_trunks():
+            fork, line = self._default_fork(networks)
+        note = f"{line} (--fork-at changes this)" if line else ""
+        started = begun.fork_step or 0 if by_default and begun else None
+        if started is not None:
+            otherwise = f"; otherwise {line}" if line else ""
+            stays = f"the fork stays at step {started:,}, with which the runs were started{otherwise}"
+            note = stays if line and fork < started else ""
+        before = self.variants
+        settings, variants, fork = forks.prepare(self.settings, before, fork)
+        points = tuple(Point(point.arm, variants[before.index(point.variant)]) for point in self.points)
+        if started is not None:  # another arm must not move the fork of those that were trained
+            fork = started
+        return replace(self, settings=settings, points=points, fork_step=fork, stop_step=stop, note=note)
+
+    def _shares_trunks(self) -> bool:
+        """Return whether a fork by default makes sense: the kind has one, or several arms share a variant."""
+        of_variants = [point.variant for point in self.points]
+        several = any(of_variants.count(variant) > 1 for variant in self.variants)
+        return several or self.kind_row.fork_at is not None or self.kind_row.fork_at_task is not None
+
+    def _default_fork(self, networks: Networks) -> tuple[int, str]:
+        """Return the fork where none is asked for, and the line that says why; "" if the kind of run has it there."""
+        kind, tasks = self.kind_row, networks.tasks(self.first)
+        hooks = dict.fromkeys(hook for arm in self.arms for hook in hooks_in(arm))
+        own_settings = any(settings_in(kind, arm) for arm in self.arms)
+        place = find_default_fork(kind, hooks, tasks, self.settings.stride, own_settings)
+        if place.hooks_decide and not kind.forks().shared_trunk(self.settings):
+            varied = [replace(self.first, **variant) for variant in self.variants if variant]
+            if any(networks.tasks(settings) != tasks for settings in varied):
+                return 0, "there is no trunk, because variants have other tasks"
+        return place.step, place.line
+
+    def _check(self, new: Sequence[Point] = ()) -> None:
+        """Raise UsageError for everything that can be found to be wrong without building a network.
+
+        `new` are the points whose runs have no folder yet.
+        """
+        if self.settings.hook:
+            raise UsageError("--hook is for single runs; in a comparison, give the hooks of each arm with --arm")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
+        for arm in self.arms:
+            if NONE in (hooks := hooks_of(arm)) and len(hooks) > 1:
+                raise UsageError(f"--arm '{arm}': none cannot be combined with other hooks")
+            if self.fork_step and settings_in(self.kind_row, arm):
+                raise UsageError(
+                    f"--arm '{arm}': settings of one arm need a comparison without a trunk: add --fork-at 0"
+                )
+        if FRESH in self.arms and not hasattr(self.settings, FRESH):
+            raise UsageError(f"--reference fresh is only for agents, not for {self.kind}")
+        runs = [*(Point(names.TRUNK, variant) for variant in self.trunks), *self.points]
+        names.require_apart([(run.label, run.folder) for run in runs], [point.folder for point in new])
+
+    def _require_memory(self, networks: Networks, jobs: int) -> "Comparison":
+        """Return the comparison without values such as "auto".
+
+        Raises UsageError if `jobs` simultaneous runs need more memory than is free.
+        """
+        work = networks.build(self.first)
+        try:
+            work.check_memory(min(jobs, len(self.settings.of_seeds(self.seeds)) * len(self.points)))
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        kept = {"seed", "seeds", *self.settings.same_network}  # the work may be that of other values of these
+        resolved = {name: value for name, value in vars(work.settings).items() if name not in kept}
+        return replace(self, settings=replace(self.settings, **resolved))
+
+    def _check_point(self, networks: Networks, point: Point) -> None:
+        """Raise UsageError if a point cannot be trained, or its hooks cannot be used in its runs."""
+        settings, forks = self.settings_at(point), self.kind_row.forks()
+        own_trunk = self.fork_step and not forks.shared_trunk(self.settings)
+        if own_trunk and networks.tasks(settings) != networks.tasks(self.first):
+            words = " ".join(f"{name}={value}" for name, value in point.variant.items())
+            raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
+        try:
+            networks.check_hooks(settings, forks.planned(settings, self.fork_step or 0))
+        except UsageError as error:
+            problem = str(error).removeprefix("--hook: ").removeprefix("--arm: ")
+            several = "; give --arm once for each arm" if "unexpected ','" in problem else ""
+            raise UsageError(f"--arm: {problem}{several}") from None
+
+    @keep_working_directory()
+    def require_memory(self, path: Path, jobs: int, warn: Warn) -> None:
+        """Raise UsageError if memory does not suffice for `jobs` runs, RunError if the fork is impossible."""
+        with flushing_denormals(self.settings.torch_threads), Networks(self.kind_row, warn) as networks:
+            self._require_memory(networks, jobs)
+            total = networks.tasks(self.first)[-1].end
+        if not 0 <= (self.fork_step or 0) < total:
+            raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {self.fork_step}")
+
+    def extend(self, wanted: "Comparison", jobs: int, warn: Warn) -> "Comparison":
+        """Return this comparison, which has been started, with the seeds and points of another one added.
+
+        Args:
+            wanted: The other comparison, as asked for.
+            jobs: Number of simultaneous runs, for which the memory is checked.
+            warn: Called with lines for the user.
+
+        Raises:
+            UsageError: The other comparison has other settings, another fork step or another stop step.
+        """
+        asked = settings_to_json(wanted.settings)
+        resolved = settings_to_json((wanted := wanted.resolve(jobs, warn, self)).settings)
+        for name, before in settings_to_json(self.settings).items():
+            # "auto" may become another value on another machine or in another version: the one of the start stays
+            if name not in ("seed", "seeds") and asked[name] != AUTO and before not in (asked[name], resolved[name]):
+                raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
+        if wanted.stop_step != self.stop_step:
+            raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {self.stop_step}")
+        if wanted.fork_step != self.fork_step:
+            raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
+        seeds = (*self.seeds, *(seed for seed in wanted.seeds if seed not in self.seeds))
+        if hasattr(self.settings, "seeds") and len(seeds) > len(self.seeds):
+            raise UsageError("the seeds of a stack are trained together, so none can be added after the start")
+        new = [point for point in wanted.points if point not in self.points]
+        extended = replace(self, seeds=seeds, points=sort_points([*self.points, *new]), note=wanted.note)
+        extended._check(new)
+        return extended
 
 
-def _parts(arm: str) -> list[str]:
-    return re.split(r"\s+\+\s+", arm.strip())
+# -- its points -----------------------------------------------------------------------------------------------------
 
 
-def _hooks_in(arm: str) -> list[str]:
-    """Return the parts of an arm that are not settings: its hooks, `none` and `fresh`."""
-    return [part for part in _parts(arm) if not SETTING.fullmatch(part)]
-
-
-@staying()
-def plan(
+def make_comparison(
     kind: Kind,
     preset: Preset | None,
     settings: RunSettings,
     seeds: Seeds,
     points: Sequence[Point],
-    *,
-    reference: str | None,
-    fork_at: float | None,
-    fork_at_task: int | None,
-    command: str,
-    stop_at: float | None = None,
-    begun: int | None = None,
-    warn: Warn = tell,
+    reference: str | None = None,
+    fork_at: float | None = None,
+    fork_at_task: int | None = None,
+    command: str = "",
 ) -> Comparison:
-    """Return the comparison of these points. By default, the preset or the hooks decide where to fork.
+    """Return a comparison, with the reference and the fork of a preset where none are asked for.
 
-    `reference` is an additional arm with which the others are compared: `fresh`, or None. With `stop_at`, all runs stop
-    after this share of the planned steps, in which at least one task must end. `begun` is the fork step of the started
-    comparison that this one extends: a fork by default stays there. Raises UsageError if this cannot work.
+    Args:
+        kind: The kind of run.
+        preset: The preset from which the settings come, or None.
+        settings: The settings of all runs.
+        seeds: The seeds.
+        points: The arms in their variants, without a reference.
+        reference: `fresh` for an additional arm with which the others are compared, `none` for no such arm, or None for
+            that of the preset.
+        fork_at: The fork as a fraction of the run, 0 for no trunk, or None for that of the preset or the default.
+        fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
+        command: The command line as typed.
     """
-    require_alone("a comparison")
-    if any(FRESH in _parts(arm) for arm, _ in points):
-        raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
-    if fork_at is None and fork_at_task is None and preset:
+    if preset and fork_at is None and fork_at_task is None:
         fork_at = preset.fork_at
-    if reference == FRESH:
-        points = [*points, *((FRESH, variant) for variant in _different([variant for _, variant in points]))]
-    arms, variants, only = _table(points)
-    fork = stop = 0
-    note = ""
-    by_default = fork_at is None and fork_at_task is None and stop_at is None
-    if stop_at is not None:
-        stop = stop_step_of(_tasks(kind, first_of(settings, seeds), warn), settings.stride, stop_at)
-    elif fork_at or fork_at_task is not None:
-        fork = fork_step_of(_tasks(kind, first_of(settings, seeds), warn), settings.stride, fork_at, fork_at_task)
-    elif by_default and kind.forks().by_hooks(settings, variants):
-        together = max(sum(variant == other for _, other in points) for variant in variants)
-        if together > 1 or kind.fork_at is not None or kind.fork_at_task is not None:  # else nothing shares a trunk
-            place = _default_fork(kind, first_of(settings, seeds), arms, variants, warn)
-            fork = place.step
-            if begun is None and place.line:
-                note = f"{place.line} (--fork-at changes this)"
-            elif begun is not None and fork < begun:
-                otherwise = f"; otherwise {place.line}" if place.line else ""
-                note = f"the fork stays at step {begun:,}, with which the runs were started{otherwise}"
-    settings, prepared, fork = kind.forks().prepare(settings, variants, fork)
-    if by_default and begun is not None:  # another arm must not move the fork of those that were trained
-        fork = begun
-    return Comparison(kind.name, settings, arms, seeds, fork, command, tuple(prepared), only, stop, note)
-
-
-def _tasks(kind: Kind, settings: RunSettings, warn: Warn) -> tuple[Task, ...]:
-    work = build(kind, settings, warn)
-    work.close()
-    return work.tasks
-
-
-def _default_fork(
-    kind: Kind, settings: RunSettings, arms: Sequence[str], variants: Sequence[Variant], warn: Warn
-) -> Place:
-    """Return the fork point where none is given."""
-    tasks = _tasks(kind, settings, warn)
-    own_settings = any(SETTING.fullmatch(part) for arm in arms for part in _parts(arm))
-    hooks = dict.fromkeys(part for arm in arms for part in _hooks_in(arm))
-    place = default_fork(kind, hooks, tasks, settings.stride, own_settings)
-    if place.hooks_decide and not kind.forks().shared_trunk(settings):
-        varied = (replace(settings, **variant) for variant in variants if variant)
-        if any(_tasks(kind, made, warn) != tasks for made in varied):
-            return Place(0, "there is no trunk, because variants have other tasks")
-    return place
-
-
-def _table(points: Sequence[Point]) -> tuple[tuple[str, ...], tuple[Variant, ...], tuple[tuple[str, int], ...]]:
-    """Return the arms, the variants and, if not every arm is in every variant, the pairs to train."""
-    arms, variants = _different([arm for arm, _ in points]), _different([variant for _, variant in points])
-    pairs = _different([(arm, variants.index(variant)) for arm, variant in points])
-    return tuple(arms), tuple(variants), tuple(pairs) if len(pairs) < len(arms) * len(variants) else ()
+    if preset and reference is None:
+        reference = preset.reference
+    points = add_reference(points, reference)
+    return Comparison(kind.name, settings, tuple(points), seeds, fork_at, fork_at_task, command=command)
 
 
 def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
@@ -192,42 +364,61 @@ def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
     return {name: values for name, values in preset.vary.items() if getattr(settings, name) == getattr(own, name)}
 
 
-def points_of(arms: Sequence[str], vary: Vary) -> list[Point]:
-    """Return every arm with every combination of values. Raises UsageError if an arm or a value is given twice."""
+def make_points(arms: Sequence[str], vary: Vary | None = None, reference: str | None = None) -> tuple[Point, ...]:
+    """Return every arm with every combination of values.
+
+    Args:
+        arms: The texts of the arms.
+        vary: The values to vary, by name of the setting.
+        reference: `fresh`, for an additional arm with which the others are compared, or None.
+
+    Raises:
+        UsageError: An arm or a value is given twice.
+    """
     if len(set(arms)) < len(arms):
         raise UsageError(f"two arms would share a folder: {', '.join(arms)}")
+    if any(map(is_fresh, arms)):
+        raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
+    vary = vary or {}
     for name, values in vary.items():
-        if len(_different(values)) < len(values):
+        if len(different(values)) < len(values):
             raise UsageError(f"--vary {name}={','.join(map(str, values))}: a value is given twice")
-    return [(arm, dict(zip(vary, values, strict=True))) for values in product(*vary.values()) for arm in arms]
+    variants = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
+    return add_reference([Point(arm, variant) for variant in variants for arm in arms], reference)
 
 
-def _different(values: Sequence[T]) -> list[T]:
+def add_reference(points: Sequence[Point], reference: str | None) -> tuple[Point, ...]:
+    """Return points with the reference `fresh` in each of their variants, if it is asked for."""
+    variants = different(point.variant for point in points) if reference == FRESH else []
+    return (*points, *(Point(FRESH, variant) for variant in variants))
+
+
+def sort_points(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Return points without repetitions: by variant, then by arm, each in the order in which they first occur."""
+    arms, variants = dict.fromkeys(point.arm for point in points), different(point.variant for point in points)
+    places = {arm: place for place, arm in enumerate(arms)}
+    order = sorted(different(points), key=lambda point: (variants.index(point.variant), places[point.arm]))
+    return tuple(order)
+
+
+def different(values: Iterable[Any]) -> list[Any]:
     """Return the values without repetitions, in order. They need not be hashable."""
-    return [value for i, value in enumerate(values) if value not in values[:i]]
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
 
 
-def first_of(settings: RunSettings, seeds: Seeds) -> RunSettings:
-    """Return the settings of the first run that trains these seeds. The other runs differ only in the seed."""
-    return next(iter(settings.of_seeds(seeds).values()), settings)
+# -- its folders ----------------------------------------------------------------------------------------------------
 
 
-def folder_of_variant(variant: Variant) -> str:
+def name_variant(variant: Variant) -> str:
     """Return a folder name for a variant of the settings, such as `start=best`, or "" if nothing varies."""
     return names.slug(",".join(f"{name}={value}" for name, value in variant.items())) if variant else ""
 
 
-def folder_of_arm(arm: str, variant: Variant) -> str:
-    """Return a folder name for an arm, inside a folder for its variant if settings vary: `start=best/fire`."""
-    return "/".join(filter(None, (folder_of_variant(variant), names.slug(arm))))
-
-
-def label_of(arm: str, variant: Variant) -> str:
-    """Return the label of an arm in its variant, such as `learning_rate=0.001 · fire`, or `fire` if nothing varies."""
-    return " · ".join(filter(None, (", ".join(f"{name}={value}" for name, value in variant.items()), arm)))
-
-
-def folder_of(seeds: Seeds) -> str:
+def name_seeds(seeds: Seeds) -> str:
     """Return a folder name for the runs of one seed, or of a stack."""
     name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
     return names.shortened(name, name)
@@ -244,124 +435,37 @@ def files_of_runs(path: Path, name: str) -> list[Path]:
 def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> Comparison:
     """Check a comparison with `jobs` simultaneous runs, write its comparison.json, and return it.
 
-    Settings such as "auto" are replaced by definite values in the returned comparison. Raises UsageError if it cannot
-    be trained.
+    Raises UsageError if it cannot be trained.
     """
     require_outside(path)
-    comparison = checked(comparison, jobs, warn)
-    start_folder(path, FILE, _plan(comparison))
+    comparison = comparison.resolve(jobs, warn)
+    start_folder(path, FILE, _to_json(comparison))
     if comparison.note:
         warn(comparison.note)
     return comparison
 
 
-@staying()
-def checked(comparison: Comparison, jobs: int, warn: Warn, known: Sequence[Point] = ()) -> Comparison:
-    """Check a comparison, and return it with settings such as "auto" replaced by definite values.
-
-    The points in `known` have been checked before. Raises UsageError if the comparison cannot be trained.
-    """
-    _check(comparison, [point for point in comparison.points if point not in known])
-    with flushing_denormals(comparison.settings.torch_threads), sharing(jobs):
-        first = comparison.first
-        tasks = _require_memory(comparison, first, jobs, warn)
-        own = {name: value for name, value in vars(comparison.settings).items() if name in ("seed", "seeds")}
-        comparison = replace(comparison, settings=replace(first, **own))
-        for arm, variant in comparison.points:
-            if (arm, variant) not in known:
-                _check_arm(comparison, arm, variant, tasks, warn)
-    return comparison
-
-
-def widened(begun: Comparison, wanted: Comparison, jobs: int, warn: Warn) -> Comparison:
-    """Return a comparison that has been started, with the seeds and points of `wanted` added.
-
-    Raises UsageError if `wanted` has other settings, another fork step or another stop step.
-    """
-    asked = plain(wanted.settings)
-    resolved = plain((wanted := checked(wanted, jobs, warn, begun.points)).settings)
-    for name, before in plain(begun.settings).items():
-        # "auto" may become another value on another machine or in another version: the one of the start stays
-        if name not in ("seed", "seeds") and asked[name] != AUTO and before not in (asked[name], resolved[name]):
-            raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
-    if wanted.stop_step != begun.stop_step:
-        raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {begun.stop_step}")
-    if wanted.fork_step != begun.fork_step:
-        raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {begun.fork_step}")
-    seeds = (*begun.seeds, *(seed for seed in wanted.seeds if seed not in begun.seeds))
-    if hasattr(begun.settings, "seeds") and len(seeds) > len(begun.seeds):
-        raise UsageError("the seeds of a stack are trained together, so none can be added after the start")
-    more = [point for point in wanted.points if point not in begun.points]
-    arms, variants, only = _table([*begun.points, *more])
-    _check(found := replace(begun, seeds=seeds, arms=arms, variants=variants, only=only), more)
-    return found
-
-
 def rewrite(path: Path, comparison: Comparison) -> None:
     """Write comparison.json, replacing the present one."""
     path.mkdir(parents=True, exist_ok=True)
-    write_json(path / FILE, _plan(comparison))
+    write_json(path / FILE, _to_json(comparison))
 
 
-def _plan(comparison: Comparison) -> dict[str, Any]:
-    found = {**asdict(comparison), "settings": plain(comparison.settings), **plugins.entry()}
-    del found["note"]
-    return found
-
-
-def _check(comparison: Comparison, new: Sequence[Point] = ()) -> None:
-    """Raise UsageError for everything that can be found to be wrong without building a network.
-
-    `new` are the points whose runs have no folder yet.
-    """
-    if comparison.settings.hook:
-        raise UsageError("--hook is for single runs; in a comparison, give the hooks of each arm with --arm")
-    if not comparison.seeds or len(set(comparison.seeds)) < len(comparison.seeds) or min(comparison.seeds) < 0:
-        raise UsageError(f"--seeds must be different numbers of 0 or more, got {comparison.seeds}")
-    for arm in comparison.arms:
-        if NONE in (parts := comparison.hooks_of(arm)) and len(parts) > 1:
-            raise UsageError(f"--arm '{arm}': none cannot be combined with other hooks")
-        if comparison.settings_of(arm) and comparison.fork_step:
-            raise UsageError(f"--arm '{arm}': settings of one arm need a comparison without a trunk: add --fork-at 0")
-    if FRESH in comparison.arms and not hasattr(comparison.settings, FRESH):
-        raise UsageError(f"--reference fresh is only for agents, not for {comparison.algorithm}")
-    trunks = [(names.TRUNK, variant) for variant in comparison.trunks] if comparison.fork_step else []
-    runs = [(label_of(arm, variant), folder_of_arm(arm, variant)) for arm, variant in (*trunks, *comparison.points)]
-    names.require_apart(runs, [folder_of_arm(arm, variant) for arm, variant in new])
-
-
-def _check_arm(c: Comparison, arm: str, variant: Variant, tasks: Sequence[Task], warn: Warn) -> None:
-    """Raise UsageError for hooks that cannot be used in this run. Hooks can change networks: one is built per arm."""
-    settings = replace(c.first, **{**variant, **c.own(arm)})
-    work = build(c.kind, settings, warn)
-    if c.fork_step and not c.kind.forks().shared_trunk(c.settings) and work.tasks != tasks:
-        work.close()
-        words = " ".join(f"{name}={value}" for name, value in variant.items())
-        raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
-    try:
-        drive(work, settings.hook, c.kind.forks().planned(settings, c.fork_step))
-    except UsageError as error:
-        problem = str(error).removeprefix("--hook: ").removeprefix("--arm: ")
-        several = "; give --arm once for each arm" if "unexpected ','" in problem else ""
-        raise UsageError(f"--arm: {problem}{several}") from None
-    finally:
-        work.close()
-
-
-def _require_memory(c: Comparison, first: RunSettings, jobs: int, warn: Warn) -> Sequence[Task]:
-    """Raise UsageError if `jobs` simultaneous runs need more memory than is free; otherwise return the tasks.
-
-    In `first`, the settings of the first run, values such as "auto" are replaced by definite ones.
-    """
-    work = build(c.kind, first, warn)
-    runs = len(c.settings.of_seeds(c.seeds)) * len(c.points)
-    try:
-        work.check_memory(min(jobs, runs))
-        return work.tasks
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    finally:
-        work.close()
+def _to_json(comparison: Comparison) -> dict[str, Any]:
+    arms, variants = comparison.arms, comparison.variants
+    pairs = [(point.arm, variants.index(point.variant)) for point in comparison.points]
+    plan = Plan(
+        algorithm=comparison.kind,
+        settings=settings_to_json(comparison.settings),
+        arms=arms,
+        seeds=comparison.seeds,
+        fork_step=comparison.fork_step or 0,
+        command=comparison.command,
+        variants=tuple(map(dict, variants)),
+        only=tuple(pairs) if len(pairs) < len(arms) * len(variants) else (),
+        stop_step=comparison.stop_step,
+    )
+    return {**plan, **plugins.entry()}
 
 
 def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
@@ -370,7 +474,7 @@ def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
     Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.
     """
     comparison = read_comparison(path)
-    require_memory(path, comparison, jobs, warn)
+    comparison.require_memory(path, jobs, warn)
     return comparison
 
 
@@ -378,26 +482,23 @@ def read_comparison(path: Path) -> Comparison:
     """Return the comparison in a folder. Raises UsageError if there is none, or the plug-ins are others."""
     file = path / FILE
     data = read_json(file, f"{path} is not a comparison")
-    types = get_type_hints(Comparison) | {"settings": dict[str, Any]}
     try:
         named = schema.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan = schema.entries(data, types, "", types.keys() - {"only", "stop_step", "note"})
-        _, settings = settings_of({**plan, "plugins": named}, file)
+        plan: Plan = schema.fitted(data, Plan, "")
+        _, settings = read_settings({**plan, "plugins": named}, file)
+        variants: list[Variant] = []
         for i, variant in enumerate(plan["variants"]):
             values = vars(schema.fitted(variant, type(settings), f"variants[{i}]"))
-            variant |= {name: values[name] for name in variant}
+            variants.append({name: values[name] for name in variant})
+        pairs = plan["only"] or [(arm, i) for i in range(len(variants)) for arm in plan["arms"]]
+        points = sort_points([Point(arm, variants[i]) for arm, i in pairs])
     except UsageError:
         raise
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
-    _check(comparison := Comparison(**{**plan, "settings": settings}))
+    comparison = Comparison(
+        plan["algorithm"], settings, points, plan["seeds"],
+        fork_step=plan["fork_step"], stop_step=plan["stop_step"], command=plan["command"],
+    )  # fmt: skip
+    comparison._check()
     return comparison
-
-
-@staying()
-def require_memory(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
-    """Raise UsageError if memory does not suffice for `jobs` simultaneous runs, RunError if the fork is impossible."""
-    with flushing_denormals(comparison.settings.torch_threads):
-        tasks = _require_memory(comparison, comparison.first, jobs, warn)
-    if not 0 <= comparison.fork_step < (total := tasks[-1].end):
-        raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {comparison.fork_step}")

@@ -13,7 +13,7 @@ CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # meth
 
 
 @dataclass(frozen=True)
-class Place:
+class ForkPlace:
     """A fork point, and the line that tells the user where it is and why; "" if the kind of run has it there.
 
     `step` is 0 if there is no trunk, because arms differ from the beginning. `hooks_decide`: It is not the kind's own.
@@ -25,7 +25,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class First:
+class FirstAction:
     """The step at which a hook can act first; None if it acts where the arm begins.
 
     `recurs`: It goes on acting, so that an arm that begins later loses a part of it only.
@@ -37,7 +37,9 @@ class First:
     where: str = ""
 
 
-def default_fork(kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride: int, own_settings: bool) -> Place:
+def find_default_fork(
+    kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride: int, own_settings: bool
+) -> ForkPlace:
     """Return where the arms with these hooks are forked by default.
 
     Hooks with a schedule decide: the fork is at the last step that is possible before the first of them acts, so that
@@ -54,11 +56,11 @@ def default_fork(kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride
         own_settings: Whether an arm has settings of its own, which differ from step 0.
     """
     texts = [text for text in hooks if text != NONE]
-    every = [found for text in texts if (found := _first(text, tasks)) is not None]
+    every = [found for text in texts if (found := _first_action(text, tasks)) is not None]
     placed = next((found for found in every if found.step is None), None)
     timed = [(found.step, found) for found in every if found.step is not None]
     if own_settings:
-        timed.append((0, First("a setting of one arm", 0)))
+        timed.append((0, FirstAction("a setting of one arm", 0)))
     usual = 0
     if (placed or not timed) and (kind.fork_at or kind.fork_at_task is not None):
         usual = fork_step_of(tuple(tasks), stride, kind.fork_at, kind.fork_at_task)
@@ -67,45 +69,45 @@ def default_fork(kind: Kind, hooks: Iterable[str], tasks: Sequence[Task], stride
     elif placed:
         timed.append((0, placed))
     if not timed:
-        return Place(usual)
+        return ForkPlace(usual)
     step, first = min(timed, key=lambda each: each[0])
-    step = _possible(step, tasks, stride)
+    step = _last_possible(step, tasks, stride)
     if not step:
-        return Place(0, f"there is no trunk, because {first.text} can act from the start on")
+        return ForkPlace(0, f"there is no trunk, because {first.text} can act from the start on")
     why = f"{first.text} can act first" + (f", and {placed.text} is applied there" if placed else "")
-    return Place(step, f"arms are forked at step {step:,}{first.where}, where {why}", True)
+    return ForkPlace(step, f"arms are forked at step {step:,}{first.where}, where {why}", True)
 
 
-def _possible(step: int, tasks: Sequence[Task], stride: int) -> int:
+def _last_possible(step: int, tasks: Sequence[Task], stride: int) -> int:
     """Return the last step up to `step` at which a run can be forked, with at least one stride to come."""
     if step in (task.start for task in tasks):
         return step
     return min(step, tasks[-1].end - 1) // stride * stride
 
 
-def _first(text: str, tasks: Sequence[Task]) -> First | None:
+def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
     """Return where a hook can act first, or None if it never acts or cannot be parsed."""
     if text == FRESH:
-        return First("a fresh agent", tasks[1].start, where=", the first task switch") if len(tasks) > 1 else None
+        return FirstAction("a fresh agent", tasks[1].start, where=", the first task switch") if len(tasks) > 1 else None
     try:
         hook = parse_hook(text, default=AtStart())
     except ValueError:  # reported when the arm is checked
         return None
-    return None if hook is None else _of_hook(hook, text, tasks)
+    return None if hook is None else _action_of_hook(hook, text, tasks)
 
 
-def _of_hook(hook: Hook, text: str, tasks: Sequence[Task]) -> First | None:
+def _action_of_hook(hook: Hook, text: str, tasks: Sequence[Task]) -> FirstAction | None:
     when, total = hook.schedule, tasks[-1].end
     if isinstance(when, AtStart):
-        return First(text, None)
+        return FirstAction(text, None)
     if isinstance(when, When) or any(map(hook.intervention.has, CONTINUOUS)):
-        return First(text, 0, recurs=True)
+        return FirstAction(text, 0, recurs=True)
     if isinstance(when, AtTask):
         number = when.number or 1
         words = ", the first task switch" if number == 1 else f", task switch {number}"
-        return First(text, tasks[number].start, where=words) if number < len(tasks) else None
+        return FirstAction(text, tasks[number].start, where=words) if number < len(tasks) else None
     if isinstance(when, Every):
-        return First(text, when.resolve(total), recurs=True)
+        return FirstAction(text, when.resolve(total), recurs=True)
     if isinstance(when, AtFraction):
-        return First(text, when.resolve(total))
-    return First(text, when.step) if isinstance(when, AtStep) else None
+        return FirstAction(text, when.resolve(total))
+    return FirstAction(text, when.step) if isinstance(when, AtStep) else None

@@ -19,7 +19,7 @@ from ...engine.storage import checkpoint, schema, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
 from ...engine.storage.versions import mixed
 from ...registry.errors import RunError
-from ..comparisons.comparison import files_of_runs, label_of
+from ..comparisons.comparison import Point, files_of_runs
 from .logs import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
@@ -224,7 +224,7 @@ def _load_comparison(path: Path) -> ComparisonData:
         return load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None)
 
     variants, points = load_points(plan, configs, load_arm)
-    arms = {label_of(arm, variants[i]): by_seed(runs) for (i, arm), runs in points.items()}
+    arms = {Point(arm, variants[i]).label: by_seed(runs) for (i, arm), runs in points.items()}
     notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)]
     return ComparisonData(path, require_started(path, arms), fork, notes + notes_of_runs(path, configs))
 

@@ -1,10 +1,10 @@
-"""The worker processes that train the runs of a comparison. Their number and order do not change any result."""
+"""The worker processes that train the runs of a queue. Their number and order do not change any result."""
 
 import multiprocessing
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,41 +18,41 @@ from ...engine.machine.resources import VISIBLE, gpus, sharing
 from ...engine.storage.claim import Claim
 from ...engine.user_code import plugins
 from ...registry import signals, streams
-from ...registry.errors import DiskError, RunError, UsageError, in_words
+from ...registry.errors import DiskError, RunError, UsageError, describe_error
 from ...registry.interruption import undo
-from .jobs import Job, work_off
+from .queue import Queue, QueuedRun
 
-Watch = Callable[[Job, int, int], None]  # step, last step
+Watch = Callable[[QueuedRun, int, int], None]  # run, step, last step
 
 
 @dataclass
 class Worker:
-    """A process that takes job after job."""
+    """A process that takes run after run."""
 
     process: BaseProcess
     way: Connection  # to the process, which ends when this is closed
     gpu: str | None = None  # the only GPU that the process sees; None for all
-    job: int | None = None  # index of the job that it has started, in the list of jobs
+    run: int | None = None  # index in the queue of the run that it has started
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> None:
-    """Train all jobs that have not ended, in `workers` processes.
+def train_queue(queue: Queue, workers: int, watch: Watch, warn: Warn) -> None:
+    """Train all runs that have not ended, in `workers` processes.
 
-    If there are GPUs, each process sees one of them, in turn. If a job fails or its process is killed, the reason is
-    recorded and the other jobs continue.
+    If there are GPUs, each process sees one of them, in turn. If a run fails or its process is killed, the reason is
+    recorded and the other runs continue.
 
     Args:
-        jobs: The jobs.
+        queue: The runs.
         workers: Number of processes.
-        watch: Called with a job, its step and its last step.
+        watch: Called with a run, its step and its last step.
         warn: Called with lines for the user.
 
     Raises:
-        RunError: No job can continue, for example because the disk is full.
+        RunError: No run can continue, for example because the disk is full.
     """
     seen = cycle(gpus() or [None])
-    count = min(workers, _open(jobs))
-    busy = {worker.way: worker for worker in (_hire(jobs, next(seen), count) for _ in range(count))}
+    count = min(workers, len(queue.left))
+    busy = {worker.way: worker for worker in (_start_worker(queue, next(seen), count) for _ in range(count))}
     try:
         while busy:
             for way in wait(list(busy)):
@@ -61,15 +61,15 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> Non
                     what, *rest = worker.way.recv()
                 except (EOFError, OSError):
                     del busy[worker.way]
-                    _bury(worker, jobs)
-                    if _open(jobs) > len(busy):
-                        fresh = _hire(jobs, worker.gpu, count)
+                    _record_end(worker, queue)
+                    if len(queue.left) > len(busy):
+                        fresh = _start_worker(queue, worker.gpu, count)
                         busy[fresh.way] = fresh
                     continue
                 if what == "begins":
-                    worker.job = rest[0]
-                elif what == "step" and worker.job is not None:
-                    watch(jobs[worker.job], *rest)
+                    worker.run = rest[0]
+                elif what == "step" and worker.run is not None:
+                    watch(queue[worker.run], *rest)
                 elif what == "warn":
                     warn(*rest)
                 else:
@@ -81,39 +81,35 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Watch, warn: Warn) -> Non
             worker.process.join()
 
 
-def _open(jobs: Sequence[Job]) -> int:
-    return sum(job.open for job in jobs)
-
-
-def _hire(jobs: Sequence[Job], gpu: str | None, count: int) -> Worker:
+def _start_worker(queue: Queue, gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with signals.deaf(signals.INTERRUPTING), _seeing(gpu), theirs:
+    with signals.block_signals(signals.INTERRUPTING), _show_gpu(gpu), theirs:
         process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
         process.start()
-    with suppress(OSError):  # the process has died already; `_bury` will see to it
-        ours.send(list(jobs))
+    with suppress(OSError):  # the process has died already; `_record_end` will see to it
+        ours.send(queue)
     return Worker(process, ours, gpu)
 
 
-def _bury(worker: Worker, jobs: Sequence[Job]) -> None:
-    """Wait until a worker has ended, and record its job as failed if the worker was killed."""
+def _record_end(worker: Worker, queue: Queue) -> None:
+    """Wait until a worker has ended, and record its run as failed if the worker was killed."""
     worker.way.close()
     worker.process.join()
     code = worker.process.exitcode or 0
-    if worker.job is not None and (code or jobs[worker.job].outcome is None):
+    if worker.run is not None and (code or queue[worker.run].outcome is None):
         in_plugin = f" in plug-in {plugins.named()}" if plugins.loaded() else ""
         if code < 0:
-            how = f"was killed ({signals.killer(code)}), perhaps because memory ran out"
+            how = f"was killed ({signals.signal_name(code)}), perhaps because memory ran out"
         else:
             how = f"ended with exit status {code} in the middle of the run, perhaps by os._exit{in_plugin}"
-        jobs[worker.job].left(f"its process {how}")
+        queue[worker.run].record_death(f"its process {how}")
     elif code:
         raise RunError("a worker process died before it started a run")
 
 
 @contextmanager
-def _seeing(gpu: str | None) -> Iterator[None]:
+def _show_gpu(gpu: str | None) -> Iterator[None]:
     """Make processes started in this block see only this GPU, from their start: PyTorch reads the variable once."""
     before = os.environ.get(VISIBLE)
     if gpu is not None:
@@ -127,9 +123,9 @@ def _seeing(gpu: str | None) -> Iterator[None]:
 
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
-    """Run in one of `count` workers: receive the list of jobs, and take job after job until none is left."""
+    """Run in one of `count` workers: receive the queue, and take run after run until none is left."""
     signals.ignore(signals.INTERRUPTING)
-    streams.steady()
+    streams.protect_streams()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
@@ -138,23 +134,23 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
         except OSError:
             _end()
 
-    def attempt(job: Job, held: Claim) -> None:
-        tell("begins", places[job.folder])
-        job.attempt(held, partial(tell, "step"), partial(tell, "warn"))
+    def train(run: QueuedRun, held: Claim) -> None:
+        tell("begins", places[run.folder])
+        run.train(held, partial(tell, "step"), partial(tell, "warn"))
 
     warnings.showwarning = lambda message, *_, **__: tell("warn", str(message))
     try:
-        plugins.load_all(sources)  # before the jobs are received, which may have classes of plug-ins
+        plugins.load_all(sources)  # before the queue is received, which may have classes of plug-ins
         # absolute, because an environment may change the working directory
-        jobs = [replace(job, path=job.path.absolute()) for job in way.recv()]
+        queue = Queue(replace(run, path=run.path.absolute()) for run in way.recv())
         threading.Thread(target=_end_with_the_parent, args=(way,), daemon=True).start()
-        places = {job.folder: place for place, job in enumerate(jobs)}
+        places = {run.folder: place for place, run in enumerate(queue)}
         with sharing(count):
-            work_off(jobs, attempt)
+            queue.work_off(train)
     except EOFError:
         _end()
     except (DiskError, OSError, UsageError) as error:
-        tell("stop", in_words(error))
+        tell("stop", describe_error(error))
     plugins.end_threads(0)
 
 

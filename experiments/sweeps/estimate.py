@@ -2,14 +2,15 @@
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from ...engine.runs import build, create, train
-from ...engine.settings import RunSettings
-from ..queue.jobs import Job
+from ...engine.runs import build, prepare
+from ...engine.spec import RunSpec, Start
+from ...engine.speed import measure_speed
+from ..queue.queue import Queue
 
 SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on each
 
@@ -32,51 +33,28 @@ class Estimate:
         return self.steps / self.speed / 3600 / jobs
 
 
-class _Enough(Exception):
-    """Raised when a run has been timed for long enough."""
-
-
-def estimates(jobs: Sequence[Job]) -> Iterator[Estimate]:
+def estimates(queue: Queue) -> Iterator[Estimate]:
     """Yield an estimate for each study with runs left, by training its first run for an equal share of a minute.
 
     Each study gets at least 5 s. A run that ends sooner is timed as a whole. Nothing is left on the disk.
     """
-    left = [(study, list(own)) for study, own in groupby((job for job in jobs if job.open), lambda job: job.study)]
-    for study, own in left:
-        settings = _alone(own[0])
-        work = build(own[0].comparison.kind, settings, lambda line: None)
+    studies = [(study, list(runs)) for study, runs in groupby(queue.left, lambda run: run.spec.labels.study)]
+    for study, runs in studies:
+        # without a trunk, and without hooks, which might never fire in so short a time
+        spec = replace(runs[0].spec, settings=replace(runs[0].spec.settings, hook=()), start=Start(), stop=None)
+        work = build(spec.kind_row, spec.settings, lambda line: None)
         work.close()
-        c = own[0].comparison
-        total, fork = c.stop_step or work.tasks[-1].end, c.fork_step
-        steps = sum(fork if job.arm is None else total - fork for job in own)
-        trunks = sum(job.arm is None for job in own)
-        yield Estimate(
-            study, len(own) - trunks, trunks, steps, _speed(own[0], settings, max(LEAST, SECONDS / len(left)))
-        )
+        total = work.tasks[-1].end
+        steps = sum((run.spec.stop or total) - run.spec.start.step for run in runs)
+        trunks = sum(run.spec.labels.arm is None for run in runs)
+        speed = _measure_speed(spec, max(LEAST, SECONDS / len(studies)))
+        yield Estimate(study, len(runs) - trunks, trunks, steps, speed)
 
 
-def _alone(job: Job) -> RunSettings:
-    """Return the settings of a run without a trunk, and without hooks, which might never fire in so short a time."""
-    first = next(iter(job.settings.of_seeds(job.seeds).values()), job.settings)
-    return replace(first, hook=())
-
-
-def _speed(job: Job, settings: RunSettings, seconds: float) -> float:
+def _measure_speed(spec: RunSpec, seconds: float) -> float:
     """Return the steps per second of a run, excluding its first stretch, in which functions may be compiled."""
-    seen: list[tuple[float, int]] = []
-
-    def watch(step: int) -> None:
-        seen.append((time.monotonic(), step))
-        if len(seen) > 1 and seen[-1][0] - seen[1][0] > seconds:  # compilation may happen between the first two
-            raise _Enough
-
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run"
-        create(path, job.comparison.algorithm, settings, "supple sweep --dry-run", lambda line: None)
-        try:
-            train(path, watch, lambda line: None)
-        except _Enough:
-            (first, before), (last, after) = seen[1], seen[-1]
-            return (after - before) / (last - first)
-    return seen[-1][1] / (time.monotonic() - began)
+        run = prepare(spec, Path(folder) / "run", lambda line: None)
+        meter = measure_speed(run.train, seconds)
+    return meter.speed if meter.seconds >= seconds else meter.step / (time.monotonic() - began)

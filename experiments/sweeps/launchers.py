@@ -1,6 +1,6 @@
 """Workers on other machines, started by Slurm (through submitit) or Ray.
 
-They share only the folder of the sweep. Each takes run after run from it (jobs.py), like `supple worker`.
+They share only the folder of the sweep. Each takes run after run from it (queue.py), like `supple worker`.
 """
 
 import logging
@@ -13,9 +13,9 @@ from typing import Any
 from ...engine.loop import Warn
 from ...engine.user_code import plugins
 from ...registry import shown, tell
-from ...registry.errors import RunError, UsageError, in_words
-from ..queue.jobs import Job
-from ..queue.workers import Watch, run_jobs
+from ...registry.errors import RunError, UsageError, describe_error
+from ..queue.queue import Queue
+from ..queue.workers import Watch, train_queue
 from .sweep import open_queue
 
 POLL = 1.0  # seconds between checks of the workers on other machines
@@ -24,7 +24,7 @@ RAY_TASK = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
 
 
 @dataclass(frozen=True)
-class Workers:
+class QueueWorker:
     """Take run after run from the queue in a folder, in `processes` processes, until none is left.
 
     This is called on the other machine. The processes end with the one that calls them. If a worker is stopped, at its
@@ -37,8 +37,7 @@ class Workers:
 
     def __call__(self) -> None:
         plugins.load_all(dict(self.sources))
-        jobs = open_queue(Path(self.path), self.processes)
-        run_jobs(jobs, self.processes, lambda job, step, end: None, tell)
+        train_queue(open_queue(Path(self.path), self.processes), self.processes, lambda run, step, end: None, tell)
 
     def checkpoint(self) -> Any:
         """Return the job that submitit queues again when Slurm stops this one: the same job."""
@@ -47,11 +46,11 @@ class Workers:
         return DelayedSubmission(self)
 
 
-def on_slurm(workers: Workers, count: int, options: Mapping[str, Any], cluster: str = "slurm") -> list[Any]:
-    """Queue an array of `count` Slurm jobs, each of which runs `workers`, and return submitit's jobs.
+def on_slurm(worker: QueueWorker, count: int, options: Mapping[str, Any], cluster: str = "slurm") -> list[Any]:
+    """Queue an array of `count` Slurm jobs, each of which calls `worker`, and return submitit's jobs.
 
     Args:
-        workers: What each job runs.
+        worker: What each job runs.
         count: Number of jobs.
         options: Options of submitit's `update_parameters`, such as timeout_min, cpus_per_task, slurm_partition and
             slurm_array_parallelism. A job that is pre-empted or reaches its time limit is queued again, at most
@@ -68,22 +67,22 @@ def on_slurm(workers: Workers, count: int, options: Mapping[str, Any], cluster: 
         raise RunError(f"--on slurm needs submitit: pip install 'supple[slurm]' ({error})") from error
     own = {name: value for name, value in options.items() if name == "slurm_max_num_timeout"}
     try:
-        executor = submitit.AutoExecutor(Path(workers.path) / LOGS, cluster=cluster, **own)
+        executor = submitit.AutoExecutor(Path(worker.path) / LOGS, cluster=cluster, **own)
         executor.update_parameters(**{"name": "supple"} | {k: v for k, v in options.items() if k not in own})
-        return list(executor.submit_array([workers] * count))
+        return list(executor.submit_array([worker] * count))
     except (NameError, AssertionError, TypeError) as error:
         raise UsageError(f"--with: {' '.join(str(error).split())}") from error
     except (RuntimeError, OSError) as error:
-        raise RunError(f"--on slurm: {in_words(error)}") from error
+        raise RunError(f"--on slurm: {describe_error(error)}") from error
 
 
-def on_ray(workers: Workers, count: int, options: Mapping[str, Any]) -> list[Any]:
-    """Start `count` tasks on a Ray cluster, each of which runs `workers`, and return their references.
+def on_ray(worker: QueueWorker, count: int, options: Mapping[str, Any]) -> list[Any]:
+    """Start `count` tasks on a Ray cluster, each of which calls `worker`, and return their references.
 
     A task whose node is lost is started again on another node.
 
     Args:
-        workers: What each task runs.
+        worker: What each task runs.
         count: Number of tasks.
         options: `address` of a cluster ("auto" for the one that this machine belongs to; by default a local cluster is
             started, which ends with this process), and the resources of a task: num_cpus, num_gpus, memory, resources,
@@ -104,37 +103,41 @@ def on_ray(workers: Workers, count: int, options: Mapping[str, Any]) -> list[Any
             address = options.get("address")
             ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         asked = {name: value for name, value in options.items() if name in RAY_TASK}
-        task = ray.remote(max_retries=-1, **asked)(_take)
-        return [task.remote(workers) for _ in range(count)]
+        task = ray.remote(max_retries=-1, **asked)(_take_runs)
+        return [task.remote(worker) for _ in range(count)]
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise RunError(f"--on ray: {in_words(error)}") from error
+        raise RunError(f"--on ray: {describe_error(error)}") from error
 
 
-def _take(workers: Workers) -> None:
-    workers()
+def _take_runs(worker: QueueWorker) -> None:
+    worker()
 
 
-def watch_over(jobs: Sequence[Job], started: Sequence[Any], watch: Watch, warn: Warn) -> None:
-    """Wait until all jobs have ended, or until no worker is left, in which case `warn` is called.
+def watch_over(queue: Queue, started: Sequence[Any], watch: Watch, warn: Warn) -> None:
+    """Wait until all runs have ended, or until no worker is left, in which case `warn` is called.
 
-    `started` is the result of `on_slurm` or `on_ray`. `watch` is called for every job that has ended.
+    Args:
+        queue: The runs.
+        started: The result of `on_slurm` or `on_ray`.
+        watch: Called for every run that has ended.
+        warn: Called with a line for the user.
     """
-    left = list(jobs)
+    left = list(queue)
     while True:
-        stopped = settled(started)  # ask this before looking at the jobs: a worker ends after its last job
-        for job in left:
-            if not job.open:
-                watch(job, 1, 1)
-        left = [job for job in left if job.open]
+        stopped = explain_stop(started)  # ask this before looking at the runs: a worker ends after its last run
+        for run in left:
+            if not run.open:
+                watch(run, 1, 1)
+        left = [run for run in left if run.open]
         if not left:
             return
         if stopped:
-            warn(f"{stopped}, but {len(left)} of {len(jobs)} runs have not ended")
+            warn(f"{stopped}, but {len(left)} of {len(queue)} runs have not ended")
             return
         time.sleep(POLL)
 
 
-def settled(started: Sequence[Any]) -> str | None:
+def explain_stop(started: Sequence[Any]) -> str | None:
     """Return a text that says why no worker is running any more, or None while one is."""
     if all(hasattr(job, "done") for job in started):  # submitit's jobs
         if not all(job.done() for job in started):
@@ -147,7 +150,7 @@ def settled(started: Sequence[Any]) -> str | None:
         if waiting:
             return None
         errors = [error for reference in done if (error := _error(reference))]
-    return f"all workers have stopped ({_told(errors[0])})" if errors else "all workers have ended"
+    return f"all workers have stopped ({_shorten(errors[0])})" if errors else "all workers have ended"
 
 
 def _error(reference: Any) -> Exception | None:
@@ -161,6 +164,6 @@ def _error(reference: Any) -> Exception | None:
     return None
 
 
-def _told(error: BaseException) -> str:
+def _shorten(error: BaseException) -> str:
     """Return a worker's exception in one line, however long: submitit puts the trace in it, whose end says why."""
     return shown(f"{type(error).__name__}: {' '.join(str(error).split())}")

@@ -5,20 +5,18 @@ planned steps that contains a task switch. Tuning over the whole lifetime makes 
 2025).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...engine.settings import Seeds
 from ...metrics import learning_curve_area
 from ...registry.errors import UsageError
+from ..history.collect import RunData, load_runs
+from ..queue.queue import QueuedRun
 from .space import Choice, Random, Range, Values
-
-if TYPE_CHECKING:
-    from ..history.collect import RunData
-    from ..queue.jobs import Job
 
 ROUND = 4  # points of an arm that are drawn together, and can be trained in parallel
 WORST = float("-inf")
@@ -60,7 +58,7 @@ class Search:
             if problem := each.problem():
                 raise UsageError(f"search.{name}: {problem}")
 
-    def tried(
+    def choose(
         self, names: Sequence[str], score: Callable[[Values], float | None]
     ) -> tuple[list[Values], Values | None]:
         """Return the points of an arm that are known so far, and the best one, or None if not all have been trained.
@@ -131,29 +129,27 @@ def _value(each: Range | Choice, value: Any) -> Any:
     return each.choice[value] if isinstance(each, Choice) else each.rounded(value)
 
 
-def runs_of(jobs: Sequence["Job"]) -> list["RunData"]:
-    """Return the logs of these jobs' runs, one per seed, without those that failed."""
-    from ..history.collect import load_runs
-
-    return [run for job in jobs if not job.failed for run in load_runs(job.folder)]
+def load_finished(queued: Iterable[QueuedRun]) -> list[RunData]:
+    """Return the logs of runs, one per seed, without those that failed."""
+    return [run for each in queued if not each.failed for run in load_runs(each.folder)]
 
 
-def seconds_of(runs: Sequence["RunData"]) -> float:
+def seconds_of(runs: Sequence[RunData]) -> float:
     """Return the total seconds of training of these runs. The seeds of a stack are counted once."""
     return sum({run.path: max((row.get("time", 0.0) for row in run.metrics), default=0.0) for run in runs}.values())
 
 
-def score_of_jobs(jobs: Sequence["Job"], measure: str) -> tuple[float, float]:
+def score_runs(queued: Sequence[QueuedRun], measure: str) -> tuple[float, float]:
     """Return the score of a point, and the seconds for which its runs were trained.
 
     The score is the mean over its runs, which must have ended, or −∞ if one of them failed.
     """
-    runs = runs_of(jobs)
-    found = WORST if any(job.failed for job in jobs) else fmean(score(run, measure) for run in runs)
-    return found if isfinite(found) else WORST, seconds_of(runs)
+    runs = load_finished(queued)
+    mean = WORST if any(run.failed for run in queued) else fmean(score(run, measure) for run in runs)
+    return mean if isfinite(mean) else WORST, seconds_of(runs)
 
 
-def score(run: "RunData", measure: str) -> float:
+def score(run: RunData, measure: str) -> float:
     """Return the score of a run: the mean over its tasks of a logged number. Higher is better.
 
     Args:

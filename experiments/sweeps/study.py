@@ -5,17 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ...engine.kinds import Kind, Preset, as_json, find_kind, preset_of, settings_with, value_of
-from ...engine.loop import Warn
-from ...engine.settings import RunSettings, Seeds
+from ...engine.kinds import Kind, as_json, find_kind, preset_of, settings_with, value_of
+from ...engine.settings import Seeds
 from ...engine.storage import names
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
-from ..comparisons.comparison import Comparison, Point, folder_of_variant, plan, points_of, vary_of
+from ..comparisons.comparison import Comparison, Point, make_comparison, make_points, vary_of
 from .search import Search
 from .space import Space, Values
 from .templates import fill, holes
-from .tuning import Score, Tuned, tuned
+from .tuning import Score, Tuning, tune
 
 PRESET = "preset"  # the name in a point that is not a setting
 
@@ -75,50 +74,55 @@ class Study:
             "search": {name: value for name, value in search.items() if name != "points"} or None,
         }  # fmt: skip
 
-    def asked(self, score: Score) -> "dict[str, Asked]":
-        """Return the comparisons that the study asks for, by folder. Raises UsageError if it is invalid.
+    def comparisons(self, score: Score) -> dict[str, tuple[Comparison, Tuning | None]]:
+        """Return the comparisons that the study asks for by folder, each with the tuning that it serves, if any.
 
         If arms are tuned, the comparison with the results is included once `score` knows all points.
+
+        Raises:
+            UsageError: The study is invalid.
         """
         by_preset: dict[str | None, list[Values]] = {}
-        for point in self.space.points():
-            by_preset.setdefault(point.get(PRESET, self.preset), []).append(point)
-        varied = any(PRESET in point for points in by_preset.values() for point in points)
-        found: dict[str, Asked] = {}
+        for values in self.space.points():
+            by_preset.setdefault(values.get(PRESET, self.preset), []).append(values)
+        varied = any(PRESET in values for points in by_preset.values() for values in points)
         folders = {preset: names.slug(str(preset)) for preset in by_preset} if varied else {}
         if len(set(folders.values())) < len(folders):
             raise UsageError(f"two presets would share a folder: {', '.join(map(str, folders))}")
+        comparisons: dict[str, tuple[Comparison, Tuning | None]] = {}
         for preset, points in by_preset.items():
             if varied:
                 names.require(folders[preset], f"preset {preset}", folders.values())
             folder = "/".join([self.name, *([folders[preset]] if varied else [])])
-            asked = self._asked(preset, points)
-            found |= tuned(self.search, folder, asked, score) if self.search else {folder: asked}
-        return found
+            comparison = self._comparison(preset, points)
+            comparisons |= tune(self.search, folder, comparison, score) if self.search else {folder: (comparison, None)}
+        return comparisons
 
-    def _asked(self, preset: str | None, points: Sequence[Values]) -> "Asked":
+    def _comparison(self, name: str | None, points: Sequence[Values]) -> Comparison:
+        """Return the comparison of these points with a preset. Names of the search stay in braces."""
         kind = find_kind(self.kind)
-        given = preset_of(kind, preset)
-        settings = settings_with(kind, given, {k: value for k, value in self.settings.items() if not holes(value)})
+        preset = preset_of(kind, name)
+        settings = settings_with(kind, preset, {k: value for k, value in self.settings.items() if not holes(value)})
         stacked = hasattr(settings, "seeds")
         if self.seeds is not None and stacked:
             settings = replace(settings, **dict[str, Any](seeds=self.seeds))
-        seeds = settings.members if stacked else self.seeds or (given.seeds if given else (0,))
-        arms = self.arms or (given.arms if given else None) or kind.arms
-        pointed = {name for point in points for name in point}
-        vary = {name: values for name, values in vary_of(given, settings).items() if name not in pointed}
-        own = points_of(arms, vary)
-        texts = {name: value for name, value in self.settings.items() if holes(value)}
+        seeds = settings.members if stacked else self.seeds or (preset.seeds if preset else (0,))
+        arms = self.arms or (preset.arms if preset else None) or kind.arms
+        varied = {key for values in points for key in values}
+        vary = {key: values for key, values in vary_of(preset, settings).items() if key not in varied}
+        texts = {key: value for key, value in self.settings.items() if holes(value)}
         in_texts = {hole for text in (*arms, *texts.values()) for hole in holes(text)}
-        left = {name: f"{{{name}}}" for name in (self.search.values if self.search else ())}  # the search fills these
+        searched = {key: f"{{{key}}}" for key in (self.search.values if self.search else ())}  # the search fills these
         filled: list[Point] = []
-        for point in points:
-            fields = {name: value for name, value in point.items() if name not in in_texts and name != PRESET}
+        own_points = make_points(arms, vary)
+        for values in points:
+            fields = {key: value for key, value in values.items() if key not in in_texts and key != PRESET}
             _require_settings(kind, fields)
-            fields |= {name: fill(text, point) for name, text in texts.items()}
-            typed = {name: value_of(kind, name, value) for name, value in fields.items()}
-            filled += [(fill(arm, {**left, **point}), {**variant, **typed}) for arm, variant in own]
-        return Asked(self, kind, given, settings, seeds, filled)
+            fields |= {key: fill(text, values) for key, text in texts.items()}
+            variant = {key: value_of(kind, key, value) for key, value in fields.items()}
+            filled += [Point(fill(p.arm, {**searched, **values}), {**p.variant, **variant}) for p in own_points]
+        fork_at = 0.0 if self.search and not self.fork_at else self.fork_at
+        return make_comparison(kind, preset, settings, seeds, filled, self.reference, fork_at, self.fork_at_task)
 
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:
@@ -129,41 +133,3 @@ def _require_settings(kind: Kind, names: Iterable[str]) -> None:
             f"{unknown}: {kind.name} has no setting with this name{did_you_mean(unknown, known)}, and no arm or "
             f"setting has {{{unknown}}} in its text"
         )
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A comparison that a study asks for, with one of its presets if these vary."""
-
-    study: Study
-    kind: Kind
-    preset: Preset | None
-    settings: RunSettings
-    seeds: Seeds
-    points: Sequence[Point]
-    stop_at: float | None = None  # a share of the planned steps
-    tuned: Tuned | None = None
-
-    def within(self, begun: Comparison) -> bool:
-        """Return whether a comparison that was started for this study already has all seeds and points."""
-        known = {(arm, folder_of_variant(variant)) for arm, variant in begun.points}
-        asked = {(arm, folder_of_variant(variant)) for arm, variant in self.points}
-        return asked <= known and set(self.seeds) <= set(begun.seeds)
-
-    @property
-    def reference(self) -> str | None:
-        """The arm with which the others are compared; None while arms are tuned."""
-        if self.stop_at is not None:
-            return None
-        return self.study.reference or (self.preset.reference if self.preset else None)
-
-    def plan(self, command: str, warn: Warn, begun: Comparison | None = None) -> Comparison:
-        """Return the comparison, or an extension of `begun`. Raises UsageError if it is invalid."""
-        comparison = plan(
-            self.kind, self.preset, self.settings, self.seeds, self.points,
-            reference=self.reference,
-            fork_at=0.0 if self.study.search else self.study.fork_at, fork_at_task=self.study.fork_at_task,
-            command=command, stop_at=self.stop_at, begun=begun.fork_step if begun else None,
-            warn=warn,
-        )  # fmt: skip
-        return replace(comparison, note=comparison.note and f"[{self.study.name}] {comparison.note}")

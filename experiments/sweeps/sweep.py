@@ -10,7 +10,7 @@ A study is a table of a sweep file. Its points become ordinary comparisons, each
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from ...engine.storage import files, names, signed_json
 from ...registry import tell
 from ...registry.errors import RunError, UsageError
 from ..comparisons import comparison as comparisons
-from ..comparisons.comparison import Comparison
-from ..queue.jobs import Job, jobs_of
-from .scores import Scores
-from .study import Asked, Study
-from .tuning import TUNING
+from ..comparisons.comparison import Comparison, name_variant
+from ..queue.queue import Queue, QueuedRun
+from .scores import PointScores
+from .study import Study
+from .tuning import TUNING, Tuning
 
 FILE = "sweep.json"
 
@@ -41,7 +41,7 @@ class Sweep:
     studies: Sequence[Study]
     about: Mapping[str, Any] = field(default_factory=dict)  # see `sweep_file.About`
 
-    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = tell) -> list[Job]:
+    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = tell) -> Queue:
         """Make the folder of a sweep, or extend an existing one, and return all its runs.
 
         New points, arms, seeds and studies are added. Everything that is already there stays, even if the studies no
@@ -58,8 +58,8 @@ class Sweep:
             UsageError: A study cannot be trained, or differs from the one with which the folder was started.
         """
         files.require_unlinked(path)
-        scores = Scores(path)
-        before, found = self._plans(path, jobs, command, warn, scores)
+        scores = PointScores(path)
+        before, changes = self._plan(path, jobs, command, warn, scores)
         bases = before | {study.name: study.base for study in self.studies}
         published = {study.name: asdict(study.published) for study in self.studies if study.published}
         wanted = {"studies": bases, "published": published, "about": dict(self.about)}
@@ -71,16 +71,14 @@ class Sweep:
                 _check_base(study, there.get(study.name), path)
             if wanted != signed_json.read_json(path / FILE, f"{path} is not a sweep"):
                 signed_json.write_json(path / FILE, {**wanted, "studies": there | bases})
-            for folder, change in found.items():
+            for folder, change in changes.items():
                 if change.plan != change.begun:
-                    now = _begun(path / folder)
-                    again = (
-                        change if now == change.begun else _changed(path / folder, change.asked, jobs, command, warn)
-                    )
-                    comparisons.rewrite(path / folder, again.plan)
-            for folder, change in found.items():
-                if change.asked.tuned:
-                    scores.write(folder, change.asked.tuned)
+                    if _read_begun(path / folder) != change.begun:  # another process was faster
+                        change = _plan_change(path / folder, change.wanted, jobs, warn)
+                    comparisons.rewrite(path / folder, change.plan)
+            for folder, change in changes.items():
+                if change.tuning:
+                    scores.write(folder, change.tuning)
         return open_sweep(path, jobs, warn)
 
     def _start(self, path: Path, wanted: dict[str, Any]) -> None:
@@ -91,16 +89,16 @@ class Sweep:
             if not (path / FILE).is_file():
                 raise
 
-    def planned(self, path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
+    def preview(self, path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
         """Return all runs that `begin` would make, and write nothing.
 
         The points of a search are not known beforehand. Other runs, of the same number and length, stand for them.
         """
-        _, found = self._plans(path, jobs, "", warn, Scores(path, unknown=0.0))
-        return [job for folder, change in found.items() for job in jobs_of(path / folder, change.plan, folder)]
+        _, changes = self._plan(path, jobs, "", warn, PointScores(path, unknown=0.0))
+        return Queue(run for folder, change in changes.items() for run in change.plan.queue(path / folder, folder))
 
-    def _plans(
-        self, path: Path, jobs: int, command: str, warn: Warn, scores: Scores
+    def _plan(
+        self, path: Path, jobs: int, command: str, warn: Warn, scores: PointScores
     ) -> tuple[dict[str, Any], "dict[str, Change]"]:
         """Return the studies with which the folder was started, and the change of each of its folders."""
         called = [study.name for study in self.studies]
@@ -109,60 +107,63 @@ class Sweep:
         before = _bases(path) if (path / FILE).exists() else {}
         if not before:
             signed_json.require_outside(path)
-        found = {}
+        changes = {}
         for study in self.studies:
             if study.name not in before:
                 names.require(study.name, f"[{study.name}]", (*called, *before))
             _check_base(study, before.get(study.name), path)
             try:
-                wanted = study.asked(scores)
+                wanted = study.comparisons(scores)
                 _check_places(path, study.name, wanted)
-                for folder, asked in wanted.items():
-                    found[folder] = _changed(path / folder, asked, jobs, command, warn)
+                for folder, (comparison, tuning) in wanted.items():
+                    change = _plan_change(path / folder, replace(comparison, command=command), jobs, warn, tuning)
+                    if change.plan.note:
+                        warn(f"[{study.name}] {change.plan.note}")
+                    changes[folder] = change
             except ValueError as error:
                 raise UsageError(f"[{study.name}] {error}") from error
-        return before, found
+        return before, changes
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a sweep's folder: what the study asks for, the existing comparison or None, and the new one."""
+    """A change of a sweep's folder: the comparison as asked for, the existing one or None, and the new one."""
 
-    asked: Asked
+    wanted: Comparison
     begun: Comparison | None
     plan: Comparison
+    tuning: Tuning | None = None
 
 
-def _changed(path: Path, asked: Asked, jobs: int, command: str, warn: Warn) -> Change:
+def _plan_change(path: Path, wanted: Comparison, jobs: int, warn: Warn, tuning: Tuning | None = None) -> Change:
     """Return the change of a folder. Raises UsageError if it cannot be trained, or not in this folder."""
-    begun = _begun(path)
-    if begun is not None and asked.within(begun):  # there is nothing new, and no network needs to be built
-        return Change(asked, begun, begun)
-    wanted = asked.plan(command, warn, begun)
-    found = comparisons.checked(wanted, jobs, warn) if begun is None else comparisons.widened(begun, wanted, jobs, warn)
-    if wanted.note:
-        warn(wanted.note)
-    return Change(asked, begun, found)
+    begun = _read_begun(path)
+    if begun is None:
+        return Change(wanted, begun, wanted.resolve(jobs, warn), tuning)
+    known, asked = ({(point.arm, name_variant(point.variant)) for point in c.points} for c in (begun, wanted))
+    if asked <= known and set(wanted.seeds) <= set(begun.seeds):  # nothing is new, and no network needs to be built
+        return Change(wanted, begun, begun, tuning)
+    return Change(wanted, begun, begun.extend(wanted, jobs, warn), tuning)
 
 
-def _begun(path: Path) -> Comparison | None:
+def _read_begun(path: Path) -> Comparison | None:
     return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
-def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
+def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
     """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
     files.require_unlinked(path)
-    every: list[Job] = []
+    runs: list[QueuedRun] = []
     for folder in folders_of(path):
-        plan = comparisons.read_comparison(folder)
-        own = jobs_of(folder, plan, str(folder.relative_to(path)))
-        if any(job.open for job in own):
-            comparisons.require_memory(folder, plan, jobs, warn)
-        every += own
-    return every
+        comparison = comparisons.read_comparison(folder)
+        queue = comparison.queue(folder, str(folder.relative_to(path)))
+        if queue.left:
+            comparison.require_memory(folder, jobs, warn)
+        runs += queue
+    return Queue(runs)
 
 
-def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
+def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
     """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
 
     Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
@@ -172,7 +173,7 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> list[Job]:
     if (path / FILE).is_file():
         return open_sweep(path, jobs, warn)
     files.require_unlinked(path)
-    return jobs_of(path, comparisons.open_comparison(path, jobs, warn))
+    return comparisons.open_comparison(path, jobs, warn).queue(path)
 
 
 def folders_of(path: Path) -> list[Path]:

@@ -1,27 +1,23 @@
 """Studies with tuned arms: first a comparison of the points of each arm, then one with each arm at its best point."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...engine.forks import Variant
+from ...engine.forks import FRESH
 from ...engine.kinds import as_text
 from ...registry.errors import UsageError
-from ..comparisons.comparison import Point, label_of
+from ..comparisons.comparison import Comparison, Point
 from .search import Search
 from .space import Values
 from .templates import fill, holes
-
-if TYPE_CHECKING:
-    from .study import Asked
 
 TUNING = "tuning"  # the subfolder of a study for the comparison of points
 Score = Callable[[str, Point, str], float | None]  # folder, point, measure → score, or None if not known yet
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuning:
     """The tuning of arms: the rule, the measure, and for each arm the points so far and the chosen one, as labels."""
 
     rule: Search
@@ -30,61 +26,65 @@ class Tuned:
     chosen: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An arm to tune. `text` may contain `{names}`; `inside` has the names in the texts of all arms."""
-
-    text: str
-    variant: Variant
-    inside: Collection[str]
-
-    def at(self, values: Values) -> Point:
-        """Return the arm with these values. Values that are in no arm's text become settings of this arm."""
-        own = [f"{name}={as_text(value)}" for name, value in values.items() if name not in self.inside]
-        return " + ".join([fill(self.text, values), *own]), self.variant
-
-
-def tuned(search: Search, folder: str, asked: "Asked", score: Score) -> "dict[str, Asked]":
+def tune(
+    search: Search, folder: str, comparison: Comparison, score: Score
+) -> dict[str, tuple[Comparison, Tuning | None]]:
     """Return the comparison of points and, once it has ended, the one with each arm at its best point, by folder.
 
-    In the arms of `asked`, names of the search are still in braces. Raises UsageError if the search is not possible.
+    Args:
+        search: The rule by which points are chosen.
+        folder: The folder of the comparison inside the sweep.
+        comparison: The arms to tune. Names of the search are still in braces in their texts.
+        score: Returns the score of a point, or None if it is not known yet.
+
+    Raises:
+        UsageError: The search is not possible.
     """
-    _check(search, asked)
-    measure = search.measure or asked.kind.tuned_by
+    _check(search, comparison)
+    measure = search.measure or comparison.kind_row.tuned_by
     if not measure:
-        raise UsageError(f"search: add measure = …, since {asked.kind.name} has no default measure")
-    path, inside = f"{folder}/{TUNING}", {name for arm, _ in asked.points for name in holes(arm)}
+        raise UsageError(f"search: add measure = …, since {comparison.kind} has no default measure")
+    path = f"{folder}/{TUNING}"
+    references = [point for point in comparison.points if point.arm == FRESH]
+    templates = [point for point in comparison.points if point.arm != FRESH]
+    in_texts = {name for point in templates for name in holes(point.arm)}
     tried: dict[str, list[Point]] = {}
     best: dict[str, Point] = {}
-    for arm, variant in asked.points:
-        own = [name for name in search.values if name in holes(arm) or name not in inside]
-        at = Candidate(arm, variant, inside).at
-        points, chosen = search.tried(own, partial(_score, score, path, at, measure))
-        tried[label_of(arm, variant)] = list(map(at, points))
+    for template in templates:
+        searched = [name for name in search.values if name in holes(template.arm) or name not in in_texts]
+
+        def at(values: Values, template: Point = template) -> Point:
+            """Return the arm with these values. Those that are in no arm's text become settings of this arm."""
+            settings = [f"{name}={as_text(value)}" for name, value in values.items() if name not in in_texts]
+            return Point(" + ".join([fill(template.arm, values), *settings]), template.variant)
+
+        def score_at(values: Values, at: Callable[[Values], Point] = at) -> float | None:
+            return score(path, at(values), measure)
+
+        points, chosen = search.choose(searched, score_at)
+        tried[template.label] = list(map(at, points))
         if chosen is not None:
-            best[label_of(arm, variant)] = at(chosen)
-    settings = asked.settings
+            best[template.label] = at(chosen)
+    labels = {label: [point.label for point in points] for label, points in tried.items()}
+    settings = comparison.settings
     if hasattr(settings, "seeds"):
         settings = replace(settings, **dict[str, Any](seeds=search.seeds))
-    labels = {arm: [label_of(*point) for point in points] for arm, points in tried.items()}
     early = replace(
-        asked,
+        comparison,
         settings=settings,
         seeds=search.seeds,
-        points=[point for own in tried.values() for point in own],
+        points=tuple(point for points in tried.values() for point in points),
         stop_at=search.share,
-        tuned=Tuned(search, measure, labels, {arm: label_of(*point) for arm, point in best.items()}),
     )
-    return {path: early} | ({folder: replace(asked, points=list(best.values()))} if len(best) == len(tried) else {})
+    tuning = Tuning(search, measure, labels, {label: point.label for label, point in best.items()})
+    if len(best) < len(tried):
+        return {path: (early, tuning)}
+    return {path: (early, tuning), folder: (replace(comparison, points=(*best.values(), *references)), None)}
 
 
-def _score(score: Score, path: str, at: Callable[[Values], Point], measure: str, values: Values) -> float | None:
-    return score(path, at(values), measure)
-
-
-def _check(search: Search, asked: "Asked") -> None:
+def _check(search: Search, comparison: Comparison) -> None:
     search.check()
-    if both := set(search.seeds) & set(asked.seeds):
+    if both := set(search.seeds) & set(comparison.seeds):
         raise UsageError(f"search.seeds: seed {min(both)} is also a seed of the results; use other seeds to tune")
-    if asked.study.fork_at or asked.study.fork_at_task is not None:
+    if comparison.fork_at or comparison.fork_at_task is not None:
         raise UsageError("search: forked arms cannot be tuned; leave out fork_at and fork_at_task")

@@ -27,10 +27,10 @@ from torch.utils.hooks import RemovableHandle
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage import schema
-from ...interventions import Learner
+from ...interventions import EntropyTemperature, Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
-from ...networks.state_dicts import listed
+from ...networks.state_dicts import list_names
 from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
 from .learners import learners_of
 
@@ -148,7 +148,9 @@ class SuppleCallback(BaseCallback):
     def _take_up(self, state: State) -> None:
         learners = self._all_learners()
         if differing := {each.name for each in learners} ^ state["learners"].keys():
-            raise ValueError(f"the state of SuppleCallback is one of another algorithm: {listed(sorted(differing))}")
+            raise ValueError(
+                f"the state of SuppleCallback is one of another algorithm: {list_names(sorted(differing))}"
+            )
         for name, learner in self.learners.items():
             if learner.changes != state["changes"][name]:
                 raise ValueError(
@@ -161,8 +163,10 @@ class SuppleCallback(BaseCallback):
 
     def _all_learners(self) -> list[Learner]:
         """Return the learners, and that of SAC's temperature if there is one."""
-        temperatures = {id(each.temperature): each.temperature for each in self.learners.values() if each.temperature}
-        return [*self.learners.values(), *temperatures.values()]
+        learners = list(self.learners.values())
+        offered = (learner.offers(EntropyTemperature) for learner in learners)
+        temperatures = {id(each.learner): each.learner for each in offered if each}
+        return [*learners, *temperatures.values()]
 
     # -- called by SB3 -------------------------------------------------------------------------------------
 

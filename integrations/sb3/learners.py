@@ -13,7 +13,19 @@ from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
 
 from ...engine.seeding import generator
-from ...interventions import Injected, Layer, Learner, Wiring, chain, trace_wiring, unit_names
+from ...interventions import (
+    EndlessData,
+    EntropyTemperature,
+    Injectable,
+    Injected,
+    Layer,
+    Learner,
+    ReleasedCode,
+    Wiring,
+    chain,
+    trace_wiring,
+    unit_names,
+)
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
 
@@ -58,7 +70,6 @@ def _on_policy(model: PPO | A2C) -> list[Learner]:
             probe=lambda: (batch := recent()) and (batch.observations, True),  # True: do not draw actions
             recent=recent,
             losses=lambda batch: on_policy_losses(model, batch),
-            algorithm="ppo" if isinstance(model, PPO) else "a2c",
             answers=answering.outputs,
             policy=answering.policy,
             values=lambda outputs: outputs[1],
@@ -79,8 +90,7 @@ def _dqn(model: DQN) -> list[Learner]:
             recent=recent,
             losses=lambda batch: q_losses(model, batch),
             followers=(model.q_net_target,),
-            algorithm="dqn",
-            injectable="q_net",
+            capabilities=(EndlessData(), Injectable("q_net"), ReleasedCode("dqn")),
             policy=lambda values, _: values.argmax(1),
             values=lambda values: values,
         )
@@ -92,22 +102,23 @@ def _sac(model: SAC) -> list[Learner]:
     actor = [("features_extractor", "latent_pi", head) for head in heads]
     answering = SquashedOutputs(model, model.actor)
     says = {"answers": answering.outputs, "policy": answering.policy}
-    return _actor_and_critic(model, actor, "sac", says, deterministic=(True,), temperature=_temperature(model))
+    temperature = _temperature(model)
+    offered = (ReleasedCode("sac"), *((EntropyTemperature(temperature),) if temperature else ()))
+    return _actor_and_critic(model, actor, says, deterministic=(True,), capabilities=offered)
 
 
 def _td3(model: TD3) -> list[Learner]:
     says = {"answers": DeterministicOutputs(model, model.actor).outputs}
-    return _actor_and_critic(model, [("features_extractor", "mu")], "td3", says, actor_followers=(model.actor_target,))
+    return _actor_and_critic(model, [("features_extractor", "mu")], says, actor_followers=(model.actor_target,))
 
 
 def _actor_and_critic(
     model: SAC | TD3,
     actor: Sequence[Path],
-    algorithm: str,
     says: Mapping[str, Any],
     deterministic: tuple[bool, ...] = (),
     actor_followers: tuple[nn.Module, ...] = (),
-    temperature: Learner | None = None,
+    capabilities: tuple[object, ...] = (),
 ) -> list[Learner]:
     """says: the actor's `answers` and `policy`. deterministic: its arguments after the observations, for no draws."""
     if model.policy.share_features_extractor and any(True for _ in model.actor.features_extractor.parameters()):
@@ -116,7 +127,7 @@ def _actor_and_critic(
             "alone: use policy_kwargs={'share_features_extractor': False}, SB3's default"
         )
     recent = Replay(model)
-    both = {"algorithm": algorithm, "temperature": temperature}
+    both = {"capabilities": (EndlessData(), *capabilities)}
     return [
         _learner(
             model,
@@ -171,7 +182,7 @@ def _learner(
 
     return Learner(
         name, module, optimizer, layers, units, probe, loss=lambda: losses(_some(recent())).mean(),
-        batches=lambda count: map(losses, recent.batches(count, draws)), endless=isinstance(recent, Replay),
+        batches=lambda count: map(losses, recent.batches(count, draws)),
         generator=draws, redraw=redraw, wiring=wiring, unwired=unwired, **more,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from ...engine.storage import archives
 from ...interventions import Learner
-from ...networks.state_dicts import bare_name, fitted_state
+from ...networks.state_dicts import bare_name, fit_state
 from ...registry import did_you_mean, first_line, one_line
 from .learners import learners_of
 from .old import fitting_settings, renamed
@@ -68,7 +68,7 @@ def learners_of_saved(
         raise ValueError(f"{algorithm} with {policy} on {env} cannot be made: {one_line(error)}") from error
     learners = learners_of(model)
     try:
-        fitting = fitted_state(renamed(weights), model.policy, "the file")
+        fitting = fit_state(renamed(weights), model.policy, "the file")
     except ValueError as error:
         reason = str(error).partition(": ")[2] or str(error)
         raise ValueError(f"{file}: its weights do not fit {algorithm} with {policy}: {reason}") from error

@@ -10,7 +10,7 @@ No forward pass synchronises with the host, and each compiles into one graph. Ba
 """
 
 from . import exponential, leaky, rational, smooth, widths  # noqa: F401 - they fill the table
-from .base import Activation, Random, activations
+from .base import Activation, RandomActivation, activations
 from .properties import Properties, properties
 from .slopes import SATURATED, derivative, initial_gain
 from .units import Units, activation, parse_activation, set_generators
@@ -19,7 +19,7 @@ __all__ = [
     "SATURATED",
     "Activation",
     "Properties",
-    "Random",
+    "RandomActivation",
     "Units",
     "activation",
     "activations",

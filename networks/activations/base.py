@@ -17,14 +17,18 @@ Shared = dict[str, nn.Parameter]  # parameters that all activations of one netwo
 class Activation(nn.Module):
     """An activation that is not an elementwise function, or is not one of PyTorch's.
 
-    Inputs are features (…, features), with `axis` = −1, or images (…, channels, height, width), with `axis` = −3. In a
-    stack of networks, the first dimension has the size `members`. `settle` sets both attributes. Before that call, a
-    module expects features outside a stack.
+    The output has the shape of the input unless a class says otherwise. `settle` sets `axis` and `members`. Before that
+    call, a module expects features outside a stack.
+
+    Attributes:
+        axis: −1 for features (…, features), −3 for images (…, channels, height, width).
+        members: In a stack of networks, the size of the first dimension; 0 if there is no stack.
+        homogeneous: Whether φ(c·x) = c·φ(x) for c > 0, for each unit by itself.
     """
 
     axis: int = -1
-    members: int = 0  # 0: not stacked
-    homogeneous: bool = False  # each unit for itself: φ(c·x) = c·φ(x) for c > 0
+    members: int = 0
+    homogeneous: bool = False
 
     def __init__(self) -> None:  # nn.Module's own would let any parameter pass the check against the signature
         super().__init__()
@@ -70,16 +74,18 @@ class Activation(nn.Module):
         return values.reshape(shape)
 
 
-class Random(Activation):
+class RandomActivation(Activation):
     """An activation that draws random numbers in training mode, and uses their mean in evaluation mode.
 
-    generators: one torch.Generator for each member of a stack, or one outside a stack. A stack of seeds then draws the
-        same numbers as separate runs. None: PyTorch's global generator of the input's device. With generators, call
-        `draw_ahead` before each pass of compiled code.
+    Attributes:
+        generators: One torch.Generator for each member of a stack, or one outside a stack. A stack of seeds then draws
+            the same numbers as separate runs. None: PyTorch's global generator of the input's device. With generators,
+            call `draw_ahead` before each pass of compiled code.
+        ahead: What the next pass will draw, while draws are made ahead of it; else None.
     """
 
     generators: Sequence[torch.Generator] | None = None
-    ahead: Tensor | None = None  # what the next pass will draw, while draws are made ahead of it
+    ahead: Tensor | None = None
 
     def draw(self, x: Tensor, shape: Sequence[int] = ()) -> Tensor:
         """Return numbers from U(0, 1) of this shape, (members, *shape) in a stack, with the dtype and device of x."""

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, Random, activations, ordered, positive
+from .base import Activation, RandomActivation, activations, ordered, positive
 
 # The pair that makes mean 0 and variance 1 a fixed point under N(0, 1) (Klambauer et al. 2017, eq. 14).
 ALPHA, SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -41,7 +41,7 @@ class SELU(Activation):
 
 
 @activations.register("rselu")
-class RSELU(Random):
+class RSELU(RandomActivation):
     """f(x) = λx for x ≥ 0, λr(eˣ − 1) below, r ~ U(lower, upper) (Lillo & Cheney, eq. 9), its mean in evaluation mode.
 
     One r is drawn for each element, as in rrelu, whose regularisation it combines with SELU's stability; eq. 9 does not

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, Random, Shared, activations, finite, ordered
+from .base import Activation, RandomActivation, Shared, activations, finite, ordered
 
 Granularity = Literal["global", "layer", "neuron"]
 
@@ -53,6 +53,7 @@ class LearnedSlope(Activation):
         return unit
 
     def slope(self) -> Tensor:
+        """Return the slopes in use, in the shape of `weight`."""
         return self.weight
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,8 +80,13 @@ class PReLU(LearnedSlope):
 class BoPReLU(LearnedSlope):
     """prelu with a bounded slope: lower + (upper − lower)·σ(weight) (Lillo & Cheney, eq. 8).
 
-    alpha: the initial slope, strictly between the bounds. Defaults: Table G4, Permuted MNIST (Figure G1 draws 0.65 in
-    [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0.
+    Defaults: Table G4, Permuted MNIST (Figure G1 draws 0.65 in [0.6, 0.8]). Floor min(1, lower) for lower ≥ 0.
+
+    Args:
+        alpha: The initial slope, strictly between the bounds.
+        lower: The lower bound of the slope.
+        upper: The upper bound.
+        granularity: As in `PReLU`.
     """
 
     def __init__(
@@ -100,7 +106,7 @@ class BoPReLU(LearnedSlope):
 
 
 @activations.register("rrelu")
-class RReLU(Random):
+class RReLU(RandomActivation):
     """leaky_relu with a slope ~ U(lower, upper) for each element (Xu et al. 2015), its mean in evaluation mode.
 
     Defaults as in torch and in Lillo & Cheney, Table B2. Floor min(1, lower) for lower ≥ 0.

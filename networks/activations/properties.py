@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from .base import Random
+from .base import RandomActivation
 from .slopes import SATURATED, Curve, normal
 
 TAIL = 100.0  # pre-activations of ±100 are the range of the dead band (Lillo & Cheney, Section 4)
@@ -71,7 +71,7 @@ def properties(module: nn.Module) -> Properties:
         self_normalizing=_self_normalizing(curve),
         dead_zone=bool(((near == 0).double().mean(1) > 0.01).any()),
         passes_negative=bool((slopes[:, (fine > -5) & (fine < 0)].norm(dim=0) > 0).double().mean() > 0.99),
-        adaptive=isinstance(module, Random | nn.RReLU) or any(p.requires_grad for p in module.parameters()),
+        adaptive=isinstance(module, RandomActivation | nn.RReLU) or any(p.requires_grad for p in module.parameters()),
         curved=bool(((near.diff().abs() > 1e-12).double().mean(1) > 0.01).any()),
     )
 

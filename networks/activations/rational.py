@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Random, Shared, activations
+from .base import RandomActivation, Shared, activations
 
 Version = Literal["A", "B", "C", "D"]
 Start = Literal["relu", "leaky_relu", "swish", "tanh", "sigmoid"]
@@ -33,14 +33,16 @@ SAFE = 0.1  # least denominator of version C
 
 
 @activations.register("rational")
-class Rational(Random):
+class Rational(RandomActivation):
     """P(x)/Q(x) with learned coefficients (Delfosse et al. 2021), one pair of polynomials for each layer.
 
-    version: of the denominator, A to D (D multiplies its coefficients by noise in training). degrees: of P and Q.
-    start: the function that it approximates at initialisation, on [−3, 3]; leaky_relu has the slope 0.01 there.
-    Defaults: Lillo & Cheney, Table E2, Permuted MNIST. Learned coefficients guarantee no derivative floor.
+    Defaults: Lillo & Cheney, Table E2, Permuted MNIST. Learned coefficients guarantee no derivative floor. Powers
+    overflow in float32 for |x| > 10⁷ at degrees (5, 4), and > 3·10⁵ at (7, 6).
 
-    Powers overflow in float32 for |x| > 10⁷ at degrees (5, 4), and > 3·10⁵ at (7, 6).
+    Args:
+        version: The version of the denominator, A to D. D multiplies its coefficients by noise in training.
+        degrees: The degrees of P and Q, 1 to 10 each.
+        start: The function that it approximates at initialisation, on [−3, 3]; leaky_relu has the slope 0.01 there.
     """
 
     def __init__(self, version: Version = "A", degrees: tuple[int, ...] = (5, 4), start: Start = "leaky_relu") -> None:
@@ -94,6 +96,12 @@ def fit(version: Version, above: int, below: int, start: Start) -> tuple[tuple[f
 
     This is Levenberg–Marquardt in float64 from three fixed starts, of which the best result is returned. On one
     machine, the result is always the same bit for bit.
+
+    Args:
+        version: The version of the denominator.
+        above: The degree of the numerator, 1 to 10.
+        below: The degree of the denominator, 1 to 10.
+        start: The function that is approximated.
     """
     x = torch.linspace(-3, 3, 601, dtype=torch.float64)
     target = STARTS[start](x)

@@ -40,13 +40,13 @@ def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
 
 def _slopes_of(function: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     with torch.enable_grad():
-        y = _applied(function, x.clone())  # a copy: some activations work in place
+        y = _apply(function, x.clone())  # a copy: some activations work in place
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
         return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]
 
 
-def _applied(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def _apply(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     try:
         return function(x)
     except RuntimeError as error:
@@ -68,7 +68,7 @@ class Curve:
 
     @torch.no_grad()
     def values(self, x: Tensor) -> Tensor:
-        values: Tensor = _applied(self.module, self.inputs(x))
+        values: Tensor = _apply(self.module, self.inputs(x))
         return values.T
 
     def slopes(self, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, Random, activations, finite, ordered, positive
+from .base import Activation, RandomActivation, activations, finite, ordered, positive
 
 Draws = Literal["pass", "element"]
 
@@ -61,7 +61,7 @@ class GELU(Activation):
 class SmoothLeaky(Activation):
     """f(x) = αx + (1 − α)·x·σ(cx/p) (Lillo & Cheney, eq. 1); defaults of their Figure 5.
 
-    It is αx far to the left and x far to the right; c/p sets the sharpness of the transition.
+    It is αx far to the left and x far to the right; c/p > 0 sets the sharpness of the transition.
 
     Derivative floor: min(1.0998α − 0.0998, 1.0998 − 0.0998α) if that is positive, i.e. for 0.0908 < α < 11.02, else 0.
     It does not depend on c and p, since the slope of z·σ(z) spans [−0.0998, 1.0998]. The paper takes α itself as the
@@ -82,14 +82,20 @@ class SmoothLeaky(Activation):
 
 
 @activations.register("rand_smooth_leaky")
-class RandSmoothLeaky(Random):
+class RandSmoothLeaky(RandomActivation):
     """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
 
     In training, r is drawn from torch's global generator of the input's device, or from `generators`. In evaluation
-    mode r = (lower + upper)/2. The paper contradicts itself about what one r is for. With draws="pass", as in eq. 2 and
-    Section 5.1, it is for a forward pass: for the whole tensor, and in a stack for each member. With draws="element",
-    as in Table B1, it is for an element, as in rrelu. Other defaults: Table E2, Permuted MNIST. Derivative floor: that
-    of `SmoothLeaky` at the worst r in range.
+    mode r = (lower + upper)/2. The paper contradicts itself about what one r is for. Defaults: Table E2, Permuted
+    MNIST. Derivative floor: that of `SmoothLeaky` at the worst r in range.
+
+    Args:
+        lower: The smallest r.
+        upper: The largest r, ≥ `lower`.
+        c: c/p > 0 sets the sharpness of the transition.
+        p: See `c`.
+        draws: "pass" draws one r for a forward pass, as in eq. 2 and Section 5.1: for the whole tensor, and in a stack
+            for each member. "element" draws one for each element, as in Table B1 and in rrelu.
     """
 
     def __init__(

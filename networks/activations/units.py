@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ...registry import Call, bind, calling, parse_call
-from .base import Activation, Random, Shared, activations
+from .base import Activation, RandomActivation, Shared, activations
 
 
 def activation(name: str, **params: Any) -> nn.Module:
@@ -19,8 +19,18 @@ def activation(name: str, **params: Any) -> nn.Module:
     Raises:
         UnknownName: There is no such activation. The message suggests a similar name.
         ValueError: A parameter is unknown, has the wrong type or is out of range, or the activation needs `Units`.
+
+    Examples:
+        >>> import torch
+        >>> from supple.interventions import activation
+        >>> module = activation("leaky_relu", negative_slope=0.5)
+        >>> module(torch.tensor([-2.0, 2.0]))
+        tensor([-1.,  2.])
+        >>> activation("rely")
+        Traceback (most recent call last):
+        supple.registry.names.UnknownName: unknown activation 'rely': did you mean 'relu'? (known: ...)
     """
-    return _settled(name, params, None, -1, 0, {})
+    return _make_settled(name, params, None, -1, 0, {})
 
 
 def parse_activation(text: str) -> nn.Module:
@@ -35,6 +45,14 @@ def parse_activation(text: str) -> nn.Module:
 class Units:
     """A factory of the hidden units of one network, for an activation given as text.
 
+    Args:
+        text: As for `parse_activation`.
+        members: The number of networks in a stack, whose tensors are (members, batch, …), each with parameters and
+            draws of its own; 0 if there is no stack.
+
+    Raises:
+        ValueError: As for `activation`, and for a negative number of members.
+
         units = Units("crelu")
         net = nn.Sequential(nn.Linear(784, units.preactivations(100)), units(100), nn.Linear(units.features(100), 10))
 
@@ -44,11 +62,6 @@ class Units:
     """
 
     def __init__(self, text: str, members: int = 0) -> None:
-        """text: as for `parse_activation`. members: of a stack of networks, whose tensors are (members, batch, …),
-        each with parameters and draws of its own; 0: not stacked.
-
-        Raises ValueError as `activation` does, and for a negative number of members.
-        """
         if members < 0:
             raise ValueError(f"a stack needs 1 member or more (0: not stacked), got {members}")
         self.text, self.members = text, members
@@ -70,11 +83,13 @@ class Units:
     def __call__(self, width: int, axis: int = -1) -> nn.Module:
         """Return a new module for a layer of that width: (…, preactivations) → (…, features).
 
-        axis: of the features: −1 where they come last, −3 for the channels of images (batch, C, H, W); counted from
-        the end, so that a stack, (members, batch, …), has the same.
+        Args:
+            width: The nominal width of the layer.
+            axis: The axis of the features: −1 where they come last, −3 for the channels of images (batch, C, H, W). It
+                is counted from the end, so that a stack, (members, batch, …), has the same.
         """
         self.preactivations(width)
-        return _settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
+        return _make_settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
 
 
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
@@ -84,7 +99,7 @@ def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> 
     and saves their states in checkpoints. Raises ValueError for any other number of generators.
     """
     for name, part in module.named_modules():
-        if isinstance(part, Random):
+        if isinstance(part, RandomActivation):
             if len(generators) != max(part.members, 1):
                 raise ValueError(f"'{name}' needs {max(part.members, 1)} generators, not {len(generators)}")
             part.generators = generators
@@ -98,7 +113,7 @@ def _make(name: str, params: Any) -> nn.Module:
     return module
 
 
-def _settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
+def _make_settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
     module = _make(name, params)
     if isinstance(module, Activation):
         module.settle(width, axis, members, shared)

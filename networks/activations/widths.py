@@ -7,8 +7,8 @@ from torch import Tensor
 from .base import Activation, activations
 
 
-class Paired(Activation):
-    """Two features from each pre-activation (Lillo & Cheney, Appendix B.3).
+class TwoFeatures(Activation):
+    """An activation with two features from each pre-activation (Lillo & Cheney, Appendix B.3).
 
     The layer's width is its number of features, so there are half as many pre-activations. The layer before therefore
     has half the usual number of weights, and the layer after has the usual number.
@@ -23,7 +23,7 @@ class Paired(Activation):
 
 
 @activations.register("crelu")
-class CReLU(Paired):
+class CReLU(TwoFeatures):
     """[max(x, 0), max(−x, 0)], concatenated along the features (Shang et al. 2016), capacity-neutral.
 
     One of the two passes the gradient for any x: floor 1 for both together.
@@ -32,11 +32,12 @@ class CReLU(Paired):
     name = "crelu"
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return two features of each pre-activation: (…, n) → (…, 2n), along `axis`."""
         return torch.cat([x.relu(), (-x).relu()], self.axis)
 
 
 @activations.register("deep_fourier")
-class DeepFourier(Paired):
+class DeepFourier(TwoFeatures):
     """[sin x, cos x], concatenated along the features (Lewandowski et al. 2024), capacity-neutral.
 
     Where one is flat, the other is steepest, because sin′² + cos′² = 1: floor 1 for both together.
@@ -45,6 +46,7 @@ class DeepFourier(Paired):
     name = "deep_fourier"
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return two features of each pre-activation: (…, n) → (…, 2n), along `axis`."""
         return torch.cat([x.sin(), x.cos()], self.axis)
 
 
@@ -65,9 +67,13 @@ class SwiGLU(Activation):
         return max(1, round(2 * width / 3))
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Return gates x with the value 1: swish. Its gain is that of the gated product, because E[value²] = 1."""
+        """Return gates x with the value 1, (n,) → (n, 2), which gives swish.
+
+        Its gain is that of the gated product, because E[value²] = 1.
+        """
         return torch.stack([x, torch.ones_like(x)], -1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return one feature of each two pre-activations: (…, 2n) → (…, n), along `axis`."""
         gate, value = x.chunk(2, self.axis)
         return F.silu(gate) * value

@@ -11,7 +11,7 @@ from ...engine.kinds import find_kind
 from ...engine.storage.names import LONGEST, shortened
 from ...experiments.comparisons.comparison import files_of_runs
 from ...experiments.history.collect import RunData, read_object
-from ...experiments.queue.jobs import OUTCOME
+from ...experiments.queue.queue import OUTCOME
 from ...registry import quoted
 from ..tables.table import variant_text
 

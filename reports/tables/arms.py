@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.comparisons.comparison import folder_of_arm
+from ...experiments.comparisons.comparison import Point
 from ...experiments.sweeps.study import Published
 from ...metrics import (
     bootstrap_coverage,
@@ -18,7 +18,7 @@ from ...metrics import (
     probability_of_improvement,
     t_interval,
 )
-from .differences import Measure, Point, group_by
+from .differences import Measure, group_by
 from .table import MISSING, BySeed, Table, estimate
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ def oriented_scores(measure: Measure, arm: str) -> Array:
 
 
 def point_of(measure: Measure, arm: str) -> Point:
-    return measure.points.get(arm, (arm, {}))
+    return measure.points.get(arm, Point(arm, {}))
 
 
 def arms_table(
@@ -172,7 +172,7 @@ def _share_text(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
 
 
 def _published_text(published: Published, point: Point) -> str:
-    value = published.rows.get(folder_of_arm(*point))
+    value = published.rows.get(Point(*point).folder)
     return MISSING if value is None else f"{value:g}".replace("-", "−")
 
 

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...engine.forks import FRESH, NONE
+from ...experiments.comparisons.comparison import Point
 from ...experiments.history.collect import ComparisonData
-from ...metrics import Paired, holm, paired
+from ...metrics import PairedDifference, holm, paired_difference
 from .table import MISSING, BySeed, Table, estimate, number, variant_text
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
-Point = tuple[str, Mapping[str, Any]]  # an arm, in one variant of the settings
 ABOUT = (
     "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
     "95 % Student-t interval of the mean. p: paired t test, with Holm's correction over the arms of a measure. "
@@ -89,7 +89,7 @@ class Difference:
     arm: str
     baseline: str
     by_seed: dict[int, float]
-    paired: Paired
+    paired: PairedDifference
     p_holm: float | None = None
 
     @property
@@ -133,7 +133,7 @@ def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
 def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
     """Return the point of each arm from the configuration of its runs. `labels` maps arms to labels in the data."""
     configs = {arm: data.arms[label][0].config for arm, label in labels.items()}
-    return {arm: (str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
+    return {arm: Point(str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
 
 
 def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -171,7 +171,9 @@ def _compare(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Differe
         if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - of_baseline.get(seed, np.nan))]:
             values, zeros = np.array([(of_arm[seed], of_baseline[seed]) for seed in seeds]).T
             by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
-            compared.append(Difference(measure, arm, baseline, by_seed, paired(values, zeros, comparisons=len(pairs))))
+            compared.append(
+                Difference(measure, arm, baseline, by_seed, paired_difference(values, zeros, comparisons=len(pairs)))
+            )
     p_values = {i: difference.paired.p_t for i, difference in enumerate(compared) if difference.paired.p_t is not None}
     corrected = dict(zip(p_values, holm(list(p_values.values())).tolist(), strict=True))
     return [replace(difference, p_holm=corrected.get(i)) for i, difference in enumerate(compared)]

@@ -8,7 +8,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from math import isfinite
 from typing import Any
@@ -20,28 +19,29 @@ from rich.text import Text
 from supple.engine.settings import LARGEST
 from supple.engine.user_code import plugins
 from supple.engine.user_code.blame import blaming
-from supple.registry import BrokenPackage, raised, shown, streams
-from supple.registry.errors import RunError, UsageError, in_words, is_out_of_memory
-from supple.registry.interruption import watching
+from supple.registry import BrokenPackage, describe_raised, shown, streams
+from supple.registry.errors import RunError, UsageError, describe_error, is_out_of_memory
+from supple.registry.interruption import end_on_signals
 
+MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
 NUMBERS = tyro.constructors.ConstructorRegistry()
 
 
 @NUMBERS.primitive_rule
-def _integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[int] | None:
+def _read_integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[int] | None:
     """Read integers in every option as in hooks: 1_000_000, 1e6, 2.5e6."""
     if info.type is not int:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="INT",
-        instance_from_str=lambda words: integer(words[0]),
+        instance_from_str=lambda words: read_integer(words[0]),
         is_instance=lambda value: isinstance(value, int),
         str_from_instance=lambda value: [str(value)],
     )
 
 
-def integer(text: str) -> int:
+def read_integer(text: str) -> int:
     """Return the integer that a text denotes, with or without an exponent.
 
     Raises:
@@ -64,10 +64,15 @@ SPELT = str.maketrans({
 
 
 class Screen(Console):
-    """Standard output. Texts are shown as they are: no markup, no emoji codes, and what cannot be seen as escapes."""
+    """Standard output. Texts are shown as they are: no markup, no emoji codes, and what cannot be seen as escapes.
+
+    Attributes:
+        required: Whether a command has failed if its output could not be printed.
+    """
 
     def __init__(self) -> None:
         super().__init__(markup=False, emoji=False, highlight=False)
+        self.required = True
 
     def render_str(self, text: str, **more: Any) -> Text:
         """Return the text of a cell or a title."""
@@ -81,33 +86,23 @@ class Screen(Console):
 screen = Screen()
 
 
-@dataclass
-class Purpose:
-    """The purpose of a command. With `files`, its work is done even if nobody could read what it printed."""
-
-    files: bool = False
-
-
-_purpose = Purpose()
-
-
-def makes_files() -> None:
+def ignore_output_failures() -> None:
     """Let standard output fail without an effect on this command's exit status, since its results are files."""
-    _purpose.files = True
+    screen.required = False
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage.
 
     The exit status is 141 if the reader of the output has gone (`supple list | head`), and 1 if it failed otherwise,
-    unless the results are files (`makes_files`).
+    unless the results are files (`ignore_output_failures`).
     """
     code, message = 0, ""
-    _purpose.files = False
-    streams.steady()
-    threading.excepthook, sys.unraisablehook = _thread_ended, _ignored
+    screen.required = True
+    streams.protect_streams()
+    threading.excepthook, sys.unraisablehook = _report_thread_failure, _report_ignored_exception
     try:
-        with watching(), blaming(), warnings.catch_warnings():
+        with end_on_signals(), blaming(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
     except UsageError as error:
@@ -119,10 +114,10 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
-        code, message = 1, in_words(error)
-    if (failed := streams.lost()) and not code and not _purpose.files:
-        code = 141 if streams.broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
-        message = "" if streams.broken_pipe(failed) else f"standard output: {failed.strerror}"
+        code, message = 1, describe_error(error)
+    if (failed := streams.output_error()) and not code and screen.required:
+        code = 141 if streams.is_broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
+        message = "" if streams.is_broken_pipe(failed) else f"standard output: {failed.strerror}"
     if message:
         warn(message)
     plugins.end_threads(code)
@@ -130,65 +125,61 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
 
 
 def parse(
-    kind: Any,
-    settings: type | None,
-    args: Sequence[str],
-    prog: str,
-    description: str | None,
-    default: Any = None,
-    flags: bool = False,
+    options_class: Any, args: Sequence[str], prog: str, doc: str | None, default: Any = None, flags: bool = False
 ) -> Any:
-    """Read a dataclass from the command line: `kind`, or `kind[settings]` if `settings` is given.
+    """Read a dataclass from the command line.
 
     Args:
+        options_class: The dataclass.
+        args: The words behind those of `prog`.
+        prog: The words of the command, which help shows first.
+        doc: The description that help shows.
+        default: An instance with the values of options that are not given.
         flags: Whether a bool is a flag, as `--retry-failed`, or takes a value, as `--curvature True`.
 
     Raises:
         UsageError: tyro refuses the arguments. The message is one line.
     """
-    wanted = kind if settings is None else kind[settings]
-    options: dict[str, Any] = {} if default is None else {"default": default}
+    more: dict[str, Any] = {} if default is None else {"default": default}
 
     def read(words: Sequence[str]) -> tuple[Any, str]:
-        """Return what the words say, and the reason if tyro refuses them."""
+        """Return the options, and the reason if tyro refuses them."""
         errors = io.StringIO()
         try:
             with contextlib.redirect_stderr(errors):
-                found = tyro.cli(
-                    wanted,
+                options = tyro.cli(
+                    options_class,
                     args=list(words),
                     prog=prog,
-                    description=described(description),
+                    description=indent_commands(doc),
                     registry=NUMBERS,
                     config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
-                    **options,
+                    **more,
                 )
         except SystemExit as stop:
             if not stop.code:
                 raise
-            return None, plainly(errors.getvalue(), args)
-        return found, ""
+            return None, shorten_refusal(errors.getvalue(), args)
+        return options, ""
 
-    found, refusal = read(args)
+    options, refusal = read(args)
     if missing := re.match(r"(--[\w-]+) is missing", refusal):  # tyro names a missing option before an unknown one
         other = read([*args, missing[1], "."])[1]
         refusal = other if other.startswith("unknown option") else refusal
     if refusal:
         raise UsageError(f"{refusal} (`{prog} --help` lists all)" if refusal.startswith("unknown option") else refusal)
-    return found
+    return options
 
 
-def described(doc: str | None) -> str:
+def indent_commands(doc: str | None) -> str:
     """Return a module's docstring with its commands indented, which ruff undoes if all other lines are indented."""
     return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
 
 
 def explain(doc: str | None, prog: str, then: str = "") -> None:
     """Print the description and the examples of a command without arguments, and what shows all options."""
-    say(*f"{prog}: {described(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
+    say(*f"{prog}: {indent_commands(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
 
-
-MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
 
 # A pattern of tyro's message, whose first group is the option, and the line that replaces it.
 REFUSALS = (
@@ -208,17 +199,17 @@ REFUSALS = (
 )
 
 
-def plainly(box: str, args: Sequence[str]) -> str:
+def shorten_refusal(box: str, args: Sequence[str]) -> str:
     """Return one line for the message that tyro prints in a box of several lines."""
     lines = re.sub("─{3,}|-{3,}", " ", box).splitlines()
     text = " ".join(" ".join(line.strip("│╭╮╰╯─|+ ") for line in lines).split()).split(" For full helptext")[0]
-    for pattern, words in REFUSALS:
-        if found := re.search(pattern, text):
-            return words.format(*found.groups(), given=_given(args, found[1]))
+    for pattern, line in REFUSALS:
+        if match := re.search(pattern, text):
+            return line.format(*match.groups(), given=_find_text(args, match[1]))
     return text
 
 
-def _given(args: Sequence[str], option: str) -> str:
+def _find_text(args: Sequence[str], option: str) -> str:
     """Return the last value that the command line gives to an option, as it was typed."""
     places = [i for i, word in enumerate(args) if word.split("=")[0].replace("_", "-") == option]
     if not places:
@@ -228,7 +219,7 @@ def _given(args: Sequence[str], option: str) -> str:
     return " ".join([first, *rest]).strip()
 
 
-def typed(prog: str, args: Sequence[str]) -> str:
+def join_command(prog: str, args: Sequence[str]) -> str:
     """Return the command line as it was typed, for config.json."""
     return shlex.join([*prog.split(), *args])
 
@@ -244,17 +235,18 @@ def warn(line: str) -> None:
     print(f"supple: {shown(line.strip())}", file=sys.stderr)
 
 
-def _thread_ended(what: threading.ExceptHookArgs) -> None:
+def _report_thread_failure(failure: threading.ExceptHookArgs) -> None:
     """Say in one line that a thread of other people's code ended by an exception. The main thread goes on."""
-    if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):  # which ends a thread as it should
-        warn(f"{what.thread.name if what.thread else 'a thread'} ended: {raised(what.exc_value)}")
+    error, thread = failure.exc_value, failure.thread
+    if error is not None and not isinstance(error, SystemExit):  # which ends a thread as it should
+        warn(f"{thread.name if thread else 'a thread'} ended: {describe_raised(error)}")
 
 
-def _ignored(what: Any) -> None:
+def _report_ignored_exception(failure: Any) -> None:
     """Say in one line that an exception could not be raised, as in `__del__` or in a function of `atexit`."""
     with contextlib.suppress(Exception):  # Python may be about to end
-        name = getattr(what.object, "__qualname__", type(what.object).__name__)
-        warn(f"an exception in {name} was ignored: {raised(what.exc_value)}")
+        name = getattr(failure.object, "__qualname__", type(failure.object).__name__)
+        warn(f"an exception in {name} was ignored: {describe_raised(failure.exc_value)}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

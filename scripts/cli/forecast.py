@@ -1,89 +1,78 @@
 """How long training will take, from the speed of its first measured minute."""
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from supple.engine.speed import SpeedMeter
+
 if TYPE_CHECKING:
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import Queue, QueuedRun
 
 MINUTE = 60.0  # seconds over which a speed is measured
-
-
-class Speeds:
-    """The speed of each run, in steps per second. The first stretch of a run is left out: it may compile something."""
-
-    def __init__(self) -> None:
-        self.seen: dict[Path, tuple[int, float, int, float]] = {}  # step and time: where the measurement began, and now
-        self.begun: set[Path] = set()
-
-    def update(self, folder: Path, step: int) -> float:
-        """Note the step of a run, and return the seconds for which it has been measured."""
-        now = time.monotonic()
-        if folder not in self.begun:
-            self.begun.add(folder)
-            return 0.0
-        first, start = self.seen[folder][:2] if folder in self.seen else (step, now)
-        self.seen[folder] = (first, start, step, now)
-        return now - start
-
-    def of(self, folders: Iterable[Path]) -> float:
-        """Return the mean speed of those of these runs that have been measured."""
-        found = [self.seen[folder] for folder in folders if folder in self.seen]
-        return fmean((step - first) / (now - start) for first, start, step, now in found if now > start)
 
 
 class Forecast:
     """A message about the remaining time of a run, or of each study, after its first minute of training."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.say, self.speeds = say, Speeds()
-        self.said: set[Path] = set()
+        self.say = say
+        self.meters: defaultdict[Path, SpeedMeter] = defaultdict(SpeedMeter)
+        self.announced: set[Path] = set()
 
     def run(self, folder: Path, step: int, end: int) -> None:
         """Record the step of a single run."""
-        if self.speeds.update(folder, step) >= MINUTE and folder not in self.said and step < end:
-            self.said.add(folder)
-            speed = self.speeds.of([folder])
-            self.say(f"measured for a minute: {_number(speed)} steps/s; about {_time((end - step) / speed)}")
+        meter = self.meters[folder]
+        meter.update(step)
+        if meter.seconds >= MINUTE and folder not in self.announced and step < end:
+            self.announced.add(folder)
+            time_left = _format_time((end - step) / meter.speed)
+            self.say(f"measured for a minute: {_format_speed(meter.speed)} steps/s; about {time_left}")
 
-    def job(self, job: "Job", step: int, jobs: "Sequence[Job]", processes: int) -> None:
-        """Record the step of one of several runs. The other runs of its study are assumed to be equally fast."""
-        if self.speeds.update(job.folder, step) < MINUTE or job.path in self.said:
+    def queued(self, run: "QueuedRun", step: int, queue: "Queue", processes: int) -> None:
+        """Record the step of one of several runs. The other runs of its comparison are assumed to be equally fast.
+
+        Args:
+            run: The run.
+            step: Its step.
+            queue: All runs.
+            processes: Number of runs at a time.
+        """
+        meter = self.meters[run.folder]
+        meter.update(step)
+        if meter.seconds < MINUTE or run.path in self.announced:
             return
-        self.said.add(job.path)
-        study = [each for each in jobs if each.path == job.path]
-        speed, own = self.speeds.of(each.folder for each in study), [each for each in study if each.open]
-        left = sum(max(0, steps_of(each, job) - self._done(each)) for each in own)
-        if not left:
+        self.announced.add(run.path)
+        together = [other for other in queue if other.path == run.path]
+        speed = fmean(filter(None, (self.meters[other.folder].speed for other in together)))
+        remaining = [other for other in together if other.open]
+        steps = sum(max(0, count_steps(other, run) - self._steps_done(other)) for other in remaining)
+        if not steps:
             return
-        several = f" in each of {min(processes, len(own))} runs at a time" if processes > 1 else ""
-        name = f"{job.study}: " if job.study else ""
-        left_for = f"{len(own)} runs: about {_time(left / speed / min(processes, len(own)))}"
-        self.say(f"{name}measured for a minute: {_number(speed)} steps/s{several}; {left_for}")
+        at_a_time = min(processes, len(remaining))
+        several = f" in each of {at_a_time} runs at a time" if processes > 1 else ""
+        name = f"{run.spec.labels.study}: " if run.spec.labels.study else ""
+        time_left = f"{len(remaining)} runs: about {_format_time(steps / speed / at_a_time)}"
+        self.say(f"{name}measured for a minute: {_format_speed(speed)} steps/s{several}; {time_left}")
 
-    def _done(self, job: "Job") -> int:
-        start = job.comparison.fork_step if job.arm is not None else 0
-        return self.speeds.seen[job.folder][2] - start if job.folder in self.speeds.seen else 0
+    def _steps_done(self, run: "QueuedRun") -> int:
+        return max(0, self.meters[run.folder].step - run.spec.start.step)
 
 
-def steps_of(job: "Job", begun: "Job") -> int:
-    """Return the steps that a run has from its beginning or its fork on; `begun` is one of its study with a folder."""
+def count_steps(run: "QueuedRun", begun: "QueuedRun") -> int:
+    """Return the steps that a run has from its beginning or its fork on; `begun` is one like it that has a folder."""
     from supple.engine.storage.run_directory import RunDirectory
 
-    c = job.comparison
-    if job.arm is None:
-        return c.fork_step
-    return int(c.stop_step or RunDirectory.open(begun.folder).config["total_steps"]) - c.fork_step
+    return int(run.spec.stop or RunDirectory.open(begun.folder).config["total_steps"]) - run.spec.start.step
 
 
-def _number(speed: float) -> str:
+def _format_speed(speed: float) -> str:
     return f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     end = datetime.now() + timedelta(seconds=seconds)
     return f"{timedelta(seconds=round(seconds))} left, until {end:%a %H:%M}"

@@ -1,6 +1,7 @@
 """The lines that a command prints before training, its plan, and after it, the results and the next command."""
 
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,11 @@ from supple.engine.user_code import plugins
 from supple.registry import quoted
 
 if TYPE_CHECKING:
+    from supple.engine.spec import RunSpec
     from supple.engine.storage.run_directory import RunDirectory
-    from supple.experiments.queue.jobs import Job
+    from supple.experiments.queue.queue import Queue
 
-MOST = 4  # names in a line; more are counted
-DROPPED = ("--hook", "--out", "--seed")  # options of a run that a comparison replaces by its own
+MOST_NAMES = 4  # in a line; more are counted
 
 
 def plan_of_run(run: "RunDirectory", step: int) -> Iterator[str]:
@@ -27,31 +28,37 @@ def plan_of_run(run: "RunDirectory", step: int) -> Iterator[str]:
     names = dict.fromkeys(str(task["name"]) for task in tasks)
     seeds = config["settings"].get("seeds") or [config["seed"]]
     count = f"{len(tasks)} tasks, " if len(tasks) > 1 else ""
-    begun = f"from step {step:,} of " if step else ""
+    start = f"from step {step:,} of " if step else ""
     yield (
-        f"plan: {kind.name} on {_several(list(names))}: {count}{begun}{run.end:,} {kind.unit}, "
-        f"seed{'s' if len(seeds) > 1 else ''} {_several(seeds)}"
+        f"plan: {kind.name} on {_list(list(names))}: {count}{start}{run.end:,} {kind.unit}, "
+        f"seed{'s' if len(seeds) > 1 else ''} {_list(seeds)}"
     )
     if config["hooks"]:
-        yield f"hooks: {_several(config['hooks'])}"
+        yield f"hooks: {_list(config['hooks'])}"
     yield f"results: {run.path}"
 
 
-def plan_of_jobs(path: Path, jobs: "Sequence[Job]", processes: int) -> Iterator[str]:
+def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     """Yield what the comparisons of these runs compare, how many runs remain, and where the results go."""
-    studies = {job.path: job for job in jobs}
-    for job in list(studies.values())[:MOST]:
-        c = job.comparison
-        variants = f", {len(c.variants)} variants" if len(c.variants) > 1 else ""
-        fork = f", fork at step {c.fork_step:,}" if c.fork_step else ""
-        begin = "plan: " + (f"{job.study}: " if job.study else "")
-        yield f"{begin}{c.algorithm}, arms {_several(c.arms)}{variants}, seeds {_several(c.seeds)}{fork}"
-    if len(studies) > MOST:
-        yield f"and {len(studies) - MOST} more studies"
-    failed, remaining = sum(job.failed for job in jobs), sum(job.open for job in jobs)
-    finished = len(jobs) - failed - remaining
+    comparisons: dict[Path, list[RunSpec]] = {}
+    for run in queue:
+        comparisons.setdefault(run.path, []).append(run.spec)
+    for specs in list(comparisons.values())[:MOST_NAMES]:
+        arms = dict.fromkeys(spec.labels.arm for spec in specs if spec.labels.arm is not None)
+        count = len({str(spec.labels.variant) for spec in specs if spec.labels.arm is not None})
+        seeds = dict.fromkeys(seed for spec in specs for seed in spec.seeds)
+        variants = f", {count} variants" if count > 1 else ""
+        step = max(spec.start.step for spec in specs)
+        fork = f", fork at step {step:,}" if step else ""
+        study = f"{specs[0].labels.study}: " if specs[0].labels.study else ""
+        of_arms = f"arms {_list(list(arms))}{variants}"
+        yield f"plan: {study}{specs[0].kind}, {of_arms}, seeds {_list(list(seeds))}{fork}"
+    if len(comparisons) > MOST_NAMES:
+        yield f"and {len(comparisons) - MOST_NAMES} more studies"
+    failed, remaining = len(queue.failed), len(queue.left)
+    finished = len(queue) - failed - remaining
     yield (
-        f"{len(jobs):,} runs: {finished:,} finished, {failed:,} failed, {remaining:,} remaining, "
+        f"{len(queue):,} runs: {finished:,} finished, {failed:,} failed, {remaining:,} remaining, "
         f"{min(processes, remaining)} at a time"
     )
     yield f"results: {path}"
@@ -62,33 +69,30 @@ def next_of_run(run: "RunDirectory") -> Iterator[str]:
     options = plugins.options()
     yield f"next: supple report {quoted(run.path)}{options}  (tables and figures)"
     yield f"      supple doctor {quoted(run.path)}{options}  (how much plasticity was lost)"
-    if command := comparing(run):
+    if command := comparison_command(run):
         yield f"      {command}  (with and without the hooks)"
 
 
-def next_of_jobs(jobs: "Sequence[Job]") -> str:
+def next_of_queue(queue: "Queue") -> str:
     """Return the command that follows a report on several runs."""
-    first = next(job for job in jobs if job.arm is not None)  # of the first arm, which is often `none`
+    first = next(run for run in queue if run.spec.labels.arm is not None)  # of the first arm, which is often `none`
     return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
 
 
-def comparing(run: "RunDirectory") -> str:
+def comparison_command(run: "RunDirectory") -> str:
     """Return the command that compares a run's hooks with none, or "" if it has no hooks of its own."""
-    hooks, (*words,) = run.config["settings"]["hook"], shlex.split(run.config["command"])
+    hooks, words = run.config["settings"]["hook"], shlex.split(run.config["command"])
     if not hooks or words[:2] != ["supple", "train"]:
         return ""
-    kept = iter(words[2:])
-    shared = []
-    for word in kept:
-        if word in DROPPED:
-            next(kept, None)
-        elif word.split("=")[0] not in DROPPED:
-            shared.append(word)
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--hook", "--out", "--seed"):  # which a comparison replaces by options of its own
+        parser.add_argument(option, nargs="?")
+    shared = parser.parse_known_args(words[2:])[1]
     seeds = [] if "--seeds" in shared else ["--seeds", "0-4"]
     arms = ["--arm", "none", "--arm", " + ".join(hooks), "--fork-at", "0"]
     return " ".join(map(quoted, ["supple", "compare", *shared, *seeds, *arms, "--out", f"{run.path}-arms"]))
 
 
-def _several(names: Sequence[object]) -> str:
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(map(str, names[:MOST])) + more
+def _list(names: Sequence[object]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(map(str, names[:MOST_NAMES])) + more

@@ -27,9 +27,9 @@ from rich.text import Text
 
 from supple.registry import shown
 
-EVERY = 60.0  # seconds between two lines about a run
+PERIOD = 60.0  # seconds between two lines about a run
 TAIL = 65_536  # bytes at the end of a log that are searched for its last numbers
-LAST = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_loss", "val_loss", "loss")}
+SHOWN = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_loss", "val_loss", "loss")}
 EPISODES = 10  # the last ones, whose mean return is shown
 
 
@@ -49,11 +49,11 @@ def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]
     if not screen.is_terminal or screen.is_dumb_terminal:
         yield Lines(screen)
         return
-    with bars(screen) as drawn:
+    with make_bars(screen) as drawn:
         yield Bars(drawn, runs, ended)
 
 
-def bars(screen: Console, passing: bool = False) -> Progress:
+def make_bars(screen: Console, passing: bool = False) -> Progress:
     """Return bars with a description, a count, the elapsed and the remaining time.
 
     passing: They vanish at the end, and are shown in terminals only."""
@@ -65,9 +65,9 @@ def bars(screen: Console, passing: bool = False) -> Progress:
 
 
 @contextmanager
-def advancing(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
+def show_progress_bar(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
     """Show a passing bar, and give the function that advances it by one of `total`."""
-    with bars(screen, passing=True) as drawn:
+    with make_bars(screen, passing=True) as drawn:
         task = drawn.add_task(shown(description), total=total)
         yield lambda: drawn.advance(task)
 
@@ -76,23 +76,23 @@ class Bars:
     def __init__(self, bars: Progress, runs: int, ended: int) -> None:
         self.bars = bars
         self.whole = bars.add_task("finished runs", total=runs, completed=ended) if runs > 1 else None
-        self.of: dict[Path, TaskID] = {}
+        self.tasks: dict[Path, TaskID] = {}
         self.ended: set[Path] = set()
 
     def update(self, label: str, folder: Path, step: int, end: int) -> None:
         if folder in self.ended:
             return
-        if folder not in self.of:
-            self.of[folder] = self.bars.add_task(shown(label), total=end)
-        self.bars.update(self.of[folder], completed=step)
+        if folder not in self.tasks:
+            self.tasks[folder] = self.bars.add_task(shown(label), total=end)
+        self.bars.update(self.tasks[folder], completed=step)
         if step >= end and self.whole is not None:
             self.ended.add(folder)
-            self.bars.remove_task(self.of.pop(folder))
+            self.bars.remove_task(self.tasks.pop(folder))
             self.bars.advance(self.whole)
 
 
 @dataclass
-class Seen:
+class LastLine:
     """The last line about a run: its step, its time, and the byte up to which events had been read."""
 
     step: int
@@ -103,43 +103,43 @@ class Seen:
 class Lines:
     def __init__(self, screen: Console) -> None:
         self.screen = screen
-        self.seen: dict[Path, Seen] = {}
+        self.last_lines: dict[Path, LastLine] = {}
 
     def update(self, label: str, folder: Path, step: int, end: int) -> None:
-        if folder not in self.seen:  # events before a resume were printed before
-            self.seen[folder] = Seen(step, events=_size(folder / "events.jsonl") if step else 0)
-        seen, now = self.seen[folder], time.monotonic()
-        events, seen.events = _rows(folder / "events.jsonl", seen.events)
+        if folder not in self.last_lines:  # events before a resume were printed before
+            self.last_lines[folder] = LastLine(step, events=_size(folder / "events.jsonl") if step else 0)
+        last, now = self.last_lines[folder], time.monotonic()
+        events, last.events = _read_rows(folder / "events.jsonl", last.events)
         for event in events:
-            self._say(f"{label}: step {event.get('step', 0):,}: {_words(event)}")
-        if now - seen.time >= EVERY or step >= end:
-            self._say(f"{label}: {', '.join(_state(folder, seen, step, end, now))}")
-            seen.step, seen.time = step, now
+            self._say(f"{label}: step {event.get('step', 0):,}: {_describe_event(event)}")
+        if now - last.time >= PERIOD or step >= end:
+            self._say(f"{label}: {', '.join(_describe_state(folder, last, step, end, now))}")
+            last.step, last.time = step, now
 
     def _say(self, line: str) -> None:
         self.screen.print(Text(shown(line)), soft_wrap=True)
         self.screen.file.flush()
 
 
-def _state(folder: Path, seen: Seen, step: int, end: int, now: float) -> Iterator[str]:
+def _describe_state(folder: Path, last: LastLine, step: int, end: int, now: float) -> Iterator[str]:
     yield f"{step:,} of {end:,} ({step / end:.0%})"
-    if step > seen.step:
-        speed = (step - seen.step) / (now - seen.time)
+    if step > last.step:
+        speed = (step - last.step) / (now - last.time)
         yield f"{speed:,.0f} steps/s"
         if step < end:
             yield f"{timedelta(seconds=round((end - step) / speed))} left"
-    for log, names in LAST.items():
-        rows, _ = _rows(folder / log, max(0, _size(folder / log) - TAIL))
+    for log, names in SHOWN.items():
+        rows, _ = _read_rows(folder / log, max(0, _size(folder / log) - TAIL))
         values = [(name, row[name]) for row in rows for name in names if isinstance(row.get(name), float)]
         if values:
-            name, last = values[-1]
+            name, value = values[-1]
             if name == "return":
-                last = fmean(value for _, value in values[-EPISODES:])
-            yield f"{name} {last:.4g}"
+                value = fmean(value for _, value in values[-EPISODES:])
+            yield f"{name} {value:.4g}"
             return
 
 
-def _words(event: dict[str, Any]) -> str:
+def _describe_event(event: dict[str, Any]) -> str:
     """Return a description of an event: `task 1, hopper`, `fire@task on actor`."""
     if event.get("event") == "task":
         return ", ".join(filter(None, [f"task {event.get('task')}", str(event.get("env") or event.get("name") or "")]))
@@ -155,7 +155,7 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
+def _read_rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of a log from byte `start` on, and the byte up to which its lines are complete."""
     if _size(file) <= start:
         return [], start

@@ -15,24 +15,24 @@ VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quo
 
 def read_vary(texts: Sequence[str], settings: type[RunSettings], prog: str) -> dict[str, tuple[Any, ...]]:
     """Return the values of each setting by its name."""
-    found: dict[str, tuple[Any, ...]] = {}
+    values_of: dict[str, tuple[Any, ...]] = {}
     known = [name for name in settings.__dataclass_fields__ if name not in ("hook", "seed", "seeds")]
     for text in texts:
-        name, _, values = text.partition("=")
+        name, _, listed = text.partition("=")
         name = name.strip().replace("-", "_")
         if name not in known:
             raise UsageError(f"--vary {text}: unknown setting {name!r}{did_you_mean(name, known)}")
-        given = [value for part in VALUE.findall(values) if (value := part.strip())]
-        if not given or name in found:
+        values = list(filter(None, map(str.strip, VALUE.findall(listed))))
+        if not values or name in values_of:
             raise UsageError(f"--vary {text}: expected each setting once, as NAME=VALUE,VALUE")
-        found[name] = tuple(_value(name, value, settings, prog) for value in given)
-    return found
+        values_of[name] = tuple(_read_value(name, value, settings, prog) for value in values)
+    return values_of
 
 
-def _value(name: str, value: str, settings: type[RunSettings], prog: str) -> Any:
+def _read_value(name: str, value: str, settings: type[RunSettings], prog: str) -> Any:
     option, several = f"--{name.replace('_', '-')}", isinstance(settings.__dataclass_fields__[name].default, tuple)
     try:
         words = shlex.split(value)
     except ValueError as error:
         raise UsageError(f"--vary {name}={value}: {str(error).lower()}") from error
-    return getattr(parse(settings, None, [option, *(words if several else [" ".join(words)])], prog, ""), name)
+    return getattr(parse(settings, [option, *(words if several else [" ".join(words)])], prog, ""), name)

@@ -72,7 +72,7 @@ def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, fold
 
     before = {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}
     assert nursery.run("resume", broken, "--jobs", 1) == 0
-    assert nursery.run("compare", "--resume", broken, "--jobs", 1) == 0  # the older spelling; nothing is left to do
+    assert nursery.run("resume", broken, "--jobs", 1) == 0  # nothing is left to do
     assert before == {path: path.stat().st_mtime_ns for path in [*trunk.rglob("*"), *first.rglob("*")]}
     for arm in ("trunk", "snp", "none"):
         assert same.last_state(broken / "seed-0" / arm) == same.last_state(whole / arm)

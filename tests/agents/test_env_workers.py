@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
@@ -67,9 +68,9 @@ def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) ->
                 env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
                 env_workers=workers, eval_episodes=0,
             )  # fmt: skip
-            create(run, "ppo", settings, command="")
+            prepare(RunSpec("ppo", settings), run).close()
             with pytest.raises(RunError) as error:
-                train(run, lambda step: None, lambda line: None)
+                open_run(run, lambda line: None).train(lambda step: None)
             told.append(str(error.value))
     finally:
         del gym.registry["Failing-v0"]

@@ -14,8 +14,9 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import GradientStep
 from supple.agents.sac import SACSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec
 from supple.interventions import MuonWithAdam, learner_for, make
 
 HOOKS = ("muon@0.4", "swap(activation=prelu)@0.4", "redo(tau=0.5)@0.5", "swap(activation=rand_smooth_leaky)@0.8")
@@ -43,7 +44,7 @@ def settings(name: str) -> RunSettings:
 
 
 def finish(run: Path) -> None:
-    train(run, lambda *_: None, print)
+    open_run(run, print).train(lambda *_: None)
 
 
 @pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
@@ -52,7 +53,7 @@ def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_b
 ) -> None:
     monkeypatch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
     run, again = tmp_path / "run", tmp_path / "again"
-    create(run, name, settings(name), "test")
+    prepare(RunSpec(name, settings(name)), run).close()
     finish(run)
     shutil.copytree(run, again)
     first, last = sorted((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
@@ -77,7 +78,9 @@ REMEMBER = [
 @pytest.mark.parametrize("hook", REMEMBER)
 def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
-    create(run, "ppo", replace(settings("ppo"), hook=(hook,), cycles=2, steps=None, steps_per_task=120), "test")
+    prepare(
+        RunSpec("ppo", replace(settings("ppo"), hook=(hook,), cycles=2, steps=None, steps_per_task=120)), run
+    ).close()
     finish(run)
     shutil.copytree(run, again)
     shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
@@ -90,7 +93,7 @@ def test_hooks_by_need_fire_alike_behind_a_checkpoint(same: Any, tmp_path: Path)
     # it alternates between .94 and .95: true at 40, 120 and 200
     hook = "snp(lam=0.001,noise=0.001)@when:agent/trainability<0.943,clear=0.946,least=120"
     own: dict[str, Any] = {"hook": (hook,), "trainability_every": 20}
-    create(run, "ppo", replace(settings("ppo"), **own), "test")
+    prepare(RunSpec("ppo", replace(settings("ppo"), **own)), run).close()
     finish(run)
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert [event["step"] for event in events if event["event"] == "intervention"] == [40, 200]

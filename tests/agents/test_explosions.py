@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
 
 BAD = (math.nan, -math.inf, math.inf)
@@ -43,9 +44,9 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
     settings = PPOSettings(
         env=fragile, steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, epochs=1, hidden=(8,), adapter=4
     )
-    create(tmp_path / "run", "ppo", settings, command="")
+    prepare(RunSpec("ppo", settings), tmp_path / "run").close()
     with pytest.warns(UserWarning, match="the physics exploded"):
-        train(tmp_path / "run", lambda step: None, print)
+        open_run(tmp_path / "run", print).train(lambda step: None)
 
     def lines(name: str) -> list[dict]:
         return [json.loads(line) for line in (tmp_path / "run" / f"{name}.jsonl").read_text().splitlines()]
@@ -63,9 +64,9 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
 
 def test_a_network_that_diverges_stops_the_run_in_one_line(tmp_path: Path) -> None:
     settings = PPOSettings(env="inverted_pendulum", steps=256, num_envs=2, rollout_steps=32, learning_rate=1e30)
-    create(tmp_path / "run", "ppo", settings, command="")
+    prepare(RunSpec("ppo", settings), tmp_path / "run").close()
     with pytest.raises(
         RunError,
         match=r"\(ppo, seed 0\): training diverged by step \d+: on InvertedPendulum-v5 the loss is not finite; ",
     ):
-        train(tmp_path / "run", lambda step: None, print)
+        open_run(tmp_path / "run", print).train(lambda step: None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from supple.engine.extension import extend
-from supple.engine.runs import train
+from supple.engine.runs import open_run
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
@@ -48,7 +48,7 @@ def test_it_goes_on_from_its_end_with_what_its_hooks_meant(
     again = Path(shutil.copytree(made, tmp_path / "again"))
     extend(again, 240, lambda line: None)
     shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
-    train(again, lambda step: None, lambda line: None)  # the checkpoint before the old end
+    open_run(again, lambda line: None).train(lambda step: None)  # the checkpoint before the old end
     config = json.loads((run / "config.json").read_text())
     dispatch(["resume", str(run), "--steps", "320"])
     assert json.loads((run / "config.json").read_text())["planned_steps"] == config["planned_steps"] == 120
@@ -58,15 +58,15 @@ def test_it_goes_on_from_its_end_with_what_its_hooks_meant(
 def test_killed_on_its_longer_way_it_goes_on_to_the_same_bytes(run: Path, same: Any, tmp_path: Path) -> None:
     extend(run, 240, lambda line: None)
     whole = Path(shutil.copytree(run, tmp_path / "whole"))
-    train(whole, lambda step: None, lambda line: None)
+    open_run(whole, lambda line: None).train(lambda step: None)
 
     def die(step: int) -> None:
         if step >= 200:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(run, die, lambda line: None)
-    train(run, lambda step: None, lambda line: None)
+        open_run(run, lambda line: None).train(die)
+    open_run(run, lambda line: None).train(lambda step: None)
     same.assert_runs(run, whole)
 
 

@@ -16,9 +16,10 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
-from supple.scripts.resume import finish_run
+from supple.scripts.cli.training import finish_run
 
 ID = "Wrong-v0"
 FAIL_AT = 75  # steps of each of the two copies: a checkpoint lies behind
@@ -147,12 +148,12 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
 
 def begin(folder: Path, agent: str, **own: Any) -> Path:
     Wrong.discrete = agent == "dqn"
-    create(folder / "run", agent, AGENTS[agent](**own), command="")
+    prepare(RunSpec(agent, AGENTS[agent](**own)), folder / "run").close()
     return folder / "run"
 
 
 def go_on(run: Path) -> None:
-    train(run, lambda step: None, lambda line: None)
+    open_run(run, lambda line: None).train(lambda step: None)
 
 
 def steps_of(run: Path) -> list[int]:

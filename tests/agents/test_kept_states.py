@@ -1,4 +1,4 @@
-"""`--best` and `--kept` of agents: which states are kept, that they can be used, and that nothing else changes."""
+"""`--keep-best` and `--keep-at` of agents: which states are kept, that they can be used, that nothing else changes."""
 
 import json
 import random
@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import build, create, settings_of
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec, read_settings
 from supple.engine.storage import checkpoint
 from supple.engine.storage.run_directory import RunDirectory
 from supple.registry.errors import UsageError
 
-EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --best True "
+EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --keep-best True "
 PPO = shlex.split(
-    f"train ppo {EVALUATED} --steps 1024 --kept 300 700 --num-envs 4 --rollout-steps 32 --minibatch-size 64 --epochs 2 "
-    "--hidden 16 16 --adapter 0 --learning-rate 1e-3 --checkpoint-every 200 --measure-every 256 --hook fire@0.5"
+    f"train ppo {EVALUATED} --steps 1024 --keep-at 300 700 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--epochs 2 --hidden 16 16 --adapter 0 --learning-rate 1e-3 --checkpoint-every 200 --measure-every 256 "
+    "--hook fire@0.5"
 )
 SAC = shlex.split(
-    f"train sac {EVALUATED} --steps 480 --kept 150 300 --num-envs 2 --learning-starts 20 --replay-size 100 "
+    f"train sac {EVALUATED} --steps 480 --keep-at 150 300 --num-envs 2 --learning-starts 20 --replay-size 100 "
     "--batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 --checkpoint-every 160 "
     "--measure-every 240 --device cpu --compile off"
 )
@@ -68,7 +70,7 @@ def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
 def check_usable(run: Path, folder: Path, ret: float | None) -> None:
     """A new agent takes the state up, and is evaluated as the run was there, if it was."""
     directory = RunDirectory.open(run)
-    work = build(*settings_of(directory.config, run))
+    work = build(*read_settings(directory.config, run))
     try:
         work.enter(work.tasks[0])
         work.load_state(checkpoint.load(folder, directory.identity)["work"])
@@ -95,7 +97,7 @@ def test_where_no_state_can_be_called_best_this_is_said_in_one_line(
     tmp_path: Path, stream: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as refusal:
-        create(tmp_path / "run", "ppo", PPOSettings(**stream, keep_best=True, compile="off"), "")
+        prepare(RunSpec("ppo", PPOSettings(**stream, keep_best=True, compile="off")), tmp_path / "run").close()
     assert re.match(message, str(refusal.value))
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()

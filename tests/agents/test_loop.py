@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -19,9 +20,9 @@ def run(path: Path, warn: Callable[[str], None] = lambda line: None, **changes: 
         "env": "inverted_pendulum", "num_envs": 2, "rollout_steps": 64, "minibatch_size": 32, "hidden": (16, 16),
         "adapter": 0, "epochs": 2, "eval_episodes": 0, "compile": "off", **changes,
     }  # fmt: skip
-    create(path, "ppo", PPOSettings(**values), "")
+    prepare(RunSpec("ppo", PPOSettings(**values)), path).close()
     steps: list[int] = []
-    train(path, steps.append, warn)
+    open_run(path, warn).train(steps.append)
     return steps
 
 
@@ -45,7 +46,7 @@ def test_a_condition_that_is_never_met_is_reported_when_training_ends(tmp_path: 
     assert told == [
         f"{tmp_path / 'run'}: fire@when:dormant_fraction>2.0 never fired, because its condition was never met"
     ]
-    train(tmp_path / "run", lambda step: None, told.append)  # a finished run is left untouched
+    open_run(tmp_path / "run", told.append).train(lambda step: None)  # a finished run is left untouched
     assert len(told) == 1
 
 

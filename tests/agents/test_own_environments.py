@@ -18,7 +18,8 @@ from supple.agents.ppo.update import normalized
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs import Exploded, make_env
 from supple.registry.errors import UsageError
 
@@ -89,8 +90,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Own]]:
 
 
 def trained(folder: Path, agent: str, settings: AgentSettings) -> Path:
-    create(folder, agent, settings, command="")
-    train(folder, lambda step: None, lambda line: None)
+    prepare(RunSpec(agent, settings), folder, lambda line: None).train(lambda step: None)
     return folder
 
 
@@ -172,7 +172,7 @@ def test_actions_that_cannot_be_right_are_refused_in_one_line(
 ) -> None:
     own.acted = space
     with pytest.raises(UsageError, match=f"^{ID}: {words}") as error:
-        create(tmp_path / "run", agent, AGENTS[agent](), command="")
+        prepare(RunSpec(agent, AGENTS[agent]()), tmp_path / "run").close()
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
 

@@ -9,7 +9,8 @@ import pytest
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 
 
 def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) -> None:
@@ -19,8 +20,7 @@ def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) ->
             adapter=8, checkpoint_every=256, measure_every=512, eval_episodes=1, max_episode_steps=100,
             shift="friction(low=0.5,high=2,over=400)", restart_episodes=True, physics=physics,
         )  # fmt: skip
-        create(tmp_path / physics, "ppo", settings, command="")
-        train(tmp_path / physics, lambda step: None, lambda line: None)
+        prepare(RunSpec("ppo", settings), tmp_path / physics, lambda line: None).train(lambda step: None)
     same.assert_runs(tmp_path / "auto", tmp_path / "single")
     config = json.loads((tmp_path / "auto/config.json").read_text())
     assert config["settings"]["physics"] == "batched"

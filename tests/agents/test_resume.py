@@ -128,13 +128,6 @@ def test_finished_run_is_left_untouched(nursery: Any, reference: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
 
 
-def test_the_older_spelling_goes_on_as_well(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
-    run = shutil.copytree(reference, folder / "older-spelling")
-    shutil.rmtree(max((run / "checkpoints").iterdir()))
-    assert nursery.run("train", "--resume", run) == 0, nursery.stderr()
-    same.assert_runs(run, reference)
-
-
 def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:

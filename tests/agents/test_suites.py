@@ -7,7 +7,7 @@ import pytest
 from supple.engine.kinds import presets_of
 from supple.experiments.comparisons.comparison import Comparison, create
 from supple.scripts import compare
-from supple.scripts.cli.options import asked
+from supple.scripts.cli.options import parse_request
 
 SUITES = ("frozen-lake", "nine-rooms", "priming", "replay-ratio", "slippery-ant", "cheetah-direction")
 SMALL = tuple(f"{name}-small" for name in SUITES if f"{name}-small" in presets_of())
@@ -17,8 +17,8 @@ def compared(name: str, out: Path) -> Comparison:
     """Return what `supple compare` would train, after all that it checks before."""
     kind = presets_of()[name].kind
     eager = [] if kind == "dqn" else ["--compile", "off"]  # whether it can be compiled takes seconds to find out
-    what = asked("compare", [kind, "--preset", name, "--out", str(out), *eager])
-    return create(out, compare.compared(what, compare.read(what), "supple compare"), jobs=1)
+    what = parse_request("compare", [kind, "--preset", name, "--out", str(out), *eager])
+    return create(out, compare.read_comparison(what, compare.read(what), "supple compare"), jobs=1)
 
 
 @pytest.mark.parametrize("name", [*SUITES, *SMALL])

@@ -10,8 +10,9 @@ import pytest
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec
 from supple.metrics import trainability
 from supple.registry.errors import UsageError
 
@@ -44,7 +45,7 @@ def settings(name: str, **more: Any) -> RunSettings:
 
 
 def finish(run: Path) -> None:
-    train(run, lambda *_: None, print)
+    open_run(run, print).train(lambda *_: None)
 
 
 def lines(run: Path, log: str) -> list[dict[str, Any]]:
@@ -63,9 +64,9 @@ def test_trainability_is_measured_around_a_switch_and_leaves_no_trace(
     monkeypatch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
     monkeypatch.setattr(trainability, "__defaults__", (3, 1e-3))  # updates, learning rate
     run, again, without = tmp_path / "run", tmp_path / "again", tmp_path / "without"
-    create(run, name, settings(name, trainability_every=40), "test")
+    prepare(RunSpec(name, settings(name, trainability_every=40)), run).close()
     finish(run)
-    create(without, name, settings(name), "test")
+    prepare(RunSpec(name, settings(name)), without).close()
     finish(without)
     assert last_state(run) == last_state(without)
     shutil.copytree(run, again)

@@ -12,7 +12,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.trained import Trained
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 
@@ -40,8 +41,7 @@ KINDS = {
 
 
 def run(folder: Path, name: str) -> Path:
-    create(folder / "run", name.split(",")[0], KINDS[name](), command="")
-    train(folder / "run", lambda step: None, lambda line: None)
+    prepare(RunSpec(name.split(",")[0], KINDS[name]()), folder / "run", lambda line: None).train(lambda step: None)
     return folder / "run"
 
 
@@ -82,9 +82,9 @@ def test_what_it_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=words):
             ask()
-    create(tmp_path / "linear", "linear", LinearSettings(tasks="semantic", updates_per_task=10), command="")
+    prepare(RunSpec("linear", LinearSettings(tasks="semantic", updates_per_task=10)), tmp_path / "linear").close()
     with pytest.raises(RunError, match="has no checkpoint yet"):
         Trained(tmp_path / "linear")
-    train(tmp_path / "linear", lambda step: None, lambda line: None)
+    open_run(tmp_path / "linear", lambda line: None).train(lambda step: None)
     with pytest.raises(RunError, match="does not train an agent"):
         Trained(tmp_path / "linear")

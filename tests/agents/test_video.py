@@ -20,7 +20,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.video import videos
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs import AtariVector, make_env, make_pixels
 from supple.experiments import compare
 from supple.registry.errors import UsageError
@@ -46,8 +47,7 @@ KINDS = {
 
 
 def run(folder: Path, kind: str, settings: Any) -> Path:
-    create(folder / "run", kind, settings, command="")
-    train(folder / "run", lambda step: None, lambda line: None)
+    prepare(RunSpec(kind, settings), folder / "run", lambda line: None).train(lambda step: None)
     return folder / "run"
 
 

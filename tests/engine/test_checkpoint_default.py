@@ -11,10 +11,12 @@ from supple.agents.dqn.settings import DQNSettings
 from supple.agents.ppo.settings import PPOSettings
 from supple.agents.sac.settings import SACSettings
 from supple.engine.kinds import all_kinds, find_kind, presets_of, settings_with
-from supple.engine.runs import create
+from supple.engine.runs import prepare
 from supple.engine.scaling import scaled
 from supple.engine.settings import RunSettings
+from supple.engine.spec import RunSpec, read_spec
 from supple.engine.storage.checkpoint import folders_of
+from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments import api
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
@@ -88,12 +90,13 @@ def test_presets_with_published_results_save_where_they_did(name: str) -> None:
 
 def test_the_interval_is_in_config_json_and_an_extended_run_keeps_it(tmp_path: Path) -> None:
     settings = PPOSettings(**PPO)
-    create(tmp_path / "a", "ppo", settings, "test")
+    prepare(RunSpec("ppo", settings), tmp_path / "a").close()
     written = json.loads((tmp_path / "a/config.json").read_text())["settings"]
     assert written["checkpoint_every"] == 200
-    assert settings.longer(8_000).checkpoint_every == 200
+    extended = read_spec(RunDirectory.open(tmp_path / "a").config, tmp_path / "a").settings.longer(8_000)
+    assert extended.checkpoint_every == 200
     small, _ = scaled(PPOSettings(**PPO | {"steps": 8_000}), 0.1)
-    create(tmp_path / "b", "ppo", small, "test")
+    prepare(RunSpec("ppo", small), tmp_path / "b").close()
     assert json.loads((tmp_path / "b/config.json").read_text())["settings"]["checkpoint_every"] == 200
 
 

@@ -40,7 +40,7 @@ def test_more_threads_are_tried_until_they_are_no_faster(
 
     monkeypatch.setattr(threads, "own_cpus", lambda: 4)
     monkeypatch.setattr(threads, "_measure_speed", one)
-    chosen, line = threads.fastest(find_kind("linear"), settings(), runs._create_and_train)
+    chosen, line = threads.fastest(find_kind("linear"), settings(), runs._train_briefly)
     assert (chosen, asked) == (wanted, tried)
     assert f"auto: {wanted}" in line
 
@@ -62,7 +62,7 @@ def test_what_was_chosen_is_recorded_and_nothing_of_the_trials_remains(
 def test_a_trial_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "own_cpus", lambda: 1)
     with pytest.raises(RunError, match=r"1 threads failed: .*no_such"):
-        threads.fastest(find_kind("linear"), settings(hook=("no_such@0.5",)), runs._create_and_train)
+        threads.fastest(find_kind("linear"), settings(hook=("no_such@0.5",)), runs._train_briefly)
 
 
 def test_a_clock_leaves_out_the_first_updates_and_ends_the_run() -> None:

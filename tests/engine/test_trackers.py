@@ -21,7 +21,7 @@ from supple.engine.storage import tensorboard
 from supple.engine.storage.claim import Claimed
 from supple.engine.storage.tensorboard import Row
 from supple.experiments import resume, train
-from supple.experiments.queue.jobs import work_off
+from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
@@ -258,7 +258,7 @@ def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
     settings = {**SETTINGS, "log_to": ["wandb", "mlflow"]}
     study = Study("lin", "linear", settings=settings, arms=("none", "snp"), seeds=(3,), fork_at_task=1)
     jobs = Sweep([study]).begin(tmp_path / "out")
-    work_off(jobs, lambda job, held: job.attempt(held, lambda step, end: None, silent))
+    Queue(jobs).work_off(lambda job, held: job.train(held, lambda step, end: None, silent))
     assert not any(job.failed for job in jobs)
     assert [(each.place.group, each.place.name) for each in recorders] == [
         ("lin", name) for name in ("trunk seed-3", "none seed-3", "snp seed-3") for _ in range(2)

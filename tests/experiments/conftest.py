@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.queue.jobs import Job, work_off
+from supple.experiments.queue.queue import Queue, QueuedRun
 
-Worked = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[QueuedRun]], list[str]]
 
 
 @pytest.fixture
 def worked() -> Worked:
     """Work jobs off in this process; returns their labels, in order."""
 
-    def work(jobs: list[Job]) -> list[str]:
+    def work(jobs: list[QueuedRun]) -> list[str]:
         done: list[str] = []
 
-        def attempt(job: Job, held: Any) -> None:
+        def attempt(job: QueuedRun, held: Any) -> None:
             done.append(job.label)
-            job.attempt(held, lambda step, end: None, lambda line: None)
+            job.train(held, lambda step, end: None, lambda line: None)
 
-        work_off(jobs, attempt)
+        Queue(jobs).work_off(attempt)
         return done
 
     return work

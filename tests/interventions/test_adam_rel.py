@@ -14,7 +14,7 @@ def learner(optimizer: type[torch.optim.Optimizer] = torch.optim.Adam) -> Learne
     return learner_for(module, optimizer(module.parameters(), lr=RATE))  # type: ignore[call-arg]
 
 
-def test_1000_updates_are_the_formulas_with_time_begun_anew_every_100() -> None:
+def test_1000_updates_equal_the_formulas_with_time_reset_every_100() -> None:
     target, rel = learner(), make("adam_rel")
     rel.attach(target)
     source = torch.Generator().manual_seed(1)
@@ -47,7 +47,7 @@ def test_integer_counters_are_reset_too() -> None:
     assert torch.equal(target.optimizer.state[target.module[0].weight]["exp_avg"], torch.ones(3))
 
 
-def test_steps_that_ppo_takes_by_itself_see_it() -> None:
+def test_the_fused_step_of_ppo_uses_the_reset_counters() -> None:
     target = learner()
     step = GradientStep(0.0, compiled=False)
     step.begin(target.optimizer, list(target.module.parameters()), 1)
@@ -58,7 +58,7 @@ def test_steps_that_ppo_takes_by_itself_see_it() -> None:
     assert step.average.any()
 
 
-def test_its_contract_says_that_moments_are_kept() -> None:
+def test_the_contract_says_that_moments_are_kept() -> None:
     assert make("adam_rel").contract(learner())["optimizer state"] == "step counters zeroed in place, moments kept"
 
 

@@ -1,4 +1,4 @@
-"""What interventions remember of parameters and units, when another intervention puts new ones in their place."""
+"""State that interventions store about parameters and units, when another intervention replaces these."""
 
 import copy
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from supple.engine.storage import checkpoint
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.interventions import Intervention, Learner, Units, learner_for, make
-from supple.interventions.activations import Random
+from supple.interventions import Injectable, Intervention, Learner, OtherMinibatch, Units, learner_for, make
+from supple.networks.activations import RandomActivation
 
 SWAPS = ["prelu(granularity=neuron)", "prelu", "rational", "prelu(granularity=neuron)"]
 REMEMBER: dict[str, dict[str, Any]] = {
@@ -50,9 +50,9 @@ class World:
         optimizer = torch.optim.Adam(self.net.parameters(), lr=0.05)
         self.learner: Learner = learner_for(
             self.net, optimizer, probe=lambda: (self.x,), loss=lambda: self.losses().mean(), batches=self.batches,
-            injectable="mlp",
+            capabilities=(Injectable("mlp"), OtherMinibatch(lambda: (self.x,))),
         )  # fmt: skip
-        self.learner.values, self.learner.another = lambda outputs: outputs, lambda: (self.x,)
+        self.learner.values = lambda outputs: outputs
         self.kept: Intervention = make(name, **params)
         self.kept.attach(self.learner)
 
@@ -91,7 +91,7 @@ class World:
 
 @pytest.mark.parametrize("name", REMEMBER)
 @pytest.mark.parametrize("activation", ["relu", "prelu"])
-def test_what_is_remembered_fits_after_every_swap_and_injection(name: str, activation: str) -> None:
+def test_saved_state_fits_after_every_swap_and_injection(name: str, activation: str) -> None:
     world = World(name, activation, **REMEMBER[name])
     for swap in SWAPS:
         world.train(3)
@@ -102,7 +102,7 @@ def test_what_is_remembered_fits_after_every_swap_and_injection(name: str, activ
     assert all(value.isfinite().all() for value in world.values().values())
 
 
-def test_units_drawn_anew_within_the_use_of_one_draw_are_those_of_the_network_as_it_is() -> None:
+def test_a_reused_draw_is_dropped_when_the_architecture_changes() -> None:
     """CBP takes rows of one draw for `maturity` updates, in which the network may change."""
     for change in ({"name": "swap", "activation": "prelu(granularity=neuron)"}, {"name": "injection"}):
         world = World("cbp", replacement_rate=0.3, maturity=0)
@@ -114,7 +114,7 @@ def test_units_drawn_anew_within_the_use_of_one_draw_are_those_of_the_network_as
         assert int(world.kept.numbers(world.learner)["cbp_replaced"]) > before
 
 
-def test_a_second_head_does_not_fall_back_to_the_past_of_the_first() -> None:
+def test_hare_tortoise_does_not_return_a_second_head_to_the_average_of_the_first() -> None:
     world = World("hare_tortoise", momentum=0.9)
     for _ in range(2):
         world.change("injection")
@@ -127,7 +127,7 @@ def test_a_second_head_does_not_fall_back_to_the_past_of_the_first() -> None:
     assert not torch.equal(after["encoder.0.weight"], before["encoder.0.weight"])
 
 
-def test_a_second_head_is_not_pulled_to_where_the_first_one_was() -> None:
+def test_ewc_does_not_pull_a_second_head_to_the_values_of_the_first() -> None:
     world = World("ewc", samples=8)
     world.change("injection")
     world.train(3)
@@ -156,7 +156,7 @@ def test_units_of_a_second_head_begin_without_a_history() -> None:
 
 
 @pytest.mark.parametrize("name", REMEMBER)
-def test_a_run_goes_on_behind_two_injections_from_a_checkpoint(name: str, tmp_path: Any) -> None:
+def test_a_run_with_two_injections_resumes_from_a_checkpoint(name: str, tmp_path: Any) -> None:
     world, again = World(name, **REMEMBER[name]), World(name, **REMEMBER[name])
     for _ in range(2):
         world.train(3)
@@ -168,8 +168,8 @@ def test_a_run_goes_on_behind_two_injections_from_a_checkpoint(name: str, tmp_pa
     state = checkpoint.load(folder, "one")
     load_learner_state(again.learner, state["learner"])
     again.kept.load_state_dict(state["kept"])
-    for each in (world, again):
-        each.train(6)
+    for run in (world, again):
+        run.train(6)
     for parameter, value in world.values().items():
         assert torch.equal(again.values()[parameter], value), parameter
 
@@ -187,26 +187,26 @@ def test_two_arms_from_one_state_do_not_write_into_each_other(name: str) -> None
 
 
 def test_injection_refuses_a_head_that_shares_parameters_with_the_encoder() -> None:
-    words = "shares 'encoder.1.weight' with 'mlp', which cannot be frozen alone"
+    message = "shares 'encoder.1.weight' with 'mlp', which cannot be frozen alone"
     world = World(activation="prelu(granularity=global)")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         make("injection").attach(world.learner)
     later = World()
     injection = make("injection")
     injection.attach(later.learner)
     later.change("swap", activation="prelu(granularity=global)")
     before = later.values()
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         injection.apply(later.learner)
     assert later.learner.changes == ["swap(activation='prelu(granularity=global)')"]
     assert all(torch.equal(value, before[name]) for name, value in later.values().items())
 
 
-def test_random_activations_of_an_added_head_draw_where_all_others_do() -> None:
-    """Else their draws would not be in a checkpoint."""
+def test_random_activations_of_an_added_head_use_the_generators_of_the_others() -> None:
+    """Otherwise a checkpoint would not contain their draws."""
     world = World(activation="rand_smooth_leaky")
     world.learner.activation_draws = [torch.Generator().manual_seed(1)]
     world.change("injection")
-    parts = [part for part in world.net.modules() if isinstance(part, Random)]
+    parts = [part for part in world.net.modules() if isinstance(part, RandomActivation)]
     assert len(parts) == 4
     assert all(part.generators is world.learner.activation_draws for part in parts)

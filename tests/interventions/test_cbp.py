@@ -135,15 +135,15 @@ def test_a_stack_is_as_many_separate_networks():
     cbp = make("cbp", replacement_rate=RATE, maturity=MATURITY)
     alone = [make("cbp", replacement_rate=RATE, maturity=MATURITY) for _ in range(MEMBERS)]
     for _ in range(60):
-        for each, own in zip(members, alone, strict=True):
-            train(each, 1, own)
+        for member, member_cbp in zip(members, alone, strict=True):
+            train(member, 1, member_cbp)
         train(stack, 1, cbp)
-    for i, (each, own) in enumerate(zip(members, alone, strict=True)):
-        close({name: value[i] for name, value in snapshot(stack.module).items()}, snapshot(each.module))
-        assert cbp.numbers(stack)["cbp_replaced"][i] == own.numbers(each)["cbp_replaced"] > 0
+    for i, (member, member_cbp) in enumerate(zip(members, alone, strict=True)):
+        close({name: value[i] for name, value in snapshot(stack.module).items()}, snapshot(member.module))
+        assert cbp.numbers(stack)["cbp_replaced"][i] == member_cbp.numbers(member)["cbp_replaced"] > 0
 
 
-def test_a_run_that_is_saved_and_loaded_goes_on_bit_for_bit(tmp_path):
+def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
     whole, halves = build(MEMBERS), build(MEMBERS)
     cbp, first = (make("cbp", replacement_rate=RATE, maturity=MATURITY) for _ in range(2))
     train(whole, 100, cbp)
@@ -175,7 +175,7 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_mean_of_what_the_next_layer_hears_is_kept(kind):
+def test_the_mean_input_of_the_next_layer_is_kept(kind):
     torch.manual_seed(0)
     module, x = NETWORKS[kind]()
     learner = learner_for(module, probe=lambda: (x,), loss=lambda: module(x).mean())
@@ -198,7 +198,7 @@ def test_the_mean_of_what_the_next_layer_hears_is_kept(kind):
     torch.testing.assert_close(heard[-1].mean(axes), heard[0].mean(axes), rtol=0, atol=1e-5)
 
 
-def test_the_least_useful_mature_unit_goes_first_and_new_ones_are_safe():
+def test_the_least_useful_mature_unit_is_replaced_first_and_new_units_are_protected():
     learner = build()
     with torch.no_grad():
         learner.module[2].weight[:, 3] = 1e-6  # nobody listens to it
@@ -262,7 +262,7 @@ def test_several_learners_keep_their_own_counts_and_the_driver_logs_them():
         assert (driver.numbers()["critic/cbp_replaced"] > 0).all()
 
 
-def test_before_there_are_data_nothing_happens():
+def test_without_data_nothing_happens():
     learner = replace(build(), probe=lambda: None)
     before = snapshot(learner.module)
     cbp = make("cbp", replacement_rate=1.0, maturity=0)

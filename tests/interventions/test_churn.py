@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, Independent, Normal
 
-from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions import LastLoss, Learner, OtherMinibatch, StackedLinear, learner_for, make
 
 STRENGTH, RATE = 3.0, 0.05
 
@@ -21,7 +21,7 @@ def batches(seed: int, count: int, *shape: int) -> Tensor:
 def learner(module: nn.Module, others: Tensor, **capabilities: Any) -> Learner:
     target = learner_for(module.double(), torch.optim.SGD(module.parameters(), lr=RATE))
     seen = iter(others)
-    target.another = lambda: (next(seen),)
+    target.offer(OtherMinibatch(lambda: (next(seen),)))
     for name, value in capabilities.items():
         setattr(target, name, value)
     return target
@@ -43,7 +43,7 @@ def update(target: Learner, chain: Any, x: Tensor) -> None:
     (loss + penalty(chain, target)).backward()
     chain.before_update(target)
     target.optimizer.step()
-    target.last_loss = lambda: loss.detach()
+    target.offer(LastLoss(lambda: loss.detach()))
     chain.after_update(target)
 
 
@@ -84,13 +84,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_1000_updates_are_the_released_codes(case: str) -> None:
+def test_1000_updates_equal_the_released_code(case: str) -> None:
     capabilities, term = CASES[case]
-    own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
     target, chain = learner(mlp(), others, **capabilities), make("chain", strength=STRENGTH)
     chain.attach(target)
     net, old = mlp(), None
-    for number, x in enumerate(own):
+    for number, x in enumerate(minibatches):
         update(target, chain, x)
         # nothing is drawn at the first update, where there is nothing to compare with
         net, old = by_hand(net, old, x, others[number - 1], term), net
@@ -102,15 +102,16 @@ def test_1000_updates_are_the_released_codes(case: str) -> None:
 def test_with_a_share_1000_updates_adapt_the_strength_to_the_last_ones(case: str) -> None:
     share, window = 0.01, 20
     capabilities, term = CASES[case]
-    own, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
-    target = learner(mlp(), others, **capabilities, last_loss=lambda: torch.zeros(()))
+    minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    target = learner(mlp(), others, **capabilities)
+    target.offer(LastLoss(lambda: torch.zeros(())))
     chain = make("chain", strength=STRENGTH, share=share, window=window)
     chain.attach(target)
     net, old = mlp(), None
     losses: list[float] = []
     churns: list[float] = []
     strengths = []
-    for number, x in enumerate(own):
+    for number, x in enumerate(minibatches):
         update(target, chain, x)
         strength = STRENGTH
         if len(churns) >= window:
@@ -133,13 +134,13 @@ def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
     singles = [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double() for _ in range(2)]
     for member, single in enumerate(singles):
         single.load_state_dict({name: p[member] for name, p in stack.state_dict().items()})
-    own, others = batches(1, 20, 8, 4), batches(2, 20, 8, 4)
+    minibatches, others = batches(1, 20, 8, 4), batches(2, 20, 8, 4)
     nets: list[nn.Module] = [stack, *singles]
     values = {"values": lambda out: out}
     targets = [learner(net, others if i else others.expand(2, -1, -1, -1).movedim(0, 1), **values)
                for i, net in enumerate(nets)]  # fmt: skip
     hooks = [make("chain", strength=STRENGTH) for _ in nets]
-    for x in own:
+    for x in minibatches:
         for i, (target, chain) in enumerate(zip(targets, hooks, strict=True)):
             target.optimizer.zero_grad()
             outputs = target.module(x if i else x.expand(2, -1, -1))
@@ -151,7 +152,7 @@ def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
             torch.testing.assert_close(parameter[member], dict(single.named_parameters())[name], rtol=0, atol=1e-12)
 
 
-def test_a_network_with_other_parts_than_before_has_no_penalty_yet() -> None:
+def test_after_a_change_of_architecture_the_first_penalty_is_zero() -> None:
     target, chain = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out), make("chain")
     for x in batches(1, 2, 8, 4):
         update(target, chain, x)
@@ -167,25 +168,25 @@ def test_learners_without_a_policy_and_values_or_without_other_minibatches_are_r
     with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.policy or Learner.values"):
         make("chain").attach(plain)
     plain.values = lambda out: out
-    with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.another"):
+    with pytest.raises(ValueError, match=r"chain: 'model' .* OtherMinibatch"):
         make("chain").attach(plain)
 
 
 def test_a_share_of_an_unknown_loss_is_refused() -> None:
     target = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out)
-    with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.last_loss"):
+    with pytest.raises(ValueError, match=r"chain: 'model' .* LastLoss"):
         make("chain", share=0.1).attach(target)
 
 
 @pytest.mark.parametrize(
     ("wrong", "name"), [({"share": 0.0}, "share"), ({"share": math.inf}, "share"), ({"window": 0}, "window")]
 )
-def test_a_share_or_window_that_makes_no_sense_is_refused(wrong: dict[str, float], name: str) -> None:
+def test_a_share_or_window_out_of_range_is_refused(wrong: dict[str, float], name: str) -> None:
     with pytest.raises(ValueError, match=f"chain: {name} must be"):
         make("chain", **wrong)
 
 
 @pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])
-def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
+def test_a_strength_out_of_range_is_refused(strength: float) -> None:
     with pytest.raises(ValueError, match="chain: strength must be"):
         make("chain", strength=strength)

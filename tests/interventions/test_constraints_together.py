@@ -79,7 +79,7 @@ class World:
             self.learner.generators = tuple(generators)
         else:
             self.learner.generator = generators[member]
-        hooks = [hook for text in texts if (hook := parse_hook(text))]
+        hooks = [hook for hook in map(parse_hook, texts) if hook]
         self.driver = HookDriver(hooks, {"model": self.learner}, lambda **_: None, UPDATES)
 
     def losses_and_inputs(self, rows: slice = slice(None)) -> tuple[Tensor, Tensor]:
@@ -129,7 +129,7 @@ def test_the_members_of_a_stack_are_trained_as_networks_of_their_own(texts):
 
 
 @pytest.mark.parametrize("texts", [*([text] for text in TEXTS), THREE], ids=str)
-def test_a_checkpoint_in_the_middle_goes_on_as_if_there_had_been_none(texts, tmp_path):
+def test_a_run_resumed_from_a_checkpoint_equals_an_uninterrupted_one(texts, tmp_path):
     whole = World(texts)
     whole.train(0, UPDATES)
     before, after = World(texts), World(texts)
@@ -144,7 +144,7 @@ def test_a_checkpoint_in_the_middle_goes_on_as_if_there_had_been_none(texts, tmp
         assert torch.equal(after.values()[name], value), name
 
 
-def test_three_at_once_do_what_each_says():
+def test_three_interventions_at_once_each_follow_their_equation():
     world = World(["weight_clip(kappa=1.1)", "parseval(strength=0.01)", "nap"])
     world.train(0, UPDATES)
     for layer in world.learner.layers:
@@ -158,7 +158,7 @@ def test_three_at_once_do_what_each_says():
     assert not torch.allclose(world.values()["hidden.weight"], plain.values()["hidden.weight"])
 
 
-def test_what_protects_an_update_leaves_an_intervention_between_two_updates_alone():
+def test_protection_of_updates_does_not_undo_an_intervention_between_two_updates():
     world = World(["upgd(sigma=0)", "reset@6"])
     world.train(0, 6)
     for name, value in world.values().items():

@@ -12,7 +12,9 @@ from supple.agents.ppo.rollout import Batch
 from supple.interventions import (
     AS_RELEASED,
     UNIFORM,
+    EntropyTemperature,
     Learner,
+    ReleasedCode,
     chain,
     contract_for,
     learner_for,
@@ -54,7 +56,7 @@ def dqn() -> Learner:
     learner = learner_for(module, torch.optim.Adam(module.parameters(), lr=1e-2), followers=(target,))
     train(learner, 1, 8, 8)
     target.load_state_dict(module.state_dict())
-    return train(replace(learner, algorithm="dqn"), 1, 8, 8)
+    return train(replace(learner, capabilities=(ReleasedCode("dqn"),)), 1, 8, 8)
 
 
 class Temperature(nn.Module):
@@ -74,7 +76,7 @@ def sac() -> Learner:
     train(temperature, 1)
     critic = mlp()
     target = copy.deepcopy(critic.module).requires_grad_(False)
-    critic = replace(critic, followers=(target,), algorithm="sac", temperature=temperature)
+    critic = replace(critic, followers=(target,), capabilities=(ReleasedCode("sac"), EntropyTemperature(temperature)))
     return train(critic, 4)
 
 
@@ -144,7 +146,7 @@ def test_a_compiled_module_and_captured_views_see_the_new_values(hook):
 
 @pytest.mark.parametrize("kind", LEARNERS)
 @pytest.mark.parametrize("hook", HOOKS)
-def test_training_goes_on_after_it(kind, hook):
+def test_training_continues_after_it(kind, hook):
     learner = LEARNERS[kind]()
     make(hook, **HOOKS[hook]).apply(learner)
     before = snapshot(learner.module)
@@ -196,13 +198,14 @@ def test_uniform_makes_followers_the_online_network_buffers_included():
 
 def test_uniform_leaves_the_temperature_alone():
     learner = sac()
-    before, state = snapshot(learner.temperature.module), slots(learner.temperature)
+    temperature = learner.offers(EntropyTemperature).learner
+    before, state = snapshot(temperature.module), slots(temperature)
     make("fire").apply(learner)
-    assert same(snapshot(learner.temperature.module), before)
-    assert same(slots(learner.temperature)["log_alpha"], state["log_alpha"])
+    assert same(snapshot(temperature.module), before)
+    assert same(slots(temperature)["log_alpha"], state["log_alpha"])
 
 
-def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_served():
+def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_accepted():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     optimizer = torch.optim.Adam(module[0].parameters())
     assert make("fire").apply(learner_for(module, optimizer)) == ["0.weight", "2.weight"]
@@ -237,7 +240,7 @@ def test_as_released_dqn_keeps_the_whole_optimizer(hook):
 
 
 @pytest.mark.parametrize("hook", ["fire", "snp"])
-def test_as_released_dqn_restores_linear_layers_with_biases_and_does_its_work_on_convolutions(hook):
+def test_as_released_dqn_rewrites_convolutions_and_restores_linear_layers_with_biases(hook):
     learner = dqn()
     before = snapshot(learner.module)
     written = make(hook, contract="as_released").apply(learner)
@@ -283,7 +286,7 @@ def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
 
 
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
-def test_a_head_reset_of_dqn_takes_back_the_head_alone_and_in_the_target_its_own(contract):
+def test_as_released_a_head_reset_of_dqn_restores_only_the_head_of_each_network(contract):
     learner = dqn()
     (target,) = learner.followers
     before, old, state = snapshot(learner.module), snapshot(target), slots(learner)
@@ -320,7 +323,7 @@ def test_a_scope_that_the_released_contract_would_override_is_refused():
 
 def test_a_network_without_the_layers_that_the_contract_restores_is_refused_at_attach():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3))
-    learner = replace(learner_for(module), algorithm="dqn")
+    learner = replace(learner_for(module), capabilities=(ReleasedCode("dqn"),))
     with pytest.raises(ValueError, match="scope 'linear' names no layer"):
         make("fire", contract="as_released").attach(learner)
 
@@ -329,9 +332,9 @@ def test_a_network_without_the_layers_that_the_contract_restores_is_refused_at_a
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_as_released_sac_freshens_every_slot_and_the_temperature_and_copies_to_the_target(hook):
+def test_as_released_sac_resets_every_slot_and_the_temperature_and_copies_to_the_target(hook):
     learner = sac()
-    alpha = learner.temperature
+    alpha = learner.offers(EntropyTemperature).learner
     assert float(alpha.module.log_alpha.detach()) != pytest.approx(-4.6, abs=1e-4)
     make(hook, contract="as_released").apply(learner)
     assert all(is_zero(state) for state in slots(learner).values())
@@ -350,11 +353,12 @@ def test_as_released_is_refused_where_nothing_was_released(hook):
     assert "\n" not in str(refusal.value)
 
 
-def test_contracts_by_name():
-    assert contract_for("fire", "uniform", "dqn") is UNIFORM
-    assert contract_for("fire", "as_released", "sac") is AS_RELEASED["sac", "fire"]
+def test_contract_for_returns_the_contract_of_a_preset():
+    learner = sac()
+    assert contract_for("fire", "uniform", learner) is UNIFORM
+    assert contract_for("fire", "as_released", learner) is AS_RELEASED["sac", "fire"]
     with pytest.raises(ValueError, match="unknown contract 'released'"):
-        contract_for("fire", "released", "dqn")
+        contract_for("fire", "released", learner)
 
 
 def test_a_contract_is_described_in_words():
@@ -379,7 +383,7 @@ def test_a_contract_is_described_in_words():
     }
 
 
-def test_a_description_says_nothing_of_parts_that_the_learner_has_not():
+def test_a_description_leaves_out_parts_that_the_learner_lacks():
     assert make("reset", what="last", count=2, toward="fresh").contract(replace(mlp(), optimizer=None)) == {
         "weights": "last 2 → fresh",
         "replay, observation statistics, generators": "kept",

@@ -26,7 +26,7 @@ def share(utility: np.ndarray, rate: float) -> np.ndarray:
     return rate * np.minimum(1.0, 2 / (1 + np.exp(16 * (utility - 1))))
 
 
-def test_1000_updates_are_the_formulas() -> None:
+def test_1000_updates_equal_the_formulas() -> None:
     target, cpr = learner(), make("cpr", rate=0.3, period=PERIOD)
     cpr.attach(target)
     draws, source = torch.Generator().manual_seed(7), torch.Generator().manual_seed(2)
@@ -56,7 +56,7 @@ def test_1000_updates_are_the_formulas() -> None:
 
 
 def stack(member: int | None) -> Learner:
-    """Two networks at once, or one of them; what they are drawn anew from is the same."""
+    """A stack of two networks, or one of them; both take the same fresh parameters."""
     torch.manual_seed(0)
     both = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 3)).double()
     fresh = {name: torch.randn_like(p) for name, p in both.named_parameters()}
@@ -95,6 +95,6 @@ def test_members_of_a_stack_are_networks_of_their_own_also_after_a_checkpoint() 
 
 
 @pytest.mark.parametrize("wrong", [{"rate": -0.1}, {"rate": 1.1}, {"period": 0}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict) -> None:
+def test_parameters_out_of_range_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"cpr: (rate|period) must"):
         make("cpr", **wrong)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for, make
+from supple.interventions import EndlessData, Learner, learner_for, make
 from supple.interventions.dash import shrink_
 
 X = torch.randn(40, 2, 5, 5, generator=torch.Generator().manual_seed(1))
@@ -56,7 +56,7 @@ def by_hand(target: Learner, alpha: float, lam: float, batches: int) -> dict[str
 
 
 @pytest.mark.parametrize(("params", "batches"), [({}, 5), ({"alpha": 0.1, "lam": 0.3, "batches": 2}, 2)])
-def test_kernels_rows_and_biases_are_shrunk_as_in_the_equations_and_all_else_is_kept(params, batches):
+def test_kernels_rows_and_biases_shrink_as_in_the_equations_and_the_rest_is_kept(params, batches):
     target, dash = learner(), make("dash", **params)
     wanted = by_hand(target, params.get("alpha", 0.3), params.get("lam", 0.05), batches)
     dash.attach(target)
@@ -70,7 +70,7 @@ def test_kernels_rows_and_biases_are_shrunk_as_in_the_equations_and_all_else_is_
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 999), lam=st.floats(0, 1))
-def test_no_vector_turns_or_grows_and_none_shrinks_below_lambda(seed, lam):
+def test_vectors_keep_their_direction_and_shrink_by_lambda_at_most(seed, lam):
     source = torch.Generator().manual_seed(seed)
     before, uphill = torch.randn(2, 6, 3, generator=source, dtype=torch.float64)
     after = before.clone()
@@ -87,7 +87,7 @@ def test_a_vector_that_grows_along_the_gradient_is_kept_and_one_without_gradient
     torch.testing.assert_close(weight, torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.3, 0.4], [0.0, 0.0]]))
 
 
-def test_what_the_data_do_not_reach_is_left_alone():
+def test_parameters_without_a_gradient_are_unchanged():
     torch.manual_seed(0)
     module = nn.ModuleDict({"body": nn.Linear(3, 4), "mine": nn.Linear(4, 2), "other": nn.Linear(4, 2)})
     x = torch.randn(8, 3)
@@ -102,9 +102,9 @@ def test_what_the_data_do_not_reach_is_left_alone():
     assert torch.equal(module["other"].weight, other)
 
 
-def test_without_batches_or_an_end_to_pass_to_it_is_refused_before_training():
+def test_a_learner_without_batches_or_with_a_replay_memory_is_refused_before_training():
     target = learner()
-    target.endless = True
+    target.offer(EndlessData())
     with pytest.raises(ValueError, match=r"dash: 'model' learns from a replay memory.*batches=100"):
         make("dash").attach(target)
     make("dash", batches=3).attach(target)
@@ -113,6 +113,6 @@ def test_without_batches_or_an_end_to_pass_to_it_is_refused_before_training():
 
 
 @pytest.mark.parametrize("params", [{"alpha": 0.0}, {"alpha": 1.1}, {"lam": -0.1}, {"lam": 2.0}, {"batches": 0}])
-def test_numbers_that_make_no_sense_are_refused(params):
+def test_parameters_out_of_range_are_refused(params):
     with pytest.raises(ValueError, match=f"dash: {next(iter(params))} must"):
         make("dash", **params)

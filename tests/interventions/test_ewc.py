@@ -59,9 +59,9 @@ def test_the_fisher_is_the_mean_square_of_each_samples_gradient(monkeypatch, bud
     monkeypatch.setattr(ewc_module, "BUDGET", budget)
     task = Task(1)
     target = learner(task)
-    found, wanted = empirical_fisher(target, samples), by_hand(target, task, samples)
-    assert found.keys() == wanted.keys()
-    for name, value in found.items():
+    actual, wanted = empirical_fisher(target, samples), by_hand(target, task, samples)
+    assert actual.keys() == wanted.keys()
+    for name, value in actual.items():
         torch.testing.assert_close(value, wanted[name])
     assert all(p.grad is None for p in target.module.parameters())
 
@@ -69,12 +69,12 @@ def test_the_fisher_is_the_mean_square_of_each_samples_gradient(monkeypatch, bud
 def test_the_members_of_a_stack_have_a_fisher_each():
     task = Task(1)
     stack = learner(task, members=3)
-    found = empirical_fisher(stack, 16)
+    actual = empirical_fisher(stack, 16)
     for member in range(3):
         single = learner(task)
         single.module.load_state_dict({name: v[member] for name, v in stack.module.state_dict().items()})
         for name, value in by_hand(single, task, 16).items():
-            torch.testing.assert_close(found[name][member], value)
+            torch.testing.assert_close(actual[name][member], value)
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.6])
@@ -94,8 +94,8 @@ def test_after_several_tasks_the_penalty_pulls_as_the_sum_of_theirs(decay, refer
     assert (ewc.penalty(target).item() < 1e-12) == (reference == "last")
     move(target, 9)
     named = dict(target.module.named_parameters())
-    found = torch.autograd.grad(ewc.penalty(target), list(named.values()))
-    for (name, parameter), gradient in zip(named.items(), found, strict=True):
+    actual = torch.autograd.grad(ewc.penalty(target), list(named.values()))
+    for (name, parameter), gradient in zip(named.items(), actual, strict=True):
         wanted = torch.zeros_like(gradient)
         for age, (fisher, centre) in enumerate(reversed(past)):
             start = centre if reference == "each" else past[-1][1]
@@ -115,7 +115,7 @@ def test_a_parameter_that_no_sample_depends_on_is_free():
     assert ewc.penalty(target).item() == 0.0
 
 
-def test_what_training_and_the_checkpoint_share_is_copied():
+def test_loaded_state_is_a_copy():
     target, ewc = learner(Task(1)), make("ewc", samples=8)
     ewc.finish_task(target)
     other = make("ewc", samples=8)
@@ -129,7 +129,7 @@ def test_what_training_and_the_checkpoint_share_is_copied():
 @pytest.mark.parametrize(
     "params", [{"strength": -1.0}, {"samples": 0}, {"decay": 1.5}, {"reference": "first"}, {"strength": float("nan")}]
 )
-def test_numbers_that_make_no_sense_are_refused(params: dict[str, Any]):
+def test_parameters_out_of_range_are_refused(params: dict[str, Any]):
     with pytest.raises(ValueError, match=f"ewc: {next(iter(params))} must"):
         make("ewc", **params)
 

@@ -81,7 +81,7 @@ def test_the_intervention_equals_the_function_with_the_same_settings():
         ({"contract": "as_relased"}, "did you mean 'as_released'"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_when_it_is_made(params, message):
+def test_wrong_settings_are_refused_at_construction(params, message):
     with pytest.raises(ValueError, match=message) as refusal:
         make("fire", **params)
     assert "\n" not in str(refusal.value)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
-from supple.interventions import Layer, fire_, learner_for, make, snapshot
+from supple.interventions import Layer, ReleasedCode, fire_, learner_for, make, snapshot
 from supple.metrics import measure
 
 
@@ -39,7 +39,7 @@ KINDS: list[tuple[Any, dict[str, Callable[[Tensor], Tensor]]]] = [
     (nn.RNN(3, 5), {"weight_ih_l0": by_svd, "weight_hh_l0": by_svd}),
     (
         nn.GRU(3, 5, num_layers=2, bidirectional=True),
-        {f"weight_{k}_l{n}{end}": in_parts(3) for n in (0, 1) for end in ("", "_reverse") for k in ("ih", "hh")},
+        {f"weight_{k}_{end}": in_parts(3) for k in ("ih", "hh") for end in ("l0", "l1", "l0_reverse", "l1_reverse")},
     ),
     (nn.LSTM(3, 6, proj_size=2), {"weight_ih_l0": in_parts(4), "weight_hh_l0": in_parts(4), "weight_hr_l0": by_svd}),
     (nn.RNNCell(3, 5), {"weight_ih": by_svd, "weight_hh": by_svd}),
@@ -55,7 +55,7 @@ KINDS: list[tuple[Any, dict[str, Callable[[Tensor], Tensor]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "expected"), KINDS, ids=lambda each: str(each)[:24])
+@pytest.mark.parametrize(("module", "expected"), KINDS, ids=lambda value: str(value)[:24])
 def test_every_matrix_equals_its_singular_value_decomposition(module: nn.Module, expected: dict[str, Any]) -> None:
     module = copy.deepcopy(module)
     before = snapshot(module)
@@ -122,7 +122,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("make_layer", "name", "why"), KEPT, ids=[why for _, _, why in KEPT])
-def test_what_cannot_be_rewritten_is_kept_bit_for_bit_and_named(
+def test_weights_that_cannot_be_rewritten_are_kept_bit_for_bit_and_named(
     make_layer: Callable[[], nn.Module], name: str, why: str
 ) -> None:
     module = nn.Sequential(nn.Linear(3, 3), make_layer())
@@ -134,9 +134,9 @@ def test_what_cannot_be_rewritten_is_kept_bit_for_bit_and_named(
     assert written.skipped[f"1.{name}"].startswith(why)
     assert f"1.{name}" not in written
     kept = module[1].state_dict()
-    for each, value in before.items():
-        if f"1.{each}" not in written and not value.is_meta:
-            assert torch.equal(kept[each].abs().float(), value.abs().float()), each
+    for key, value in before.items():
+        if f"1.{key}" not in written and not value.is_meta:
+            assert torch.equal(kept[key].abs().float(), value.abs().float()), key
     if why != "frozen":  # a user may mean a frozen weight, such as a target network's
         with pytest.raises(ValueError, match=f"^1.{name} is "):
             fire_(module, names=[f"1.{name}"])
@@ -181,7 +181,7 @@ def memory() -> Any:
     )  # fmt: skip
 
 
-def test_the_hook_writes_gates_and_keeps_what_is_tied_or_frozen() -> None:
+def test_the_hook_writes_gates_and_keeps_tied_and_frozen_weights() -> None:
     learner = memory()
     learner.module.gru.weight_ih_l0.requires_grad_(False)
     fire = make("fire", method="polar")
@@ -211,12 +211,12 @@ def test_the_hook_writes_frozen_followers_as_the_network_itself() -> None:
     module = nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3))
     target = copy.deepcopy(module).requires_grad_(False)
     learner = learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1), followers=(target,))
-    learner.algorithm = "dqn"
+    learner.offer(ReleasedCode("dqn"))
     make("fire", contract="as_released").apply(learner)
     assert torch.equal(target[0].weight, module[0].weight)
 
 
-def test_a_network_of_which_nothing_is_left_is_refused_at_attach() -> None:
+def test_a_network_without_a_weight_to_rewrite_is_refused_at_attach() -> None:
     module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)).requires_grad_(False)
     with pytest.raises(ValueError, match=r"has no weight matrix to rewrite: 0.weight, 2.weight \(frozen") as refusal:
         make("fire").attach(learner_for(module))
@@ -231,12 +231,12 @@ def test_measured_isometry_is_that_of_the_matrices_that_are_written() -> None:
     module = nn.Sequential(Conv1D(6, 4), nn.ReLU(), Conv1D(3, 6))
     with torch.no_grad():
         module[2].weight.zero_()
-    found = measure(learner_for(module))
+    numbers = measure(learner_for(module))
     singular = torch.linalg.svdvals(module[0].weight.detach().double())
-    assert found["dfi"] == pytest.approx(float(((singular**2 - 1) ** 2).sum()) + 3)
+    assert numbers["dfi"] == pytest.approx(float(((singular**2 - 1) ** 2).sum()) + 3)
 
 
-def test_a_look_does_not_move_the_power_iteration_of_a_parametrized_layer() -> None:
+def test_measuring_does_not_move_the_power_iteration_of_a_parametrized_layer() -> None:
     module = nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU(), nn.Linear(4, 2))
     learner = learner_for(module, torch.optim.Adam(module.parameters()))
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -259,8 +259,8 @@ def test_penalties_leave_frozen_weights_out(name: str) -> None:
     learner, alone = learner_for(whole), learner_for(nn.Sequential(whole[2]))
     with torch.no_grad():
         whole[0].weight.mul_(3)
-    found = [make(name).penalty(each) for each in (learner, alone)]
-    assert torch.equal(*found)
+    penalties = [make(name).penalty(target) for target in (learner, alone)]
+    assert torch.equal(*penalties)
     whole.requires_grad_(False)
     if name != "wasserstein":
         with pytest.raises(ValueError, match="is trained"):
@@ -293,10 +293,10 @@ def test_a_transposed_weight_is_treated_as_the_linear_layer_that_it_is() -> None
     theirs = learner_for(linear, batches=lambda _: iter([(x @ linear[0].weight.T).square().sum(1)]))
     assert ours.select("linear")
     for name in ("parseval", "spectral"):
-        torch.testing.assert_close(*(make(name).penalty(each) for each in (ours, theirs)))
-    for each in (ours, theirs):
-        make("weight_clip", kappa=0.3).after_update(each)
+        torch.testing.assert_close(*(make(name).penalty(target) for target in (ours, theirs)))
+    for target in (ours, theirs):
+        make("weight_clip", kappa=0.3).after_update(target)
     assert transposed[0].weight.detach().abs().max().item() == pytest.approx(0.1)
-    for each in (ours, theirs):
-        make("dash", scope="linear").apply(each)
+    for target in (ours, theirs):
+        make("dash", scope="linear").apply(target)
     torch.testing.assert_close(transposed[0].weight.T, linear[0].weight)

@@ -41,7 +41,7 @@ def test_the_tortoise_is_the_moving_average_of_parameters_and_statistics_and_the
     assert not any(slot.any() for state in target.optimizer.state.values() for slot in state.values())
 
 
-def test_the_tortoise_does_not_follow_what_is_done_to_the_hare_at_once():
+def test_the_tortoise_follows_a_rewritten_hare_only_slowly():
     target, both = learner(), make("hare_tortoise", momentum=0.9)
     both.after_update(target)
     before = target.module[0].weight.detach().clone()
@@ -51,13 +51,13 @@ def test_the_tortoise_does_not_follow_what_is_done_to_the_hare_at_once():
     assert torch.equal(target.module[0].weight, before)
 
 
-def test_it_needs_to_be_told_when():
+def test_it_needs_a_schedule():
     with pytest.raises(ValueError, match="'hare_tortoise' needs a schedule"):
         parse_hook("hare_tortoise")
     assert parse_hook("hare_tortoise@every:100").intervention.has("after_update")
 
 
 @pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
-def test_a_momentum_that_makes_no_sense_is_refused(momentum):
+def test_a_momentum_out_of_range_is_refused(momentum):
     with pytest.raises(ValueError, match=r"hare_tortoise: momentum must lie in \[0, 1\)"):
         make("hare_tortoise", momentum=momentum)

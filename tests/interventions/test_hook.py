@@ -6,7 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import AtStart, Fire, L2Init, Learner, Moment, Reset, learner_for, make, parse_hook
+from supple.interventions import (
+    AtStart,
+    Fire,
+    Injectable,
+    L2Init,
+    Learner,
+    Moment,
+    Reset,
+    learner_for,
+    make,
+    parse_hook,
+)
 from supple.interventions.schedule import AtFraction, AtTask
 
 
@@ -31,7 +42,7 @@ def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default
     assert hook.text == "l2_init(strength=0.01)"
 
 
-def test_the_default_schedule_serves_a_hook_without_one():
+def test_a_hook_without_a_schedule_has_the_default():
     assert parse_hook("fire", default=AtStart()).text == "fire@start"
     assert parse_hook("critic/fire", default=AtStart()).text == "critic/fire@start"
     assert parse_hook("fire@task", default=AtStart()).schedule == AtTask()
@@ -52,7 +63,7 @@ def test_the_default_schedule_serves_a_hook_without_one():
         "actor/snp@when:critic/srank<20.0",
     ],
 )
-def test_the_text_of_a_hook_reads_back_to_the_same_hook(text):
+def test_a_parsed_hook_keeps_its_text(text):
     hook = parse_hook(text)
     again = parse_hook(hook.text)
     assert again.text == hook.text
@@ -86,7 +97,7 @@ def test_a_wrong_text_is_answered_with_one_line(text, message):
     assert "\n" not in str(refusal.value)
 
 
-def test_moments_that_an_intervention_has_not_say_so():
+def test_a_missing_moment_raises_an_error_that_names_it():
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
     learner = learner_for(module)
     with pytest.raises(AttributeError, match="fire adds no loss term"):
@@ -97,30 +108,30 @@ def test_moments_that_an_intervention_has_not_say_so():
         make("l2_init").apply(learner)
 
 
-def model(name: str, **given: Any) -> Learner:
+def model(name: str, **settings: Any) -> Learner:
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    return learner_for(module, name=name, **given)
+    return learner_for(module, name=name, **settings)
 
 
 def test_a_hook_acts_on_the_learner_that_it_names_or_on_all():
     actor, critic = model("actor"), model("critic")
-    assert [parse_hook("critic/fire@task").concerns(each) for each in (actor, critic)] == [False, True]
-    assert [parse_hook("fire@task").concerns(each) for each in (actor, critic)] == [True, True]
+    assert [parse_hook("critic/fire@task").concerns(learner) for learner in (actor, critic)] == [False, True]
+    assert [parse_hook("fire@task").concerns(learner) for learner in (actor, critic)] == [True, True]
 
 
 def test_injection_acts_only_where_there_is_a_part_to_duplicate():
-    actor, critic = model("actor"), model("critic", injectable="2")
-    assert [parse_hook("injection@task").concerns(each) for each in (actor, critic)] == [False, True]
+    actor, critic = model("actor"), model("critic", capabilities=(Injectable("2"),))
+    assert [parse_hook("injection@task").concerns(learner) for learner in (actor, critic)] == [False, True]
     assert not parse_hook("actor/injection@task").concerns(actor)
 
 
-def test_a_hook_remembers_each_learner_apart():
+def test_a_hook_has_a_memory_for_each_learner():
     actor, critic = model("actor"), model("critic")
     hook = parse_hook("fire@when:dormant_fraction>0.3")
 
     def due(actors: float, critics: float) -> list[bool]:
         metrics = {"actor/dormant_fraction": actors, "critic/dormant_fraction": critics}
-        return [hook.due(Moment(10, 10, 100, metrics=metrics), each) for each in (actor, critic)]
+        return [hook.due(Moment(10, 10, 100, metrics=metrics), learner) for learner in (actor, critic)]
 
     assert due(0.4, 0.1) == [True, False]
     assert due(0.4, 0.4) == [False, True]

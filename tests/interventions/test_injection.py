@@ -5,7 +5,18 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.dqn.network import NatureCNN
-from supple.interventions import Injected, Learner, Wiring, learner_for, make, parse_call, restructure, snapshot
+from supple.interventions import (
+    Injectable,
+    Injected,
+    Learner,
+    ReleasedCode,
+    Wiring,
+    learner_for,
+    make,
+    parse_call,
+    restructure,
+    snapshot,
+)
 from supple.metrics import measure
 
 FRAMES = torch.randint(256, (8, 2, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
@@ -23,7 +34,7 @@ def build() -> Learner:
         "q", module, torch.optim.Adam(module.parameters(), lr=1e-3), module.layers(), module.units(),
         probe=lambda: (FRAMES,), loss=lambda: (module(FRAMES) - 1).square().mean(),
         generator=torch.Generator().manual_seed(1), redraw=lambda: snapshot(network()),
-        followers=(copy.deepcopy(module).requires_grad_(False),), algorithm="dqn", injectable="mlp",
+        followers=(copy.deepcopy(module).requires_grad_(False),), capabilities=(ReleasedCode("dqn"), Injectable("mlp")),
     )  # fmt: skip
 
 
@@ -35,7 +46,7 @@ def train(learner: Learner, steps: int = 3) -> Learner:
     return learner
 
 
-def trained() -> Learner:
+def build_trained() -> Learner:
     """Its target network lags behind."""
     learner = train(build())
     learner.followers[0].load_state_dict(learner.module.state_dict())
@@ -56,7 +67,7 @@ def state_of(learner: Learner) -> dict[str, dict[str, Tensor]]:
     return {named[p]: {k: v.clone() for k, v in s.items()} for p, s in learner.optimizer.state.items()}
 
 
-def under(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
+def select_below(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
     return {name.removeprefix(path): value for name, value in values.items() if name.startswith(path)}
 
 
@@ -65,7 +76,7 @@ def under(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("toward", ["initial", "fresh"])
 def test_outputs_are_the_same_bit_for_bit_after_every_injection(toward):
-    learner = trained()
+    learner = build_trained()
     for _ in range(4):
         before = outputs(learner)[0]
         written = make("injection", toward=toward).apply(learner)
@@ -79,21 +90,21 @@ def test_outputs_are_the_same_bit_for_bit_after_every_injection(toward):
 
 
 def test_the_new_head_starts_from_step_0_or_from_a_fresh_draw():
-    start = under(snapshot(build().module), "mlp.")
+    start = select_below(snapshot(build().module), "mlp.")
     for toward in ("initial", "fresh"):
-        learner = trained()
+        learner = build_trained()
         for _ in range(2):
             make("injection", toward=toward).apply(learner)
             values = snapshot(learner.module)
-            new, twin = under(values, "mlp.new."), under(values, "mlp.twin.")
+            new, twin = select_below(values, "mlp.new."), select_below(values, "mlp.twin.")
             assert equal(new, twin)
             assert equal(new, start) == (toward == "initial")
-            assert equal(new, under(learner.initial, "mlp.new."))
+            assert equal(new, select_below(learner.initial, "mlp.new."))
             train(learner)
 
 
 def test_only_the_encoder_and_the_new_head_learn():
-    learner = trained()
+    learner = build_trained()
     make("injection").apply(learner)
     before = snapshot(learner.module)
     train(learner)
@@ -103,7 +114,7 @@ def test_only_the_encoder_and_the_new_head_learn():
 
 
 def test_gradients_flow_through_the_frozen_heads_to_the_encoder():
-    learner = trained()
+    learner = build_trained()
     learner.optimizer.zero_grad()
     learner.loss().backward()
     before = learner.module.encoder[0].weight.grad.clone()
@@ -119,7 +130,7 @@ def test_gradients_flow_through_the_frozen_heads_to_the_encoder():
 
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_the_optimizer_stays_and_holds_exactly_the_trainable_parameters_in_order(contract):
-    learner = trained()
+    learner = build_trained()
     optimizer, before = learner.optimizer, state_of(learner)
     make("injection", contract=contract).apply(learner)
     assert learner.optimizer is optimizer
@@ -147,27 +158,27 @@ def test_parameter_groups_keep_their_settings():
 
 
 def test_uniform_makes_the_target_the_online_network():
-    learner = trained()
+    learner = build_trained()
     make("injection").apply(learner)
     assert equal(dict(learner.followers[0].state_dict()), dict(learner.module.state_dict()))
     assert not any(p.requires_grad for p in learner.followers[0].parameters())
 
 
 def test_as_released_wraps_the_target_around_its_own_old_head():
-    learner = trained()
+    learner = build_trained()
     (target,) = learner.followers
     before, old = outputs(learner)[1], snapshot(target)
     make("injection", contract="as_released").apply(learner)
     assert torch.equal(outputs(learner)[1], before)
     assert not torch.equal(outputs(learner)[0], before)
     online, values = snapshot(learner.module), snapshot(target)
-    assert equal(under(values, "mlp.old."), under(old, "mlp."))
-    assert equal(under(values, "mlp.new."), under(online, "mlp.new."))
-    assert equal(under(values, "encoder."), under(old, "encoder."))
+    assert equal(select_below(values, "mlp.old."), select_below(old, "mlp."))
+    assert equal(select_below(values, "mlp.new."), select_below(online, "mlp.new."))
+    assert equal(select_below(values, "encoder."), select_below(old, "encoder."))
 
 
-def test_its_contract_in_words():
-    learner = trained()
+def test_the_contract_describes_what_is_reset():
+    learner = build_trained()
     rest = {"replay, observation statistics, generators": "kept"}
     assert make("injection").contract(learner) == rest | {
         "weights": "mlp frozen; a new one and its frozen twin added, both from the step-0 values",
@@ -185,7 +196,7 @@ def test_its_contract_in_words():
 
 
 def test_layers_units_and_wiring_name_the_live_parts():
-    learner = trained()
+    learner = build_trained()
     for _ in range(2):
         make("injection").apply(learner)
         modules = dict(learner.module.named_modules())
@@ -203,8 +214,8 @@ def test_layers_units_and_wiring_name_the_live_parts():
     assert measure(learner, per_layer=True)["gradient_norm"] > 0
 
 
-def injected(times: int = 1) -> Learner:
-    learner = trained()
+def build_injected(times: int = 1) -> Learner:
+    learner = build_trained()
     for _ in range(times):
         make("injection", toward="fresh").apply(learner)
         train(learner)
@@ -214,14 +225,14 @@ def injected(times: int = 1) -> Learner:
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize(("hook", "params"), [("reset", {}), ("snp", {"lam": 1.0})])
 def test_a_full_reset_leads_to_the_function_of_step_0(times, hook, params):
-    learner, start = injected(times), build()
+    learner, start = build_injected(times), build()
     make(hook, **params).apply(learner)
     torch.testing.assert_close(outputs(learner)[0], outputs(start)[0], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_full_fresh_reset_leads_to_a_fresh_network(times):
-    learner = injected(times)
+    learner = build_injected(times)
     drawn: list[dict[str, Tensor]] = []
     draw = learner.redraw
     learner.redraw = lambda: drawn.append(dict(draw())) or drawn[-1]
@@ -232,8 +243,8 @@ def test_a_full_fresh_reset_leads_to_a_fresh_network(times):
     torch.testing.assert_close(outputs(learner)[0], outputs(fresh)[0], rtol=0, atol=1e-6)
 
 
-def test_a_head_reset_takes_the_live_head_back():
-    learner = injected()
+def test_a_head_reset_restores_the_live_head():
+    learner = build_injected()
     before = snapshot(learner.module)
     make("reset", what="head").apply(learner)
     after = snapshot(learner.module)
@@ -243,7 +254,7 @@ def test_a_head_reset_takes_the_live_head_back():
 
 
 def test_fire_rewrites_the_encoder_and_the_live_head_only():
-    learner = injected()
+    learner = build_injected()
     written = make("fire", method="polar").apply(learner)
     assert written == [f"{name}.weight" for name in ("encoder.0", "encoder.2", "encoder.4", "mlp.new.0", "mlp.new.2")]
     assert measure(learner)["dfi_unscaled"] < 1e-6
@@ -251,7 +262,7 @@ def test_fire_rewrites_the_encoder_and_the_live_head_only():
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_recent_inputs(times):
-    learner = injected(times)
+    learner = build_injected(times)
     with torch.no_grad():
         learner.module.encoder[4].bias[::2] = -100.0  # these channels never fire
     before = outputs(learner)[0]
@@ -264,8 +275,8 @@ def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_rece
 
 
 @pytest.mark.parametrize("texts", [["injection"], ["injection(toward=fresh)", "injection(contract=as_released)"]])
-def test_a_rebuilt_learner_takes_up_a_checkpoint_and_goes_on_bit_for_bit(texts):
-    learner = trained()
+def test_a_rebuilt_learner_continues_from_a_checkpoint_bit_for_bit(texts):
+    learner = build_trained()
     for text in texts:
         call = parse_call(text)
         make(call.name, **call.params).apply(learner)
@@ -291,7 +302,7 @@ def test_a_rebuilt_learner_takes_up_a_checkpoint_and_goes_on_bit_for_bit(texts):
 
 
 def test_changes_are_not_repeated_and_other_ones_are_refused():
-    learner = trained()
+    learner = build_trained()
     make("injection").apply(learner)
     restructure(learner, ["injection"])
     assert learner.changes == ["injection"]
@@ -299,6 +310,21 @@ def test_changes_are_not_repeated_and_other_ones_are_refused():
         restructure(learner, [])
     with pytest.raises(ValueError, match=r"the checkpoint needs injection\(toward=fresh\)$"):
         restructure(learner, ["injection(toward=fresh)"])
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_new_draw_is_that_of_the_network_before_injection(times):
+    plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)))
+    module = copy.deepcopy(plain)
+    learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable("2"),), seed=3)
+    for _ in range(times):
+        make("injection").apply(learner)
+    drawn = learner.redraw()
+    for name, value in learner_for(plain, seed=3).redraw().items():
+        head = name.removeprefix("2.")
+        places = [name] if head == name else [f"2.{part}.{head}" for part in ("new", "twin")]
+        assert all(torch.equal(drawn[place], value) for place in places)
+    assert type(module[2]).__name__ == "Injected"
 
 
 # -- other modules -------------------------------------------------------------------------------------------
@@ -309,7 +335,7 @@ def test_it_works_on_any_module_whose_part_is_named_and_on_a_single_layer():
         torch.manual_seed(0)
         head = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
         module = nn.Sequential(nn.Sequential(nn.Linear(4, 6), nn.ReLU()), head)
-        learner = learner_for(module, torch.optim.Adam(module.parameters()), injectable=part, seed=1)
+        learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable(part),), seed=1)
         x = torch.randn(16, 4)
         before = module(x)
         for toward in ("fresh", "initial"):
@@ -330,15 +356,16 @@ def test_a_learner_that_names_no_part_is_refused_at_attach_in_one_line():
     assert "\n" not in str(refusal.value)
     with pytest.raises(ValueError, match="no released code applies injection here"):
         make("injection", contract="as_released").attach(learner)
+    learner.offer(Injectable("mpl"))
     with pytest.raises(ValueError, match="'model' has no module 'mpl'"):
-        learner_for(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), injectable="mpl")
+        make("injection").attach(learner)
     make("injection", contract="as_released").attach(build())
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_parts_keep_the_names_that_people_wrote_at_the_start(times):
+def test_parts_keep_their_original_names_in_scopes_and_logs(times):
     """A reset planned for a layer by name finds it after injections too, and curves go on under one name."""
-    learner = trained()
+    learner = build_trained()
     before, metrics = [layer.name for layer in learner.layers], measure(learner, per_layer=True).keys()
     for _ in range(times):
         make("injection").apply(learner)

@@ -190,7 +190,7 @@ def test_a_weight_tied_to_an_embedding_is_written_only_by_name(name):
     assert module[2].weight is module[0].weight
 
 
-def test_two_layers_that_share_a_tensor_are_done_once():
+def test_a_tensor_that_two_layers_share_is_rewritten_once():
     module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     module[1].weight = module[0].weight
     expected = by_plain_loop(module[0].weight.detach())

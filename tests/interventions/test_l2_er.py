@@ -27,7 +27,7 @@ def slope(features: np.ndarray) -> np.ndarray:
     return u * (-np.exp(entropy) / s.sum() * (np.log(p) + entropy)) @ vt
 
 
-def climbed(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
+def climb(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
     """Return the parameters after a step along the mean slope of two tanh layers, by backpropagation by hand."""
     first = np.tanh(x @ values["0.weight"].T + values["0.bias"])
     second = np.tanh(first @ values["2.weight"].T + values["2.bias"])
@@ -38,7 +38,7 @@ def climbed(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarra
     return {name: value + RATE * steps.get(name, 0.0) for name, value in values.items()}
 
 
-def test_1000_updates_are_the_formulas() -> None:
+def test_1000_updates_equal_the_formulas() -> None:
     target, inputs = learner()
     hook = make("l2_er", strength=0.01, rate=RATE, period=PERIOD, steps=2)
     hook.attach(target)
@@ -50,7 +50,7 @@ def test_1000_updates_are_the_formulas() -> None:
         hook.after_update(target)
         values = {name: value - 0.05 * 0.01 * value for name, value in values.items()}
         if number % PERIOD == 0:
-            values = climbed(climbed(values, inputs.numpy()), inputs.numpy())
+            values = climb(climb(values, inputs.numpy()), inputs.numpy())
     for name, parameter in target.module.named_parameters():
         np.testing.assert_allclose(parameter.detach().numpy(), values[name], rtol=0, atol=1e-9)
 
@@ -79,7 +79,7 @@ def test_dead_layers_and_features_of_rank_one_stay_finite() -> None:
     assert all(torch.equal(p, before[n]) for n, p in target.module.named_parameters())
 
 
-def test_each_member_of_a_stack_moves_as_alone() -> None:
+def test_each_member_of_a_stack_moves_as_a_network_of_its_own() -> None:
     def of(members: list[int]) -> Learner:
         torch.manual_seed(1)
         weights, x = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 9, 4, dtype=torch.float64)
@@ -106,12 +106,12 @@ def test_each_member_of_a_stack_moves_as_alone() -> None:
     [((7, 5), False, 7, 5), ((7, 3, 5), False, 21, 5), ((7, 2, 3, 4), False, 7, 24), ((2, 7, 5), True, 7, 5)],
 )
 def test_rows_are_inputs_or_tokens(shape: tuple[int, ...], stacked: bool, rows: int, columns: int) -> None:
-    from supple.interventions.l2_er import _matrix
+    from supple.interventions.l2_er import _to_matrix
 
-    assert _matrix(torch.zeros(shape), stacked).shape[-2:] == (rows, columns)
+    assert _to_matrix(torch.zeros(shape), stacked).shape[-2:] == (rows, columns)
 
 
-def test_before_there_are_inputs_nothing_climbs() -> None:
+def test_without_inputs_nothing_climbs() -> None:
     target, _ = learner()
     target.probe = lambda: None
     before = {n: p.detach().clone() for n, p in target.module.named_parameters()}
@@ -132,7 +132,7 @@ def test_features_that_are_not_finite_are_left_to_the_run_to_report() -> None:
     assert torch.equal(target.module[2].weight, before)
 
 
-def test_it_goes_on_from_its_count() -> None:
+def test_it_continues_from_its_saved_count() -> None:
     moved = []
     for saves in (False, True):
         target, _ = learner()

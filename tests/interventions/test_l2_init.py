@@ -53,6 +53,6 @@ def test_as_a_hook_in_training_it_pulls_back_to_the_start():
 
 
 @pytest.mark.parametrize("strength", [-1e-3, math.inf, math.nan, "weak"])
-def test_a_strength_that_makes_no_sense_is_refused(strength):
+def test_a_strength_out_of_range_is_refused(strength):
     with pytest.raises(ValueError, match="l2_init: strength must be"):
         make("l2_init", strength=strength)

@@ -18,7 +18,7 @@ def test_docstring_and_page_name_the_seven_moments_in_their_order() -> None:
     assert re.findall(r"^\| `(\w+)\(learner\)` \|", PAGE.read_text(), re.MULTILINE) == MOMENTS
 
 
-def test_each_moment_is_optional_and_one_that_is_not_there_says_so() -> None:
+def test_each_moment_is_optional_and_a_missing_one_raises_an_error() -> None:
     idle, learner = Intervention(), learner_for(nn.Linear(2, 2))
     idle.attach(learner)
     for moment in MOMENTS:

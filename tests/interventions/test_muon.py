@@ -1,4 +1,4 @@
-"""Muon on hidden matrices, Adam on all else; each member of a stack is a network of its own."""
+"""Muon trains hidden matrices, Adam the rest; each member of a stack is a network of its own."""
 
 import copy
 
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import (
+    Injectable,
     Learner,
     MuonWithAdam,
     StackedLinear,
@@ -109,7 +110,7 @@ def test_hidden_matrices_follow_the_equation():
         torch.testing.assert_close(matrix.detach(), W, rtol=1e-4, atol=1e-5)
 
 
-def test_a_kernel_is_the_matrix_of_its_outputs_by_all_else():
+def test_a_kernel_is_a_matrix_with_one_row_for_each_output():
     torch.manual_seed(0)
     ours = learner_for(module := Convolutions(), torch.optim.Adam(module.parameters()))
     make("muon", lr=0.1).apply(ours)
@@ -120,7 +121,7 @@ def test_a_kernel_is_the_matrix_of_its_outputs_by_all_else():
     torch.testing.assert_close(moved, orthogonalize(kernel.grad.flatten(1), "muon", steps=5), rtol=1e-3, atol=1e-4)
 
 
-def test_a_stack_learns_what_its_members_learn_apart():
+def test_members_of_a_stack_learn_as_networks_of_their_own():
     torch.manual_seed(0)
     stack = Convolutions(MEMBERS)
     together = learner_for(stack, torch.optim.AdamW(stack.parameters(), lr=1e-3))
@@ -129,29 +130,29 @@ def test_a_stack_learns_what_its_members_learn_apart():
         module = Convolutions()
         module.load_state_dict({name: value[i] for name, value in stack.state_dict().items()})
         apart.append(learner_for(module, torch.optim.AdamW(module.parameters(), lr=1e-3)))
-    for each in (together, *apart):
-        make("muon").apply(each)
+    for subject in (together, *apart):
+        make("muon").apply(subject)
     train(together, 4, IMAGES)
-    for i, each in enumerate(apart):
-        train(each, 4, IMAGES[i])
-        for name, p in each.module.named_parameters():
+    for i, subject in enumerate(apart):
+        train(subject, 4, IMAGES[i])
+        for name, p in subject.module.named_parameters():
             torch.testing.assert_close(stack.get_parameter(name)[i], p, rtol=1e-4, atol=1e-5)
 
 
-def test_a_member_without_gradient_stays_and_disturbs_no_other():
+def test_a_member_without_gradient_is_unchanged_and_does_not_change_the_others():
     torch.manual_seed(0)
     stack = Convolutions(MEMBERS)
-    make("muon").apply(each := learner_for(stack, torch.optim.Adam(stack.parameters())))
+    make("muon").apply(subject := learner_for(stack, torch.optim.Adam(stack.parameters())))
     before = stack.hidden.weight.detach().clone()
     (stack(IMAGES)[1:] - 1).square().sum().backward()
-    assert each.optimizer
-    each.optimizer.step()
+    assert subject.optimizer
+    subject.optimizer.step()
     assert torch.equal(stack.hidden.weight[0], before[0])
     assert stack.hidden.weight.isfinite().all()
     assert (stack.hidden.weight[1:] != before[1:]).any(-1).any(-1).all()
 
 
-def test_as_released_the_first_layer_is_trained_by_it_too_and_kernels_have_the_factor_of_their_own_sides():
+def test_as_released_the_first_layer_is_included_and_kernels_have_the_factor_of_their_sides():
     """√max(1, k_h/k_w) of each kernel, the paper's factor of each matrix, in stacks as for one network."""
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -174,9 +175,9 @@ def test_as_released_each_member_of_a_stack_takes_the_step_of_a_network_of_its_o
     stack = learner_for(module := Convolutions(MEMBERS), torch.optim.Adam(module.parameters()))
     alone = learner_for(one := Convolutions(), torch.optim.Adam(one.parameters()))
     one.load_state_dict({name: value[1] for name, value in module.state_dict().items()})
-    for each, images in ((stack, IMAGES), (alone, IMAGES[1])):
-        make("muon", variant="as_released").apply(each)
-        train(each, 1, images)
+    for subject, images in ((stack, IMAGES), (alone, IMAGES[1])):
+        make("muon", variant="as_released").apply(subject)
+        train(subject, 1, images)
     for name, value in one.named_parameters():
         torch.testing.assert_close(module.get_parameter(name)[1], value, rtol=1e-3, atol=1e-5)
 
@@ -184,12 +185,12 @@ def test_as_released_each_member_of_a_stack_takes_the_step_of_a_network_of_its_o
 # -- as an optimizer -----------------------------------------------------------------------------------------
 
 
-def test_steps_of_matrices_keep_their_ratio_to_adams_whoever_sets_the_rate():
+def test_steps_of_matrices_keep_their_ratio_to_adams_learning_rate():
     default, chosen = learner(1e-3), learner(1e-3)
     make("muon").apply(default)
     make("muon", lr=0.05).apply(chosen)
-    for each, rate in ((default, 1e-2), (chosen, 0.05)):
-        (group,) = groups(each)
+    for subject, rate in ((default, 1e-2), (chosen, 0.05)):
+        (group,) = groups(subject)
         assert group["lr"] * group["ratio"] == pytest.approx(rate)
     assert default.optimizer
     for group in default.optimizer.param_groups:
@@ -217,29 +218,31 @@ def test_its_state_can_be_zeroed_and_saved():
 
     load_learner_state(again, copy.deepcopy(learner_state(ours)))
     assert isinstance(again.optimizer, MuonWithAdam)
-    for each in (ours, again):
-        train(each, 2)
+    for subject in (ours, again):
+        train(subject, 2)
     assert again.changes == ["muon"]
     for mine, theirs in zip(ours.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
 
-def test_it_goes_on_where_a_state_dict_was_loaded():
+def test_it_continues_from_a_loaded_state_dict():
     ours, again = learner(), learner()
-    for each in (ours, again):
-        make("muon").apply(each)
+    for subject in (ours, again):
+        make("muon").apply(subject)
     train(ours)
     again.module.load_state_dict(ours.module.state_dict())
     again.optimizer.load_state_dict(copy.deepcopy(ours.optimizer.state_dict()))
-    for each in (ours, again):
-        train(each, 2)
+    for subject in (ours, again):
+        train(subject, 2)
     for mine, theirs in zip(ours.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
 
 def test_an_injected_head_is_trained_by_it_as_the_head_was():
     module = plain()
-    ours = learner_for(nn.Sequential(module[:2], module[2:]), torch.optim.Adam(module.parameters()), injectable="1")
+    ours = learner_for(
+        nn.Sequential(module[:2], module[2:]), torch.optim.Adam(module.parameters()), capabilities=(Injectable("1"),)
+    )
     for name in ("muon", "injection"):
         make(name).apply(ours)
     (group,) = groups(ours)
@@ -264,7 +267,7 @@ def test_applying_it_changes_the_optimizer_alone():
     assert all(torch.equal(value, before[name]) for name, value in ours.module.state_dict().items())
     (group,) = groups(ours)
     assert [p.shape for p in group["params"]] == [(8, 12), (12, 8)]
-    held = [p for each in ours.optimizer.param_groups for p in each["params"]]
+    held = [p for group in ours.optimizer.param_groups for p in group["params"]]
     assert len(held) == len({id(p) for p in held}) == len(list(ours.module.parameters()))
     assert ours.changes == ["muon"]
 
@@ -281,7 +284,7 @@ def test_applied_again_it_changes_its_settings():
     assert ours.changes == ["muon", "muon(lr=0.1,momentum=0.5)"]
 
 
-def test_another_variant_than_the_one_at_work_is_refused():
+def test_a_second_variant_on_one_learner_is_refused():
     ours = learner()
     make("muon").apply(ours)
     with pytest.raises(ValueError, match="'model' is already trained with variant=paper, not as_released"):
@@ -304,7 +307,7 @@ def test_without_a_schedule_it_is_applied_at_the_start():
         (lambda: learner_for(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))), "no Linear or Conv layer between"),
     ],
 )
-def test_a_learner_that_it_does_not_fit_is_refused(build, message):
+def test_a_learner_without_hidden_matrices_or_adam_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         make("muon").attach(build())
 

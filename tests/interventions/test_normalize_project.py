@@ -87,7 +87,7 @@ def test_it_is_inserted_once_and_a_checkpoint_brings_it_back():
     assert torch.equal(copy.deepcopy(target.module)(X), target.module(X))
 
 
-def test_another_activation_is_normalized_as_the_old_one_was():
+def test_a_swapped_activation_keeps_the_normalization():
     target = learner()
     make("nap").apply(target)
     make("swap", activation="tanh").apply(target)
@@ -142,7 +142,7 @@ def test_without_a_schedule_it_begins_at_the_start():
     assert parse_hook("nap@0.5").text == "nap@0.5"
 
 
-def test_what_it_cannot_do_is_refused_before_training():
+def test_networks_that_it_cannot_treat_are_refused_before_training():
     bare = learner_for(nn.Sequential(nn.Linear(4, 2)))
     with pytest.raises(ValueError, match="nap: 'model' has no hidden units"):
         make("nap").attach(bare)
@@ -157,7 +157,7 @@ def test_what_it_cannot_do_is_refused_before_training():
         make("nap", normalize=False, project=False)
 
 
-def test_compiled_code_sees_what_was_inserted():
+def test_compiled_code_runs_the_inserted_normalization():
     target = learner()
     compiled = torch.compile(target.module, backend="eager")
     plain = compiled(X)

@@ -1,4 +1,4 @@
-"""A reset optimizer steps as a new one does, bit for bit, whichever it is; one that is not known is refused at once."""
+"""A reset optimizer of any known kind steps like a new one, bit for bit; an unknown kind is refused at the start."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from supple.interventions import learner_for, make, zero_slots_
+from supple.interventions import EntropyTemperature, Injectable, ReleasedCode, learner_for, make, zero_slots_
 from supple.interventions.contract import check_optimizer
 from supple.interventions.muon import MuonWithAdam
 from supple.tracks.vision.adam import StackedAdam
@@ -77,7 +77,7 @@ class Clipped(optim.AdamW):
         return super().step(closure)
 
 
-def tf_like(p: list[nn.Parameter], **settings: Any) -> optim.Optimizer:
+def build_rmsprop_tf_like(p: list[nn.Parameter], **settings: Any) -> optim.Optimizer:
     module = pytest.importorskip("stable_baselines3.common.sb2_compat.rmsprop_tf_like")
     return module.RMSpropTFLike(p, RATE, **settings)
 
@@ -99,8 +99,8 @@ ELEMENTWISE: dict[str, Make] = {
     "NAdam, foreach": lambda p: optim.NAdam(p, RATE, foreach=True, decoupled_weight_decay=True),
     "RAdam": lambda p: optim.RAdam(p, RATE),
     "RMSprop": lambda p: optim.RMSprop(p, RATE, momentum=0.9, centered=True),
-    "RMSpropTFLike": tf_like,
-    "RMSpropTFLike, momentum": lambda p: tf_like(p, momentum=0.9, centered=True),
+    "RMSpropTFLike": build_rmsprop_tf_like,
+    "RMSpropTFLike, momentum": lambda p: build_rmsprop_tf_like(p, momentum=0.9, centered=True),
     "Adadelta": lambda p: optim.Adadelta(p),
     "Adagrad": lambda p: optim.Adagrad(p, RATE, lr_decay=0.1),
     "Adagrad, accumulator": lambda p: optim.Adagrad(p, RATE, initial_accumulator_value=0.5),
@@ -138,7 +138,7 @@ def train(parameters: list[nn.Parameter], optimizer: optim.Optimizer, steps: int
         optimizer.step()
 
 
-def worn(kind: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, optim.Optimizer, Make]:
+def build_trained(kind: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, optim.Optimizer, Make]:
     """Return a network after some steps, with its optimizer and a function that makes such an optimizer."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)).to(dtype)
@@ -159,7 +159,7 @@ def slots(optimizer: optim.Optimizer, module: nn.Module) -> dict[tuple[str, str]
     }
 
 
-def as_new(module: nn.Module, build: Make) -> tuple[nn.Module, optim.Optimizer]:
+def build_twin(module: nn.Module, build: Make) -> tuple[nn.Module, optim.Optimizer]:
     twin = copy.deepcopy(module)
     new = build(list(twin.parameters()))
     for group in new.param_groups:
@@ -174,15 +174,15 @@ def same(ones: dict[Any, Any], others: dict[Any, Any]) -> bool:
 
 
 @pytest.mark.parametrize("kind", [*ELEMENTWISE, *WHOLE])
-def test_a_reset_optimizer_goes_on_as_a_new_one_and_in_the_same_tensors(kind: str) -> None:
-    module, optimizer, build = worn(kind)
+def test_a_reset_optimizer_steps_like_a_new_one_in_the_same_tensors(kind: str) -> None:
+    module, optimizer, build = build_trained(kind)
     tensors = {key: value for key, value in slots(optimizer, module).items() if isinstance(value, Tensor)}
     reset = make("reset", what="optimizer")
     learner = learner_for(module, optimizer)
     reset.attach(learner)
     reset.apply(learner)
     assert all(slots(optimizer, module)[key] is value for key, value in tensors.items())
-    twin, new = as_new(module, build)
+    twin, new = build_twin(module, build)
     for steps in (1, 4):
         train(list(module.parameters()), optimizer, steps)
         train(list(twin.parameters()), new, steps)
@@ -192,9 +192,9 @@ def test_a_reset_optimizer_goes_on_as_a_new_one_and_in_the_same_tensors(kind: st
 
 @pytest.mark.parametrize("kind", ["Adagrad, accumulator", "Rprop", "Rprop, tensor", "Adam"])
 def test_complex_parameters_start_as_pytorch_starts_them(kind: str) -> None:
-    module, optimizer, build = worn(kind, torch.complex64)
+    module, optimizer, build = build_trained(kind, torch.complex64)
     zero_slots_(optimizer, list(module.parameters()))
-    twin, new = as_new(module, build)
+    twin, new = build_twin(module, build)
     train(list(module.parameters()), optimizer, 1)
     train(list(twin.parameters()), new, 1)
     assert same(module.state_dict(), twin.state_dict())
@@ -202,8 +202,8 @@ def test_complex_parameters_start_as_pytorch_starts_them(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ELEMENTWISE)
-def test_masked_entries_go_on_as_new_ones_and_the_others_keep_their_state(kind: str) -> None:
-    module, optimizer, build = worn(kind)
+def test_masked_entries_step_like_new_ones_and_the_others_keep_their_state(kind: str) -> None:
+    module, optimizer, build = build_trained(kind)
     weight, mask = module[0].weight, torch.arange(6)[:, None] % 2 == 0
     before = copy.deepcopy(slots(optimizer, module))
     zero_slots_(optimizer, [weight], [mask])
@@ -213,15 +213,15 @@ def test_masked_entries_go_on_as_new_ones_and_the_others_keep_their_state(kind: 
             assert torch.equal(torch.as_tensor(value), torch.as_tensor(old)), slot
         elif isinstance(value, Tensor) and value.shape == weight.shape:
             assert torch.equal(value[1::2], old[1::2]), slot
-    twin, new = as_new(module, build)
+    twin, new = build_twin(module, build)
     train(list(module.parameters()), optimizer, 1)
     train(list(twin.parameters()), new, 1)
     torch.testing.assert_close(weight[::2], twin[0].weight[::2], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ELEMENTWISE if "user" not in kind])
-def test_counters_can_stay_with_what_follows_from_them(kind: str) -> None:
-    module, optimizer, _ = worn(kind)
+def test_counters_and_what_follows_from_them_can_be_kept(kind: str) -> None:
+    module, optimizer, _ = build_trained(kind)
     before = copy.deepcopy(slots(optimizer, module))
     mask = torch.zeros(6, 4, dtype=torch.bool)
     mask[2, 1] = True
@@ -234,8 +234,8 @@ def test_counters_can_stay_with_what_follows_from_them(kind: str) -> None:
             assert torch.equal(torch.as_tensor(value), torch.as_tensor(old)), key
 
 
-def test_the_average_of_asgd_goes_on_from_what_the_weights_are_now() -> None:
-    module, optimizer, _ = worn("ASGD")
+def test_the_average_of_asgd_continues_from_the_present_weights() -> None:
+    module, optimizer, _ = build_trained("ASGD")
     weight = module[0].weight
     with torch.no_grad():
         weight[0] = 3.0
@@ -244,7 +244,7 @@ def test_the_average_of_asgd_goes_on_from_what_the_weights_are_now() -> None:
     assert torch.equal(optimizer.state[weight]["ax"][0], torch.full((4,), 3.0))
 
 
-def test_sparse_adam_starts_anew() -> None:
+def test_sparse_adam_is_reset() -> None:
     def run(module: nn.Embedding, optimizer: optim.Optimizer) -> None:
         optimizer.zero_grad()
         module(torch.tensor([1, 2])).square().sum().backward()
@@ -276,7 +276,7 @@ class OwnSlot(optim.Adam):
 
 
 class LateSlot(optim.Adam):
-    """The same, which its step does not show."""
+    """A subclass whose additional slot is not visible in its step."""
 
     def step(self, closure: Any = None) -> Any:
         value = super().step(closure)
@@ -323,29 +323,29 @@ def learner_with(build: Make, **more: Any) -> Any:
     x = torch.randn(8, 4)
     return learner_for(
         module, build(list(module.parameters())), probe=lambda: (x,), loss=lambda: module(x).square().mean(),
-        injectable="4", batches=lambda count: iter([module(x).square().mean(-1)]), **more,
+        capabilities=(Injectable("4"),), batches=lambda count: iter([module(x).square().mean(-1)]), **more,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("hook", TOUCHING)
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_reset_is_refused_by_name_when_an_intervention_attaches(kind: str, hook: str) -> None:
-    build, words = REFUSED[kind]
+def test_an_optimizer_that_cannot_be_reset_is_refused_by_name_at_attach(kind: str, hook: str) -> None:
+    build, message = REFUSED[kind]
     learner = learner_with(build)
     if hook == "muon":  # which looks for Adam's settings first
-        words = type(learner.optimizer).__name__
-    with pytest.raises(ValueError, match=words) as error:
+        message = type(learner.optimizer).__name__
+    with pytest.raises(ValueError, match=message) as error:
         make(hook, **TOUCHING[hook]).attach(learner)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("hook", ["l2_init", "weight_clip", "soft_snp", "parseval", "swap", "trac", "upgd"])
-def test_what_keeps_the_state_asks_nothing_of_the_optimizer(hook: str) -> None:
+def test_interventions_that_keep_the_state_accept_any_optimizer(hook: str) -> None:
     learner = learner_with(ScheduleFree)
     before = copy.deepcopy(learner.optimizer.state_dict())
     make(hook, **({"activation": "leaky_relu"} if hook == "swap" else {})).attach(learner)
     torch.testing.assert_close(learner.optimizer.state_dict(), before, rtol=0, atol=0)
-    released = replace(learner_with(ScheduleFree), algorithm="dqn")
+    released = replace(learner_with(ScheduleFree), capabilities=(ReleasedCode("dqn"),))
     make("reset", contract="as_released").attach(released)
 
 
@@ -367,9 +367,9 @@ def test_a_reset_of_schedule_free_is_refused_and_its_evaluation_loss_stays() -> 
         (module(inputs) - outputs).square().mean().backward()
         optimizer.step()
     before = evaluation()
-    for hook, given in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
+    for hook, options in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
         with pytest.raises(ValueError, match=r"ScheduleFree\.slot_starts"):  # without attach
-            make(hook, **given).apply(learner_for(module, optimizer))
+            make(hook, **options).apply(learner_for(module, optimizer))
     with pytest.raises(ValueError, match="ScheduleFree"):
         zero_slots_(optimizer, list(module.parameters()))
     assert evaluation() == before
@@ -399,7 +399,7 @@ def test_a_slot_that_appears_during_training_stops_the_reset_before_anything_is_
 
 @pytest.mark.parametrize("kind", ["Adafactor", "Adafactor of transformers"])
 def test_state_of_rows_and_columns_is_reset_for_whole_matrices_but_not_for_units(kind: str) -> None:
-    module, optimizer, _ = worn(kind)
+    module, optimizer, _ = build_trained(kind)
     learner = learner_for(module, optimizer, probe=lambda: (torch.ones(2, 4),), loss=lambda: torch.zeros(()))
     make("fire").attach(learner)
     for hook in ("redo", "cbp", "snr"):
@@ -412,8 +412,8 @@ def test_state_of_rows_and_columns_is_reset_for_whole_matrices_but_not_for_units
     assert same(slots(optimizer, module), before)
 
 
-def test_a_user_says_how_an_optimizer_starts_that_is_not_known() -> None:
-    module, _, _ = worn("SGD")
+def test_slot_starts_declare_how_an_unknown_optimizer_starts() -> None:
+    module, _, _ = build_trained("SGD")
     optimizer = ScheduleFree(module.parameters())
     train(list(module.parameters()), optimizer)
     optimizer.slot_starts = {"z": lambda parameter, group: parameter}
@@ -427,13 +427,13 @@ def test_a_user_says_how_an_optimizer_starts_that_is_not_known() -> None:
 def test_a_temperature_whose_optimizer_cannot_be_reset_is_refused_at_attach() -> None:
     alpha = nn.Linear(1, 1)
     temperature = learner_for(alpha, ScheduleFree(alpha.parameters()))
-    critic = replace(learner_with(optim.Adam), algorithm="sac", temperature=temperature)
+    critic = replace(learner_with(optim.Adam), capabilities=(ReleasedCode("sac"), EntropyTemperature(temperature)))
     make("fire").attach(critic)
     with pytest.raises(ValueError, match="ScheduleFree"):
         make("fire", contract="as_released").attach(critic)
 
 
-def test_adam_rel_begins_the_products_of_nadam_anew_and_leaves_other_networks_alone() -> None:
+def test_adam_rel_resets_the_products_of_nadam_and_leaves_other_networks_unchanged() -> None:
     module, other = nn.Sequential(nn.Linear(4, 2)), nn.Linear(4, 2)
     optimizer = optim.NAdam([*module.parameters(), *other.parameters()])
     train([*module.parameters(), *other.parameters()], optimizer)

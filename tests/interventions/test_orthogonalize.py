@@ -60,9 +60,9 @@ def test_no_other_isometry_is_nearer_than_polar(m, n, seed):
 @settings(max_examples=40, deadline=None)
 def test_rotating_the_matrix_rotates_the_result(m, n, seed, method):
     W = with_spectrum(torch.linspace(0.2, 1, min(m, n), dtype=torch.float64), m, n, seed)
-    left, right = isometry(m, m, seed + 2), isometry(n, n, seed + 3)
-    rotated = orthogonalize(left @ W @ right, method, steps=4)
-    torch.testing.assert_close(rotated, left @ orthogonalize(W, method, steps=4) @ right, rtol=0, atol=1e-9)
+    Q_m, Q_n = isometry(m, m, seed + 2), isometry(n, n, seed + 3)
+    rotated = orthogonalize(Q_m @ W @ Q_n, method, steps=4)
+    torch.testing.assert_close(rotated, Q_m @ orthogonalize(W, method, steps=4) @ Q_n, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["newton_schulz", "quintic", "muon"])
@@ -179,7 +179,7 @@ def test_the_input_is_not_changed_and_no_gradient_flows():
     assert torch.equal(W, before)
 
 
-def test_a_polar_factor_exists_for_a_rank_deficient_matrix():
+def test_a_rank_deficient_matrix_has_a_polar_factor():
     X = orthogonalize(torch.ones(5, 3), "polar")
     torch.testing.assert_close(X.mT @ X, torch.eye(3))
 
@@ -201,7 +201,7 @@ def test_a_polar_factor_exists_for_a_rank_deficient_matrix():
         (torch.tensor([[1.0, math.inf]]), {}, "the matrix is not finite"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(W, settings, message):
+def test_wrong_input_is_refused_in_one_line(W, settings, message):
     with pytest.raises(ValueError, match=message) as caught:
         orthogonalize(W, **settings)
     assert "\n" not in str(caught.value)

@@ -35,7 +35,7 @@ def test_a_kernel_is_a_matrix_of_one_row_for_each_output_and_a_stack_a_sum():
     torch.testing.assert_close(make("parseval", strength=1.0).penalty(learner_for(stack)), sum(terms))
 
 
-def test_a_scope_leaves_the_other_weights_alone():
+def test_weights_outside_the_scope_are_not_penalised():
     net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
     learner = learner_for(net)
     make("parseval", scope="encoder").penalty(learner).backward()
@@ -57,6 +57,6 @@ def test_in_training_it_makes_rows_orthonormal():
 
 
 @pytest.mark.parametrize("params", [{"strength": -1.0}, {"s": 0.0}, {"s": float("inf")}, {"strength": float("nan")}])
-def test_numbers_that_make_no_sense_are_refused(params):
+def test_parameters_out_of_range_are_refused(params):
     with pytest.raises(ValueError, match="parseval: s"):
         make("parseval", **params)

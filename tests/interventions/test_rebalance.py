@@ -66,7 +66,7 @@ def test_singular_values_are_those_of_the_theorem(lam: float) -> None:
 
 @pytest.mark.parametrize(("i", "h", "o", "lam"), [(5, 3, 4, 2.0), (5, 3, 4, -2.0), (2, 4, 6, 2.0), (6, 4, 2, -2.0)])
 def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: int, lam: float) -> None:
-    """All of them are QW1, W2Qᵀ of one another, and where the rank is below h of the larger map's free directions."""
+    """All balanced factors are QW1, W2Qᵀ of one another; below rank h, of the larger map's directions, too."""
     old1, old2 = draw(h, i), draw(o, h, seed=1)
     new1, new2 = old1.clone(), old2.clone()
     rebalance_(new1, new2, lam)
@@ -87,7 +87,7 @@ def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: 
             assert distance(new1, turn @ new2) > least
 
 
-def test_maps_that_are_balanced_already_stay() -> None:
+def test_balanced_maps_are_unchanged() -> None:
     w1, w2 = draw(3, 5), draw(4, 3, seed=1)
     rebalance_(w1, w2, 1.5)
     kept = w1.clone(), w2.clone()
@@ -106,7 +106,7 @@ def test_a_fresh_lora_keeps_its_function_at_every_balance() -> None:
     torch.testing.assert_close(a, torch.zeros_like(a))  # nothing else is balanced with that product
 
 
-def test_where_a_is_kept_its_directions_are() -> None:
+def test_directions_of_a_lora_matrix_are_kept() -> None:
     """λ < 0 and a zero product: A becomes √|λ| times its own polar factor, the nearest there is."""
     a, b = draw(3, 8), torch.zeros(5, 3, dtype=torch.float64)
     u, _, vt = torch.linalg.svd(a, full_matrices=False)
@@ -114,7 +114,7 @@ def test_where_a_is_kept_its_directions_are() -> None:
     torch.testing.assert_close(a, 2 * u @ vt)
 
 
-def test_members_of_a_stack_are_balanced_as_alone_and_so_are_different_ranks() -> None:
+def test_members_of_a_stack_are_balanced_as_pairs_of_their_own_also_with_different_ranks() -> None:
     w1, w2 = draw(3, 4, 5), draw(3, 6, 4, seed=1)
     w2[1, :, 2:] = 0
     w2[2] = 0
@@ -155,7 +155,7 @@ def test_a_chain_whose_product_is_zero_ends_at_zero() -> None:
 
 @few
 @given(lambdas, st.sampled_from([nn.ReLU(), nn.LeakyReLU(0.3), nn.PReLU()]), st.booleans(), st.integers(0, 99))
-def test_behind_a_homogeneous_activation_the_function_stays_and_the_diagonal_is_reached(
+def test_with_a_homogeneous_activation_the_function_stays_and_the_diagonal_is_reached(
     lam: float, activation: nn.Module, biased: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -181,7 +181,7 @@ def test_in_float32_the_function_stays_to_1e_6() -> None:
         torch.testing.assert_close(net(x), before, rtol=0, atol=1e-6)
 
 
-def test_units_that_no_factor_can_balance_are_left_as_they_are() -> None:
+def test_units_that_no_factor_can_balance_are_unchanged() -> None:
     w1, w2 = draw(4, 3), draw(2, 4, seed=1)
     w1[1] = 0  # nothing comes in: λ > 0 alone is in reach
     w2[:, 2] = 0  # nothing goes out: λ < 0 alone
@@ -208,7 +208,7 @@ def test_layers_in_a_row_are_balanced_all_at_once() -> None:
 
 @pytest.mark.parametrize("between", ["linear", "homogeneous"])
 @pytest.mark.parametrize("lam", [1e100, -1e100, 1e200])
-def test_a_balance_that_the_type_cannot_hold_is_refused_with_nothing_written(between: str, lam: float) -> None:
+def test_a_balance_beyond_the_range_of_the_dtype_is_refused_with_nothing_written(between: str, lam: float) -> None:
     torch.manual_seed(0)
     first, second = nn.Linear(4, 3), nn.Linear(3, 5)
     before = [p.clone() for p in (first.weight, first.bias, second.weight)]
@@ -234,9 +234,9 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
         (second(activation(first(x))) - y).square().sum(1).mean().backward()
         optimizer.step()
     moved = first.weight.square().sum(1) - start[0].square().sum(1)
-    own = first.bias.square() - start[1].square()
+    of_bias = first.bias.square() - start[1].square()
     with_bias = second.weight.square().sum(0) - first.weight.square().sum(1) - first.bias.square()
-    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < own.abs().max()
+    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < of_bias.abs().max()
     assert moved.abs().max() > 1e-3
     if between == "linear":
         assert residual(first.weight.detach(), second.weight.detach(), 1.0, first.bias.detach()) < 1e-4
@@ -246,7 +246,7 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "given", "message"),
+    ("first", "second", "options", "message"),
     [
         (draw(3, 4), draw(5, 2), {}, r"do not fit: \(3, 4\) and \(5, 2\)"),
         (draw(2, 3, 4), draw(5, 3), {}, "do not fit"),
@@ -261,9 +261,9 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
         (tied := nn.Linear(3, 3), tied, {}, "tied weights cannot be balanced"),
     ],
 )
-def test_what_cannot_be_balanced_is_refused_in_one_line(first, second, given, message) -> None:
+def test_maps_that_cannot_be_balanced_are_refused_in_one_line(first, second, options, message) -> None:
     with pytest.raises(ValueError, match=message) as error:
-        rebalance_(first, second, **{"lam": 0.0, **given})
+        rebalance_(first, second, **{"lam": 0.0, **options})
     assert "\n" not in str(error.value)
 
 

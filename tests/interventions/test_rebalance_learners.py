@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
+    Injectable,
     Injected,
     Layer,
     Learner,
@@ -44,7 +45,7 @@ def mlp(activation: str = "relu", members: int = 0) -> nn.Sequential:
     return net(linear(6, 8), units(8), linear(8, 7), units(7), linear(7, 3))
 
 
-def found(learner: Learner) -> dict[str, str]:
+def pairs_of(learner: Learner) -> dict[str, str]:
     return {pair.name: pair.between for pair in learner.linear_pairs()}
 
 
@@ -58,8 +59,8 @@ def diagonal(pair: Any) -> Tensor:
 
 def test_layers_that_follow_each_other_are_pairs_with_what_lies_between_them() -> None:
     module = net(nn.Linear(6, 8), nn.Identity(), nn.Linear(8, 7), nn.LeakyReLU(), nn.Dropout(0.5), nn.Linear(7, 3))
-    assert found(learner_for(module)) == {"0 and 2": "linear", "2 and 5": "homogeneous"}
-    assert found(learner_for(net(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), units=())) == {
+    assert pairs_of(learner_for(module)) == {"0 and 2": "linear", "2 and 5": "homogeneous"}
+    assert pairs_of(learner_for(net(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), units=())) == {
         "0 and 2": "homogeneous"  # a mask is no part of a rotation
     }
 
@@ -96,7 +97,7 @@ def test_layers_that_read_the_same_units_are_one_map() -> None:
     torch.manual_seed(0)
     module = Functional()
     learner = learner_for(module, units=())
-    assert found(learner) == {"body and mean and scale": "homogeneous"}
+    assert pairs_of(learner) == {"body and mean and scale": "homogeneous"}
     before = module(X)
     make("rebalance", lam=2.0).apply(learner)
     torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
@@ -142,40 +143,40 @@ class Autoencoder(nn.Module):
         return F.linear(self.code(F.relu(self.encoder(x))), self.encoder.weight.T)
 
 
-def test_what_else_depends_on_the_units_or_weights_makes_no_pair() -> None:
-    assert not found(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
+def test_layers_whose_units_or_weights_are_used_elsewhere_are_no_pair() -> None:
+    assert not pairs_of(learner_for(net(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), units=()))
     learner = learner_for(Autoencoder(), units=())
-    assert not found(learner)
-    assert learner.paired()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
+    assert not pairs_of(learner)
+    assert learner.pairs_and_reasons()[1][0].endswith("shares the weights of 'encoder': something else reads them too")
 
 
 def test_frozen_tied_and_hooked_layers_are_no_pairs() -> None:
-    assert not found(learner_for(net(layer := nn.Linear(6, 6), nn.ReLU(), layer)))
+    assert not pairs_of(learner_for(net(layer := nn.Linear(6, 6), nn.ReLU(), layer)))
     module = mlp()
     learner = learner_for(module)
     module[4].weight.requires_grad_(False)
-    assert set(found(learner)) == {"0 and 2"}
+    assert set(pairs_of(learner)) == {"0 and 2"}
     module[4].requires_grad_(True)
     module[2].bias.requires_grad_(False)  # it would have to be written, and learning conserves nothing
-    assert set(found(learner)) == {"0 and 2"}
-    assert learner.paired()[1][0] == "some weights of 2 and 4 are frozen"
+    assert set(pairs_of(learner)) == {"0 and 2"}
+    assert learner.pairs_and_reasons()[1][0] == "some weights of 2 and 4 are frozen"
     module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
-    assert not found(learner)
+    assert not pairs_of(learner)
 
 
 def test_pairs_are_those_of_the_network_as_it_is_now() -> None:
     module = mlp()
     learner = learner_for(module)
-    assert len(found(learner)) == 2
+    assert len(pairs_of(learner)) == 2
     make("swap", activation="tanh").apply(learner)
-    assert not found(learner)
+    assert not pairs_of(learner)
     make("swap", activation="leaky_relu").apply(learner)
-    assert len(found(learner)) == 2
+    assert len(pairs_of(learner)) == 2
     module[0].weight = nn.Parameter(torch.ones(8, 6))
     assert learner.linear_pairs()[0].first[0] is module[0].weight
 
 
-def test_where_the_pairs_were_taken_away_meanwhile_it_says_so_instead_of_doing_nothing() -> None:
+def test_pairs_that_have_disappeared_since_attach_raise_an_error() -> None:
     learner, intervention = learner_for(mlp()), make("rebalance", lam=1.0)
     assert intervention.concerns(learner)
     intervention.attach(learner)
@@ -196,17 +197,17 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
             return self.head(self.body(x))
 
     module = Agent()
-    learner = learner_for(module, injectable="head")
-    assert len(found(learner)) == 3
+    learner = learner_for(module, capabilities=(Injectable("head"),))
+    assert len(pairs_of(learner)) == 3
     make("injection").apply(learner)
     assert isinstance(module.head, Injected)
-    assert set(found(learner)) == {"head.new.0 and head.new.2", "head.new.2 and head.new.4"}
+    assert set(pairs_of(learner)) == {"head.new.0 and head.new.2", "head.new.2 and head.new.4"}
     before = module(X)
     make("rebalance", lam=1.0).apply(learner)
     torch.testing.assert_close(module(X), before, rtol=0, atol=1e-6)
 
 
-def test_where_a_track_names_the_wiring_it_is_taken_from_there() -> None:
+def test_pairs_follow_a_wiring_that_is_given() -> None:
     module = MultiHead(
         {"a": Space(6, Gaussian(2)), "b": Space(5, Gaussian(1))},
         (8, 7),
@@ -224,7 +225,7 @@ def test_where_a_track_names_the_wiring_it_is_taken_from_there() -> None:
         torch.testing.assert_close(diagonal(pair), torch.ones(pair.hidden))
     normed = net(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
     wired = learner_for(normed, wiring={"2": Wiring(("0",), ("3",), ("1",))})
-    assert "a norm around it" in wired.paired()[1][0]
+    assert "a norm around it" in wired.pairs_and_reasons()[1][0]
 
 
 # -- adapters --------------------------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def test_adapters_with_constant_weights_declare_a_and_b_of_the_current_task(kind
 
 
 @pytest.mark.parametrize("members", [0, 2])
-def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_forgets_what_was_written(members: int) -> None:
+def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_state_of_what_was_written_is_zeroed(members: int) -> None:
     module = mlp(members=members)
     target = copy.deepcopy(module)
     optimizer = torch.optim.Adam(module.parameters())
@@ -283,7 +284,7 @@ def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_forgets_what_was_wri
         assert bool(optimizer.state[parameter]["exp_avg"].any()) == (name not in written)
 
 
-def test_what_no_factor_can_balance_keeps_its_optimizer_state() -> None:
+def test_units_that_no_factor_can_balance_keep_their_optimizer_state() -> None:
     module = net(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     optimizer = torch.optim.Adam(module.parameters())
     learner = learner_for(module, optimizer)
@@ -332,7 +333,7 @@ def test_sizes_and_numbers_are_refused_before_training() -> None:
         make("rebalance", lam=float("inf"))
 
 
-def test_without_a_moment_it_acts_once_at_the_start() -> None:
+def test_without_a_schedule_it_acts_once_at_the_start() -> None:
     hook = parse_hook("rebalance(lam=5)")
     assert hook is not None
     assert hook.intervention.at_start

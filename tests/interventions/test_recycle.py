@@ -19,7 +19,7 @@ from supple.interventions import (
 )
 
 
-def normed() -> nn.Sequential:
+def build_with_norms() -> nn.Sequential:
     """Convolution → norm → units → pooling → linear → norm → units → linear, trained a little."""
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -45,8 +45,8 @@ def recycle(module: nn.Module, masks: dict[str, list[bool]]) -> dict[str, Tensor
 # -- rewriting -----------------------------------------------------------------------------------------------
 
 
-def test_the_norm_and_the_slope_of_a_recycled_unit_are_as_at_the_start_and_those_of_others_are_kept():
-    module, mask = normed(), [True, False, False, True, False]
+def test_norm_and_slope_of_a_recycled_unit_return_to_their_start_and_those_of_others_are_kept():
+    module, mask = build_with_norms(), [True, False, False, True, False]
     before = copy.deepcopy(module.state_dict())
     assert all((before[f"1.{name}"] != start).all() for name, start in [("weight", 1), ("bias", 0)])
     written = recycle(module, {"2": mask, "7": [False] * 5 + [True]})
@@ -62,7 +62,7 @@ def test_the_norm_and_the_slope_of_a_recycled_unit_are_as_at_the_start_and_those
 
 @pytest.mark.parametrize("training", [False, True])
 def test_recycling_a_unit_that_is_always_0_changes_no_output(training):
-    module = normed().train(training)
+    module = build_with_norms().train(training)
     x = torch.randn(16, 1, 6, 6)
     with torch.no_grad():
         for name in ("weight", "bias"):
@@ -73,7 +73,7 @@ def test_recycling_a_unit_that_is_always_0_changes_no_output(training):
     torch.testing.assert_close(module(x), before)
 
 
-def test_a_slope_for_a_whole_layer_is_no_units_own():
+def test_a_slope_that_a_whole_layer_shares_is_kept():
     module = nn.Sequential(nn.Linear(3, 4), Units("prelu")(4), nn.Linear(4, 2))
     assert list(recycle(module, {"1": [True] * 4})) == ["0.weight", "0.bias", "2.weight"]
 
@@ -120,7 +120,7 @@ INTERVENTIONS = [
 
 
 @pytest.mark.parametrize(("name", "params"), INTERVENTIONS)
-def test_units_that_are_not_private_are_left_alone_and_reports_say_so(name, params):
+def test_units_with_shared_weights_are_kept_and_reports_say_so(name, params):
     module, x = Block(), torch.randn(8, 4)
     with torch.no_grad():
         module.wide.bias[1] = module.narrow.bias[2] = -100.0
@@ -151,7 +151,7 @@ def test_a_network_without_private_units_is_refused_with_the_reasons(name, param
         make(name, **params).attach(learner_for(nn.Sequential(nn.Linear(2, 2))))
 
 
-def test_norms_that_have_not_one_gain_for_each_unit_are_refused():
+def test_norms_without_one_gain_for_each_unit_are_refused():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.LayerNorm(4), nn.ReLU(), nn.Conv2d(4, 1, 3))
     with pytest.raises(ValueError, match="'1', before '2', has not one gain and shift for each of the 4 units"):
         make("redo").attach(learner_for(module))

@@ -11,7 +11,7 @@ from supple.agents.ppo import PPO, PPOSettings
 from supple.agents.ppo.network import Space
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.rollout import Batch
-from supple.interventions import Learner, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
+from supple.interventions import Learner, ReleasedCode, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
 from supple.metrics import activity_scores
 
 
@@ -53,14 +53,14 @@ def build(kind: str, seed: int = 0, share: float = 0.4, optimizer=ADAM) -> Learn
 
 def dormant_units(learner: Learner, tau: float) -> dict[str, list[bool]]:
     """unit module → which units are dormant, one at a time."""
-    x, found = learner.probe()[0], {}
+    x, dormant = learner.probe()[0], {}
     with torch.no_grad():
         for name, part in learner.module.named_children():
             x = part(x)
             if name in learner.units:
                 means = [float(x.select(1, i).abs().mean()) for i in range(x.shape[1])]
-                found[name] = [m / (sum(means) / len(means) + 1e-9) <= tau for m in means]
-    return found
+                dormant[name] = [m / (sum(means) / len(means) + 1e-9) <= tau for m in means]
+    return dormant
 
 
 def slow_redo(learner: Learner, tau: float, fresh: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -111,7 +111,7 @@ def test_recycling_units_that_never_fire_changes_no_output_on_the_recent_inputs(
     assert bool(written) == bool(silent)
 
 
-def test_layers_that_are_all_dead_come_back_from_below_one_at_a_time():
+def test_consecutive_dead_layers_recover_from_the_input_side_one_at_a_time():
     learner = build("mlp", share=1.0)
     for revived in (1, 2):
         assert make("redo", tau=0.0).apply(learner)
@@ -131,7 +131,7 @@ def test_scores_are_those_of_the_metric():
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_a_dead_layer_is_drawn_anew_as_a_whole(kind):
+def test_a_dead_layer_is_reinitialised_as_a_whole(kind):
     learner = build(kind, share=0.0)
     with torch.no_grad():
         learner.module[2].bias.fill_(-100.0)
@@ -141,7 +141,7 @@ def test_a_dead_layer_is_drawn_anew_as_a_whole(kind):
     assert learner.layers[2].weight.eq(0).all()
 
 
-def test_nothing_dormant_means_that_nothing_happens_not_even_to_the_target():
+def test_without_a_dormant_unit_nothing_is_written_not_even_in_the_target():
     learner = build("mlp", share=0.0)
     before = [copy.deepcopy(m.state_dict()) for m in (learner.module, *learner.followers)]
     slots, generator = state_of(learner), learner.generator.get_state()
@@ -159,7 +159,7 @@ def test_nothing_dormant_means_that_nothing_happens_not_even_to_the_target():
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_moments_of_the_rewritten_entries_are_zeroed_and_the_counters_by_contract(kind, contract):
-    learner = replace(build(kind), algorithm="dqn")
+    learner = replace(build(kind), capabilities=(ReleasedCode("dqn"),))
     slots, names = state_of(learner), [layer.name for layer in learner.layers]
     dormant = {unit: torch.tensor(units) for unit, units in dormant_units(learner, 0.0).items()}
     assert all(units.any() for units in dormant.values())
@@ -193,15 +193,15 @@ def test_momentum_of_sgd_is_zeroed_where_weights_were_rewritten():
 
 def test_the_target_becomes_the_online_network_or_is_kept():
     for contract in ("uniform", "as_released"):
-        learner = replace(build("cnn"), algorithm="dqn")
+        learner = replace(build("cnn"), capabilities=(ReleasedCode("dqn"),))
         before = snapshot(learner.followers[0])
         make("redo", contract=contract).apply(learner)
         expected = snapshot(learner.module) if contract == "uniform" else before
         assert all(torch.equal(value, expected[name]) for name, value in snapshot(learner.followers[0]).items())
 
 
-def test_its_contract_in_words():
-    learner = replace(build("mlp"), algorithm="dqn")
+def test_the_contract_describes_what_is_reset():
+    learner = replace(build("mlp"), capabilities=(ReleasedCode("dqn"),))
     assert make("redo").contract(learner) == {
         "weights": "of dormant units: incoming re-drawn, bias and outgoing 0",
         "optimizer state": "slots of the rewritten entries and step counters zeroed in place",
@@ -226,7 +226,7 @@ def test_everything_is_written_in_place():
 
 
 @pytest.mark.parametrize("share_value", [True, False])
-def test_on_an_actor_critic_all_heads_that_read_a_unit_stop_hearing_it(share_value):
+def test_on_an_actor_critic_the_outgoing_weights_in_all_heads_become_zero(share_value):
     config = PPOSettings(
         env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off", activation="relu",
         share_value=share_value,
@@ -264,7 +264,7 @@ def test_units_after_tokens_are_the_last_dimension():
     assert module[2].weight.eq(0).any(0).tolist() == [False, True, False, False, False, False]
 
 
-def test_the_tensor_function_serves_any_module():
+def test_the_tensor_function_works_on_any_module():
     module = nn.ModuleDict({"a": nn.Linear(2, 3), "left": nn.Linear(3, 4), "right": nn.Linear(3, 5)})
     before = snapshot(module)
     masks = recycle_(
@@ -297,7 +297,7 @@ def test_the_tensor_function_serves_any_module():
         (nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1)), "no hidden units: name them"),
     ],
 )
-def test_networks_that_it_does_not_understand_are_refused_at_attach_in_one_line(module, message):
+def test_networks_without_a_wiring_are_refused_at_attach_in_one_line(module, message):
     with pytest.raises(ValueError, match=f"^redo: 'model' has {message}") as refusal:
         make("redo").attach(learner_for(module, units=("1",) if isinstance(module[1], nn.GLU) else None))
     assert "\n" not in str(refusal.value)
@@ -312,11 +312,11 @@ class Doubled(nn.Module):
 
 def test_an_activation_that_changes_the_width_is_refused():
     module, x = nn.Sequential(nn.Conv2d(1, 3, 3), Doubled(), nn.Flatten(), nn.Linear(6, 2)), torch.randn(4, 1, 3, 3)
-    given = {"units": ("1",), "probe": lambda: (x,), "loss": lambda: module(x).mean()}
+    options = {"units": ("1",), "probe": lambda: (x,), "loss": lambda: module(x).mean()}
     with pytest.raises(ValueError, match="its inputs come from the concatenation 'cat'"):
-        make("redo").attach(learner_for(module, **given))
+        make("redo").attach(learner_for(module, **options))
     # with a wiring that says otherwise, 6 inputs could be 3 channels of 2 places, until they are seen
-    learner, before = learner_for(module, **given, wiring={"1": Wiring(("0",), ("3",))}), snapshot(module)
+    learner, before = learner_for(module, **options, wiring={"1": Wiring(("0",), ("3",))}), snapshot(module)
     redo = make("redo", tau=0.9)
     redo.attach(learner)
     with pytest.raises(ValueError, match="'1' has 6 units, but 0 has 3 outputs"):
@@ -325,7 +325,7 @@ def test_an_activation_that_changes_the_width_is_refused():
 
 
 @pytest.mark.parametrize("text", ["crelu", "swiglu", "deep_fourier"])
-def test_activations_of_which_units_are_not_one_row_each_are_refused_in_clear_words(text):
+def test_activations_without_one_row_for_each_unit_are_refused_in_one_line(text):
     units = Units(text)
     module = nn.Sequential(
         nn.Conv2d(1, units.preactivations(6), 3), units(6, axis=-3), nn.Flatten(), nn.Linear(units.features(6), 2)

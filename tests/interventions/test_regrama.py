@@ -1,4 +1,4 @@
-"""ReGraMa: units chosen by the gradients of their incoming weights, and drawn anew."""
+"""ReGraMa: units are chosen by the gradients of their incoming weights, and reinitialised."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def scores(target: Learner, layer: int) -> Tensor:
 
 @pytest.mark.parametrize("outgoing", ["kept", "zero"])
 @pytest.mark.parametrize("tau", [0.0, 0.3, 0.8])
-def test_units_are_drawn_anew_whose_score_is_at_most_tau(tau: float, outgoing: str) -> None:
+def test_units_with_a_score_of_at_most_tau_are_reinitialised(tau: float, outgoing: str) -> None:
     target = learner()
     with torch.no_grad():
         target.module[4].weight[:, 2] = 0  # unit 2 of the second layer is active, and nothing comes back to it
@@ -47,7 +47,7 @@ def test_units_are_drawn_anew_whose_score_is_at_most_tau(tau: float, outgoing: s
         torch.testing.assert_close(bias[~small[unit]], before[place + 1][~small[unit]], rtol=0, atol=0)
 
 
-def test_outgoing_weights_stay_unless_zero_is_asked_for() -> None:
+def test_outgoing_weights_are_kept_unless_outgoing_is_zero() -> None:
     target = learner()
     with torch.no_grad():
         target.module[4].weight[:, 2] = 0
@@ -79,12 +79,12 @@ def test_it_finds_as_many_units_as_the_metric_counts() -> None:
     with torch.no_grad():
         target.module[4].weight[:, 1:3] = 0
     fraction = measure(View(target))["small_gradient_fraction"]
-    found = make("regrama", tau=0.01).chosen(target, (X,))
-    assert sum(int(mask.sum()) for mask in found.values()) == pytest.approx(11 * fraction)
+    masks = make("regrama", tau=0.01).choose(target, (X,))
+    assert sum(int(mask.sum()) for mask in masks.values()) == pytest.approx(11 * fraction)
     assert fraction >= 2 / 11
 
 
-def test_where_every_unit_learns_nothing_happens() -> None:
+def test_if_every_unit_learns_nothing_is_reset() -> None:
     target = learner(nn.Tanh)
     before = [p.detach().clone() for p in target.module.parameters()]
     assert make("regrama", tau=0.0).apply(target) == []
@@ -98,11 +98,11 @@ def test_members_of_a_stack_have_masks_of_their_own() -> None:
         stack[2].weight[1, :, 3] = 0
     inputs = X.expand(2, -1, -1)
     target = learner_for(stack, probe=lambda: (inputs,), loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum())
-    mask = make("regrama").chosen(target, (inputs,))["1"]
+    mask = make("regrama").choose(target, (inputs,))["1"]
     assert mask.nonzero().tolist() == [[1, 3]]
 
 
-def test_before_there_are_data_it_says_so() -> None:
+def test_without_data_it_raises_an_error() -> None:
     target = learner()
     target.probe = lambda: None
     with pytest.raises(ValueError, match="regrama needs recent inputs, but 'model' has none"):
@@ -110,6 +110,6 @@ def test_before_there_are_data_it_says_so() -> None:
 
 
 @pytest.mark.parametrize("tau", [-0.1, 1.0])
-def test_a_threshold_that_makes_no_sense_is_refused(tau: float) -> None:
+def test_a_threshold_out_of_range_is_refused(tau: float) -> None:
     with pytest.raises(ValueError, match=r"regrama: tau must lie in \[0, 1\)"):
         make("regrama", tau=tau)

@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 import torch
 from torch import nn
@@ -14,22 +16,22 @@ def learner() -> Learner:
     module = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)
     )
-    return moved(learner_for(module, seed=1))
+    return move_parameters(learner_for(module, seed=1))
 
 
 def agent() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, share_value=True, num_envs=2, compile="off")
-    return moved(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
+    return move_parameters(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
 
 
-def moved(target: Learner) -> Learner:
+def move_parameters(target: Learner) -> Learner:
     with torch.no_grad():
         for parameter in target.module.parameters():
             parameter.add_(1.0)
     return target
 
 
-def restored(target: Learner) -> set[str]:
+def find_restored(target: Learner) -> set[str]:
     """Names of the parameters at their step-0 value, after checking that all others are untouched."""
     at_start = set()
     for name, parameter in target.module.named_parameters():
@@ -55,32 +57,32 @@ def restored(target: Learner) -> set[str]:
     ],
     ids=str,
 )
-def test_a_part_goes_back_to_its_start_exactly_and_the_rest_stays(params, layers):
+def test_a_part_returns_exactly_to_its_initial_values_and_the_rest_is_kept(params, layers):
     target = learner()
     written = make("reset", **params).apply(target)
     expected = {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}
     assert set(written) == expected
-    assert restored(target) == expected
+    assert find_restored(target) == expected
 
 
 def test_a_full_reset_restores_every_parameter_norms_and_loose_ones_included():
     for target in (learner(), agent()):
         make("reset").apply(target)
-        assert restored(target) == set(target.initial)
+        assert find_restored(target) == set(target.initial)
 
 
-def test_a_head_reset_takes_all_environments_heads_and_nothing_else():
+def test_a_head_reset_restores_the_heads_of_all_environments_and_nothing_else():
     target = agent()
     make("reset", what="head").apply(target)
-    expected = {f"{head}.{env}.{part}" for head in ("policy", "value") for env in "ab" for part in ("weight", "bias")}
-    assert restored(target) == expected
+    expected = {".".join(parts) for parts in product(("policy", "value"), "ab", ("weight", "bias"))}
+    assert find_restored(target) == expected
 
 
-def test_heads_side_by_side_are_one_depth():
+def test_parallel_heads_are_one_depth():
     target = agent()
     make("reset", what="last", count=2).apply(target)
-    assert {name.split(".")[0] for name in restored(target)} == {"policy", "value", "body"}
-    assert "body.0.weight" not in restored(target)
+    assert {name.split(".")[0] for name in find_restored(target)} == {"policy", "value", "body"}
+    assert "body.0.weight" not in find_restored(target)
 
 
 def test_a_fresh_reset_is_a_new_draw_of_the_part_alone():
@@ -115,20 +117,20 @@ def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
         ({"what": "optimizer", "contract": "as_released"}, "writes no parameter"),
     ],
 )
-def test_parameters_that_do_not_go_together_are_refused_when_it_is_made(params, message):
+def test_contradicting_parameters_are_refused_at_construction(params, message):
     with pytest.raises(ValueError, match=message) as refusal:
         make("reset", **params)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_part_that_the_network_has_not_is_refused_at_attach():
+def test_a_part_that_the_network_lacks_is_refused_at_attach():
     with pytest.raises(ValueError, match=r"has no layer 'body' \(layers: 0, 3, 6\)"):
         make("reset", what="layer", layer="body").attach(learner())
     with pytest.raises(ValueError, match="scope 'conv' names no layer of 'agent'"):
         make("reset", what="conv").attach(agent())
 
 
-def test_the_optimizer_alone_begins_anew():
+def test_what_optimizer_resets_only_the_optimizer():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     target = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     of = learner_for(module, torch.optim.Adam(module.parameters()), followers=(target,))
@@ -146,7 +148,7 @@ def test_the_optimizer_alone_begins_anew():
     assert (row["weights"], row["optimizer state"], row["target network"]) == ("kept", "fresh (every tensor)", "kept")
 
 
-def test_an_optimizer_that_is_not_there_or_whose_start_is_not_known_cannot_begin_anew():
+def test_what_optimizer_needs_an_optimizer_whose_start_is_known():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     with pytest.raises(ValueError, match="reset: 'model' has no optimizer"):
         make("reset", what="optimizer").attach(learner_for(module))

@@ -89,11 +89,11 @@ def test_steps_do_not_fire_task_or_metric_schedules(schedule):
 
 
 def test_a_numbered_task_fires_at_that_switch_only():
-    def fired(schedule):
+    def find_firings(schedule):
         return [s for s in range(1, 6) if schedule.due(Moment(s, s, total=9, switch=s), {})]
 
-    assert fired(AtTask(3)) == [3]
-    assert fired(AtTask()) == [1, 2, 3, 4, 5]
+    assert find_firings(AtTask(3)) == [3]
+    assert find_firings(AtTask()) == [1, 2, 3, 4, 5]
 
 
 @quick
@@ -159,7 +159,7 @@ def test_when_waits_until_it_was_cleared_and_for_the_smallest_distance(values, c
         (When("x", ">", 0.0), {"total": 500}, None),
     ],
 )
-def test_problem_tells_why_a_schedule_never_fires(schedule, run, problem):
+def test_problem_says_why_a_schedule_never_fires(schedule, run, problem):
     assert schedule.problem(**run) == problem
 
 
@@ -172,7 +172,7 @@ def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedul
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: AtStep(-1), "a step must be .*, got -1"),
         (lambda: AtFraction(1.01), "a fraction of the run must .*, got 1.01"),
@@ -184,6 +184,6 @@ def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedul
         (lambda: When("x", ">", float("inf")), "a threshold must be finite, got inf"),
     ],
 )
-def test_impossible_schedules_are_refused(make, words):
-    with pytest.raises(ValueError, match=words):
+def test_impossible_schedules_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
         make()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from supple.interventions import learner_for, make, redraw, shrink_perturb_, snapshot
 
 
-def trained() -> tuple[nn.Sequential, dict[str, Tensor]]:
+def build_trained() -> tuple[nn.Sequential, dict[str, Tensor]]:
     """A network after real steps, and its parameters before them."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 2))
@@ -27,14 +27,14 @@ def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def seeded(seed: int = 0) -> torch.Generator:
+def make_generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 @settings(max_examples=15, deadline=None)
 @given(lam=st.floats(0, 1))
 def test_every_parameter_is_the_mixture_of_the_formula(lam):
-    module, initial = trained()
+    module, initial = build_trained()
     before = snapshot(module)
     assert shrink_perturb_(module, initial, lam) == list(before)
     for name, parameter in module.named_parameters():
@@ -42,7 +42,7 @@ def test_every_parameter_is_the_mixture_of_the_formula(lam):
 
 
 def test_lam_0_changes_no_bit_and_lam_1_restores_every_bit():
-    module, initial = trained()
+    module, initial = build_trained()
     before = snapshot(module)
     shrink_perturb_(module, initial, lam=0.0)
     assert equal(snapshot(module), before)
@@ -53,7 +53,7 @@ def test_lam_0_changes_no_bit_and_lam_1_restores_every_bit():
 @settings(max_examples=15, deadline=None)
 @given(lam=st.floats(0.05, 0.95), times=st.integers(1, 8))
 def test_repeated_application_contracts_geometrically(lam, times):
-    module, initial = trained()
+    module, initial = build_trained()
     module.double()
     initial = {name: value.double() for name, value in initial.items()}
     before = snapshot(module)
@@ -65,7 +65,7 @@ def test_repeated_application_contracts_geometrically(lam, times):
 
 
 def test_toward_zero_shrinks_and_needs_no_initial_values():
-    module, _ = trained()
+    module, _ = build_trained()
     before = snapshot(module)
     shrink_perturb_(module, {}, lam=0.25, toward="zero")
     for name, parameter in module.named_parameters():
@@ -73,7 +73,7 @@ def test_toward_zero_shrinks_and_needs_no_initial_values():
 
 
 def test_initial_may_be_a_module():
-    module, initial = trained()
+    module, initial = build_trained()
     other = copy.deepcopy(module)
     other.load_state_dict(initial)
     shrink_perturb_(module, other, lam=1.0)
@@ -81,14 +81,14 @@ def test_initial_may_be_a_module():
 
 
 def test_a_fresh_draw_is_new_reproducible_and_leaves_the_global_generator_alone():
-    module, initial = trained()
-    expected = redraw(module, seeded(5))
+    module, initial = build_trained()
+    expected = redraw(module, make_generator(5))
     state = torch.get_rng_state()
-    shrink_perturb_(module, initial, lam=1.0, toward="fresh", generator=seeded(5))
+    shrink_perturb_(module, initial, lam=1.0, toward="fresh", generator=make_generator(5))
     assert torch.equal(torch.get_rng_state(), state)
     assert equal(snapshot(module), expected)
     assert not torch.equal(expected["0.weight"], initial["0.weight"])
-    shrink_perturb_(module, initial, lam=1.0, toward="fresh", generator=seeded(6))
+    shrink_perturb_(module, initial, lam=1.0, toward="fresh", generator=make_generator(6))
     assert not torch.equal(snapshot(module)["0.weight"], expected["0.weight"])
 
 
@@ -96,8 +96,8 @@ def test_noise_has_its_standard_deviation_and_is_reproducible():
     module = nn.Linear(200, 200)
     twin, before = copy.deepcopy(module), snapshot(module)
     state = torch.get_rng_state()
-    shrink_perturb_(module, before, lam=0.0, noise=0.3, generator=seeded())
-    shrink_perturb_(twin, before, lam=0.0, noise=0.3, generator=seeded())
+    shrink_perturb_(module, before, lam=0.0, noise=0.3, generator=make_generator())
+    shrink_perturb_(twin, before, lam=0.0, noise=0.3, generator=make_generator())
     assert torch.equal(torch.get_rng_state(), state)
     assert equal(snapshot(module), snapshot(twin))
     noise = module.weight.detach() - before["weight"]
@@ -107,7 +107,7 @@ def test_noise_has_its_standard_deviation_and_is_reproducible():
 
 
 def test_only_the_named_parameters_are_written():
-    module, initial = trained()
+    module, initial = build_trained()
     before = snapshot(module)
     assert shrink_perturb_(module, initial, lam=1.0, names=["3.bias", "0.weight"]) == ["3.bias", "0.weight"]
     for name, parameter in module.named_parameters():
@@ -127,8 +127,8 @@ def test_only_the_named_parameters_are_written():
         ({"names": ["0.weight", "9.weight"], "toward": "zero"}, "Sequential has no parameter '9.weight'"),
     ],
 )
-def test_bad_values_are_refused_with_nothing_changed(wrong, message):
-    module, initial = trained()
+def test_values_out_of_range_are_refused_with_nothing_changed(wrong, message):
+    module, initial = build_trained()
     before = snapshot(module)
     with pytest.raises(ValueError, match=message) as refusal:
         shrink_perturb_(module, initial, **({"lam": 0.5} | wrong))
@@ -137,7 +137,7 @@ def test_bad_values_are_refused_with_nothing_changed(wrong, message):
 
 
 def test_a_missing_or_misshapen_initial_value_is_refused_before_anything_is_written():
-    module, initial = trained()
+    module, initial = build_trained()
     before = snapshot(module)
     with pytest.raises(ValueError, match=r"no '3.bias' of shape \(2,\)"):
         shrink_perturb_(module, {name: v for name, v in initial.items() if name != "3.bias"})
@@ -147,7 +147,7 @@ def test_a_missing_or_misshapen_initial_value_is_refused_before_anything_is_writ
 
 
 def test_the_intervention_takes_all_parameters_or_those_of_the_layers_in_scope():
-    module, initial = trained()
+    module, initial = build_trained()
     learner = learner_for(module)
     learner.initial = initial
     before = snapshot(module)
@@ -160,7 +160,7 @@ def test_the_intervention_takes_all_parameters_or_those_of_the_layers_in_scope()
 def test_the_intervention_draws_from_the_learners_generator():
     results = []
     for _ in range(2):
-        module, _ = trained()
+        module, _ = build_trained()
         learner = learner_for(module, seed=3)
         state = torch.get_rng_state()
         make("snp", toward="fresh", noise=0.1).apply(learner)
@@ -170,7 +170,7 @@ def test_the_intervention_draws_from_the_learners_generator():
 
 
 @pytest.mark.parametrize("params", [{"lam": 2.0}, {"noise": -1.0}, {"toward": "inital"}, {"contract": "unifrom"}])
-def test_the_intervention_refuses_bad_values_when_it_is_made(params):
+def test_the_intervention_refuses_values_out_of_range_at_construction(params):
     with pytest.raises(ValueError, match="snp") as refusal:
         make("snp", **params)
     assert "\n" not in str(refusal.value)

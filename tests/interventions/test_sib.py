@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.interventions import Learner, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
+from supple.interventions import Learner, RetainLoss, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
 
 few = settings(max_examples=15, deadline=None)
 X = torch.randn(30, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -113,7 +113,7 @@ def test_factors_are_clipped_and_a_channel_without_gradient_is_left_alone() -> N
     assert sib_(net, lambda: loss_of(net), ratio=1.0).alpha.unique().tolist() == [1.0]
 
 
-def test_it_is_learning_rates_for_each_channel_under_adam() -> None:
+def test_under_adam_it_equals_a_learning_rate_for_each_channel() -> None:
     """Proposition C.1: Adam on the balanced model is Adam on the unbalanced one with η·α and η/α."""
     balanced, plain = model(3), model(3)
     alpha = sib_(balanced, lambda: loss_of(balanced)).alpha.double()
@@ -156,12 +156,12 @@ def learner(retain: bool = False) -> Learner:
     optimizer.step()
     target = learner_for(net, optimizer, probe=lambda: (X,), loss=lambda: loss_of(net))
     if retain:
-        target.retain = lambda: net(X).square().mean()
+        target.offer(RetainLoss(lambda: net(X).square().mean()))
     return target
 
 
 @pytest.mark.parametrize("retain", [False, True])
-def test_the_intervention_balances_by_the_retain_loss_where_there_is_one(retain: bool) -> None:
+def test_the_intervention_uses_the_retain_loss_if_there_is_one(retain: bool) -> None:
     target = learner(retain)
     expected = copy.deepcopy(target.module)
     loss = (lambda: expected(X).square().mean()) if retain else (lambda: loss_of(expected))
@@ -171,8 +171,8 @@ def test_the_intervention_balances_by_the_retain_loss_where_there_is_one(retain:
     assert intervention.concerns(target)
     assert len(alpha.unique()) > 1
     written = intervention.apply(target)
-    for found, wanted in zip(target.module.parameters(), expected.parameters(), strict=True):
-        assert torch.equal(found, wanted)
+    for actual, wanted in zip(target.module.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(actual, wanted)
 
     named = dict(target.module.named_parameters())
     assert set(written) == set(named) - {"gate.weight", "gate.bias", "down.bias", "out.bias"}
@@ -191,7 +191,7 @@ def test_without_a_schedule_it_is_applied_once_at_the_start() -> None:
     assert "function kept" in hook.intervention.contract(target)["weights"]
 
 
-def test_gradients_fields_and_buffers_of_the_caller_are_left_alone() -> None:
+def test_grad_fields_and_buffers_of_the_caller_are_unchanged() -> None:
     net = model()
     net.up.weight.grad = torch.full_like(net.up.weight, 7.0)
     calls = []
@@ -203,7 +203,7 @@ def test_gradients_fields_and_buffers_of_the_caller_are_left_alone() -> None:
     assert all(p.requires_grad for p in net.parameters())
 
 
-def test_bad_input_is_refused_and_nothing_is_written() -> None:
+def test_wrong_input_is_refused_and_nothing_is_written() -> None:
     net = model()
     was = copy.deepcopy(net.state_dict())
     infinite = net.up.weight[0, 0] * 0 + (net.up.weight - net.up.weight.detach()).abs().sqrt().sum()

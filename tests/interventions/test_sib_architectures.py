@@ -112,8 +112,8 @@ def test_every_weight_is_as_in_the_equations(family: str, ratio: float) -> None:
     model, expected = tiny(family), tiny(family)
     sib_(model, lambda: loss_of(model), ratio)
     by_hand(expected, ratio)
-    for (name, found), wanted in zip(model.named_parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6, msg=name)
+    for (name, actual), wanted in zip(model.named_parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_biases_on_values_and_up_are_scaled_with_their_rows() -> None:
@@ -200,7 +200,7 @@ def test_wrapped_quantised_and_shared_layers_are_refused_and_nothing_is_written(
             sib_(model, lambda: torch.zeros(()))
 
 
-def test_lora_on_queries_alone_does_not_hinder() -> None:
+def test_lora_on_queries_alone_is_accepted() -> None:
     from peft import LoraConfig, get_peft_model
 
     model = get_peft_model(tiny("llama"), LoraConfig(r=2, target_modules=["q_proj"]))

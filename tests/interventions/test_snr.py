@@ -84,20 +84,20 @@ def test_a_stack_is_as_many_separate_networks():
     start, fresh = snapshot(stack.module), stack.redraw()
     pass_updates(stack, snr, 80)
     for i in range(MEMBERS):
-        alone, own = build(), make("snr", eta=ETA, window=WINDOW)
+        alone, snr_alone = build(), make("snr", eta=ETA, window=WINDOW)
         alone.redraw = lambda i=i: {name: value[i] for name, value in fresh.items()}
         with torch.no_grad():
             for name, parameter in alone.module.named_parameters():
                 parameter.copy_(start[name][i])
-        pass_updates(alone, own, 80)
+        pass_updates(alone, snr_alone, 80)
         for name, value in snapshot(alone.module).items():
             torch.testing.assert_close(snapshot(stack.module)[name][i], value, rtol=0, atol=1e-6)
-        replaced.append(int(own.numbers(alone)["snr_replaced"]))
+        replaced.append(int(snr_alone.numbers(alone)["snr_replaced"]))
     assert snr.numbers(stack)["snr_replaced"].tolist() == replaced
     assert len(set(replaced)) > 1  # they are not alike
 
 
-def test_a_run_that_is_saved_and_loaded_goes_on_bit_for_bit(tmp_path):
+def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
     whole, halves = build(MEMBERS), build(MEMBERS)
     snr, first, second = (make("snr", eta=ETA, window=WINDOW) for _ in range(3))
     pass_updates(whole, snr, 100)
@@ -110,8 +110,8 @@ def test_a_run_that_is_saved_and_loaded_goes_on_bit_for_bit(tmp_path):
     assert torch.equal(second.numbers(halves)["snr_replaced"], snr.numbers(whole)["snr_replaced"])
 
 
-def scripted(fires: list[bool], **params) -> list[int]:
-    """How many resets there were after each update of a unit that fires when told."""
+def count_resets(fires: list[bool], **params) -> list[int]:
+    """Return how many resets there were after each update of a unit that fires at the given updates."""
     module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
     fresh = {name: torch.ones_like(p) for name, p in module.named_parameters()}
     x = torch.zeros(1, 1)
@@ -131,29 +131,29 @@ def scripted(fires: list[bool], **params) -> list[int]:
 
 def test_a_unit_that_fires_at_every_update_is_reset_once_its_silence_is_rarer_than_eta():
     # one silence among n + 1: 1/(n + 1) <= 0.1 from nine firings on
-    assert scripted([True] * 8 + [False] * 3, eta=0.1, window=100)[-1] == 0
-    assert scripted([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
+    assert count_resets([True] * 8 + [False] * 3, eta=0.1, window=100)[-1] == 0
+    assert count_resets([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
 
 
-def test_what_is_usual_for_a_unit_is_no_reason():
+def test_silences_as_long_as_usual_reset_no_unit():
     usual = [True, False, False] * 40
-    assert scripted(usual, eta=0.1, window=100)[-1] == 0
-    assert scripted([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
+    assert count_resets(usual, eta=0.1, window=100)[-1] == 0
+    assert count_resets([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
 
 
 def test_a_unit_that_never_fires_is_reset_when_it_was_silent_for_longer_than_the_window():
-    assert scripted([False] * 22, eta=0.2, window=10) == [0] * 10 + [1] * 11 + [2]
+    assert count_resets([False] * 22, eta=0.2, window=10) == [0] * 10 + [1] * 11 + [2]
 
 
 def test_old_silences_are_forgotten():
     rare = [*[True, *[False] * 5] * 4, True]  # silences of 5, then none for longer than the window
-    assert scripted([*rare, *[True] * 12, False], eta=0.1, window=10)[-1] == 1
-    assert scripted([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
+    assert count_resets([*rare, *[True] * 12, False], eta=0.1, window=10)[-1] == 1
+    assert count_resets([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
 
 
-def test_a_unit_that_is_drawn_anew_has_no_history():
+def test_a_reinitialised_unit_has_no_history():
     fires = [True] * 9 + [False] + [True] * 8 + [False] * 4
-    assert scripted(fires, eta=0.1, window=100)[-1] == 1
+    assert count_resets(fires, eta=0.1, window=100)[-1] == 1
 
 
 @pytest.mark.parametrize(

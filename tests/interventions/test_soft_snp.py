@@ -19,7 +19,7 @@ def train(target: Learner) -> None:
 
 
 @pytest.mark.parametrize("toward", ["fresh", "initial"])
-def test_1000_updates_are_the_formulas_with_a_draw_for_each(toward: str) -> None:
+def test_1000_updates_equal_the_formulas_with_a_draw_for_each(toward: str) -> None:
     target, soft = learner(), make("soft_snp", epsilon=1e-3, toward=toward)
     module, draws = target.module, torch.Generator().manual_seed(5)
     for _ in range(1000):
@@ -32,7 +32,7 @@ def test_1000_updates_are_the_formulas_with_a_draw_for_each(toward: str) -> None
             torch.testing.assert_close(parameter.detach(), expected, rtol=0, atol=1e-15)
 
 
-def test_the_optimizer_keeps_what_it_has() -> None:
+def test_the_optimizer_state_is_kept() -> None:
     target = learner()
     train(target)
     slots = {p: {key: v.clone() for key, v in slot.items()} for p, slot in target.optimizer.state.items()}
@@ -42,6 +42,6 @@ def test_the_optimizer_keeps_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": -0.1}, {"epsilon": 1.5}, {"epsilon": float("nan")}])
-def test_a_share_that_is_none_is_refused(wrong: dict) -> None:
+def test_a_share_out_of_range_is_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"soft_snp: epsilon must lie in \[0, 1\]"):
         make("soft_snp", **wrong)

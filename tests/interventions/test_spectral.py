@@ -55,9 +55,9 @@ class ByHand:
 
 
 @pytest.mark.parametrize("power", [1, 2])
-def test_every_one_of_1000_updates_is_the_formulas(power: int) -> None:
-    """Each from where the last one led: where another singular value becomes the largest, the iteration turns to its
-    vector by what roundings there are of it."""
+def test_each_of_1000_updates_equals_the_formulas(power: int) -> None:
+    """Both start each update from the same state. When another singular value becomes the largest, the iteration turns
+    to its vector from rounding errors, which differ."""
     target, spectral = learner(), make("spectral", strength=0.1, power=power)
     spectral.penalty(target)  # begins the iteration
     reference = ByHand(0.1, power)
@@ -94,11 +94,11 @@ def test_the_iteration_follows_the_weights_that_training_moves() -> None:
     rest = [float(layer.module.bias.detach().square().sum()) ** 2 for layer in target.layers]
     norm = target.module[1]
     gains = float((norm.weight.detach().square() - 1).square().sum() + norm.bias.detach().pow(4).sum())
-    expected = 1e-3 * (sum((each**2 - 1) ** 2 for each in sigma) + sum(rest) + gains)
+    expected = 1e-3 * (sum((matrix**2 - 1) ** 2 for matrix in sigma) + sum(rest) + gains)
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_zero_matrix_has_no_gradient_and_is_taken_up_once_it_has_grown() -> None:
+def test_a_zero_matrix_has_no_gradient_until_it_has_grown() -> None:
     target, spectral = learner(), make("spectral", strength=1.0)
     weight = target.module[3].weight
     with torch.no_grad():
@@ -122,11 +122,11 @@ def test_kernels_and_the_parts_of_a_fused_layer_are_matrices() -> None:
     for _ in range(300):  # the weights stay, the iteration goes on
         spectral.penalty(target)
     matrices = [conv.weight.detach().flatten(1), *fused.weight.detach().split(2)]
-    expected = sum((float(torch.linalg.matrix_norm(each, 2)) ** 2 - 1) ** 2 for each in matrices)
+    expected = sum((float(torch.linalg.matrix_norm(matrix, 2)) ** 2 - 1) ** 2 for matrix in matrices)
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_what_is_not_trained_is_left_alone() -> None:
+def test_parameters_that_are_not_trained_are_not_penalised() -> None:
     target = learner()
     target.module.requires_grad_(False)
     with pytest.raises(ValueError, match="spectral: no layer of 'model' is trained"):
@@ -134,6 +134,6 @@ def test_what_is_not_trained_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"strength": -1e-3}, {"strength": math.nan}, {"power": 0}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict) -> None:
+def test_parameters_out_of_range_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"spectral: (strength|power) must be"):
         make("spectral", **wrong)

@@ -8,8 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import (
+    EntropyTemperature,
+    Injectable,
     Injected,
     Learner,
+    ReleasedCode,
     StackedLayerNorm,
     StackedLinear,
     learner_for,
@@ -83,11 +86,14 @@ def build() -> dict[str, Learner]:
         ),
         "critic": learner_for(
             critics, torch.optim.AdamW(critics.parameters(), lr=1e-2), probe=lambda: MEMORY,
-            loss=lambda: (critics(*MEMORY) - 1).square().mean(1).sum(), name="critic", injectable="net",
-            followers=(copy.deepcopy(critics).requires_grad_(False),),
+            loss=lambda: (critics(*MEMORY) - 1).square().mean(1).sum(), name="critic",
+            followers=(copy.deepcopy(critics).requires_grad_(False),), capabilities=(Injectable("net"),),
         ),
     }  # fmt: skip
-    return {name: replace(one, algorithm="sac", temperature=temperature) for name, one in learners.items()}
+    for learner in learners.values():
+        learner.offer(ReleasedCode("sac"))
+        learner.offer(EntropyTemperature(temperature))
+    return learners
 
 
 def train(*learners: Learner, steps: int = 3) -> None:
@@ -100,7 +106,7 @@ def train(*learners: Learner, steps: int = 3) -> None:
 def agent() -> dict[str, Learner]:
     """Trained, with a target network that lags behind."""
     learners = build()
-    train(*learners.values(), learners["actor"].temperature)
+    train(*learners.values(), learners["actor"].offers(EntropyTemperature).learner)
     (target,) = learners["critic"].followers
     target.load_state_dict(learners["critic"].module.state_dict())
     train(*learners.values())
@@ -157,8 +163,9 @@ def test_uniform_makes_the_target_critics_the_online_ones():
     assert not any(p.requires_grad for p in learner.followers[0].parameters())
 
 
-def test_as_released_keeps_what_the_target_network_says():
-    learner = replace(critic(), algorithm="dqn")  # the one algorithm with a released injection
+def test_as_released_keeps_the_outputs_of_the_target_network():
+    learner = critic()
+    learner.offer(ReleasedCode("dqn"))  # the one algorithm with a released injection
     online, target = outputs(learner)
     assert not torch.equal(online, target)
     make("injection", contract="as_released").apply(learner)
@@ -168,7 +175,7 @@ def test_as_released_keeps_what_the_target_network_says():
         make("injection", contract="as_released").attach(critic())
 
 
-def test_the_live_critic_is_what_later_interventions_and_metrics_see():
+def test_later_interventions_and_metrics_act_on_the_live_critic():
     learner = critic()
     names = measure(learner, per_layer=True).keys()
     make("injection", toward="fresh").apply(learner)
@@ -206,7 +213,7 @@ def test_a_full_reset_after_injections_leads_to_the_critics_of_step_0(name, para
         torch.testing.assert_close(now, start, rtol=0, atol=1e-6)
 
 
-def test_a_checkpoint_of_injected_critics_goes_on_bit_for_bit():
+def test_a_checkpoint_of_injected_critics_continues_bit_for_bit():
     learner, rebuilt = critic(), build()["critic"]
     texts = ["injection", "injection(toward=fresh)"]
     for text in texts:
@@ -226,12 +233,13 @@ HOOKS = [("fire", {}), ("snp", {}), ("reset", {}), ("reset", {"toward": "fresh"}
 
 
 @pytest.mark.parametrize(("name", "params"), HOOKS, ids=str)
-def test_as_released_refreshes_all_optimizers_target_and_temperature(name, params):
+def test_as_released_resets_all_optimizers_target_and_temperature(name, params):
     learners = agent()
-    temperature, memory = learners["actor"].temperature, [x.clone() for x in MEMORY]
+    temperature, memory = learners["actor"].offers(EntropyTemperature).learner, [x.clone() for x in MEMORY]
     assert float(temperature.module.log_alpha.detach()) != START
     objects = [temperature.module.log_alpha, *(p for x in learners.values() for p in x.module.parameters())]
-    objects += [v for x in (*learners.values(), temperature) for s in x.optimizer.state.values() for v in s.values()]
+    for learner in (*learners.values(), temperature):
+        objects += [value for state in learner.optimizer.state.values() for value in state.values()]
     held = [(id(v), v.data_ptr()) for v in objects]
     for learner in learners.values():
         assert make(name, contract="as_released", **params).apply(learner)
@@ -248,7 +256,7 @@ def test_as_released_refreshes_all_optimizers_target_and_temperature(name, param
 @pytest.mark.parametrize(("name", "params"), HOOKS, ids=str)
 def test_uniform_zeroes_what_was_written_copies_to_the_target_and_keeps_the_temperature(name, params):
     learners = agent()
-    temperature, memory = learners["actor"].temperature, [x.clone() for x in MEMORY]
+    temperature, memory = learners["actor"].offers(EntropyTemperature).learner, [x.clone() for x in MEMORY]
     alpha, alpha_slots = snapshot(temperature.module), slots(temperature)
     for learner in learners.values():
         before = slots(learner)
@@ -272,7 +280,7 @@ def test_fire_on_both_touches_every_matrix_and_neither_biases_nor_norms(contract
         assert sorted(changed) == sorted(written)
 
 
-def test_refreshed_critics_step_like_new_ones():
+def test_critics_with_a_reset_optimizer_step_like_new_ones():
     learner = critic()
     make("reset", contract="as_released").apply(learner)
     new = build()["critic"]

@@ -1,4 +1,4 @@
-"""Another activation in a living network: the same weights, the same names, another function."""
+"""A swap during training changes the activation, and keeps weights and names."""
 
 import copy
 
@@ -14,7 +14,7 @@ IMAGES = torch.randn(3, 5, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 
 
 class Network(nn.Module):
-    """A convolution and two linear layers, plain or a stack; the activations stand apart from the layers."""
+    """A convolution and two linear layers, plain or a stack; the activations are defined after the layers."""
 
     def __init__(self, activation: str = "relu", members: int = 0) -> None:
         super().__init__()
@@ -55,14 +55,14 @@ def outputs(learner: Learner) -> list[Tensor]:
     return [module(*(learner.probe() or ())) for module in (learner.module, *learner.followers)]
 
 
-def held(learner: Learner) -> list[int]:
+def list_trained(learner: Learner) -> list[int]:
     assert learner.optimizer
     return sorted(id(p) for group in learner.optimizer.param_groups for p in group["params"])
 
 
 @pytest.mark.parametrize("members", [0, 3])
 @pytest.mark.parametrize("text", ["leaky_relu(negative_slope=0.6)", "tanh", "prelu(granularity=neuron)", "rational"])
-def test_the_network_is_the_one_that_was_built_with_it(text, members):
+def test_the_network_equals_one_that_was_built_with_the_new_activation(text, members):
     learner, expected = train(build("relu", members)), build(text, members)
     before, slots = snapshot(learner.module), {p: dict(s) for p, s in learner.optimizer.state.items()}
     swap = make("swap", activation=text)
@@ -77,17 +77,17 @@ def test_the_network_is_the_one_that_was_built_with_it(text, members):
         assert torch.equal(mine, theirs)
     assert all(torch.equal(learner.module.get_parameter(name), value) for name, value in before.items())
     assert all(learner.optimizer.state[p] == s for p, s in slots.items())
-    assert held(learner) == sorted(map(id, learner.module.parameters()))
+    assert list_trained(learner) == sorted(map(id, learner.module.parameters()))
     assert learner.initial.keys() == dict(learner.module.named_parameters()).keys()
     assert not any(p.requires_grad for p in learner.followers[0].parameters())
 
 
-def test_parameters_of_the_old_one_leave_and_those_of_the_new_one_learn():
+def test_parameters_of_the_old_activation_leave_and_those_of_the_new_one_learn():
     learner = train(build("prelu"))
     old = list(learner.module.activations.parameters())
     make("swap", activation="prelu(init=0.4)").apply(learner)
     new = list(learner.module.activations.parameters())
-    assert not {id(p) for p in old} & set(held(learner))
+    assert not {id(p) for p in old} & set(list_trained(learner))
     assert all(p not in learner.optimizer.state for p in old)
     for name in ("activations.0.weight", "activations.1.weight"):
         assert learner.initial[name].item() == pytest.approx(0.4)
@@ -96,20 +96,20 @@ def test_parameters_of_the_old_one_leave_and_those_of_the_new_one_learn():
     assert all(float(p.detach()) != pytest.approx(0.4) for p in new)
     make("swap", activation="elu").apply(learner)
     assert learner.initial.keys() == dict(learner.module.named_parameters()).keys()
-    assert held(learner) == sorted(map(id, learner.module.parameters()))
+    assert list_trained(learner) == sorted(map(id, learner.module.parameters()))
     train(learner)
 
 
-def test_a_slope_of_the_whole_network_is_shared_by_all_places_and_by_none_of_the_followers():
+def test_a_global_slope_is_shared_within_a_network_and_not_with_its_followers():
     learner = build()
     make("swap", activation="prelu(granularity=global)").apply(learner)
     first, second = learner.module.activations
     assert first.weight is second.weight
     assert learner.followers[0].activations[0].weight is not first.weight
-    assert held(learner) == sorted(map(id, learner.module.parameters()))
+    assert list_trained(learner) == sorted(map(id, learner.module.parameters()))
 
 
-def test_a_full_reset_after_it_leads_to_the_weights_of_step_0_with_the_new_one():
+def test_a_full_reset_after_a_swap_restores_the_weights_of_step_0_and_keeps_the_activation():
     learner = train(build())
     make("swap", activation="prelu").apply(learner)
     train(learner)
@@ -121,7 +121,7 @@ def test_a_full_reset_after_it_leads_to_the_weights_of_step_0_with_the_new_one()
     assert all(torch.equal(p, fresh.module.get_parameter(n)) for n, p in learner.module.named_parameters())
 
 
-def test_learned_slopes_go_to_adam_where_muon_trains_the_matrices():
+def test_with_muon_adam_trains_the_learned_slopes():
     learner = build()
     make("muon").apply(learner)
     make("swap", activation="prelu").apply(learner)
@@ -131,7 +131,7 @@ def test_learned_slopes_go_to_adam_where_muon_trains_the_matrices():
     assert all(float(p.detach()) != 0.25 for p in learner.module.activations.parameters())
 
 
-def test_a_checkpoint_behind_it_leads_to_the_same_end():
+def test_a_checkpoint_after_a_swap_leads_to_the_same_end():
     learner, again = train(build()), build()
     for text in ("prelu", "rational(version=B)"):
         make("swap", activation=text).apply(learner)
@@ -139,8 +139,8 @@ def test_a_checkpoint_behind_it_leads_to_the_same_end():
     state = copy.deepcopy(learner_state(learner))
     load_learner_state(again, state)
     assert again.changes == ["swap(activation=prelu)", "swap(activation='rational(version=B)')"]
-    for each in (learner, again):
-        train(each)
+    for subject in (learner, again):
+        train(subject)
     for mine, theirs in zip(learner.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
@@ -170,7 +170,7 @@ def test_one_module_under_two_names_is_replaced_under_both():
     assert isinstance(learner.module.last, nn.Tanh)
 
 
-def test_a_call_needs_no_quotes():
+def test_an_activation_with_parameters_needs_no_quotes():
     bare, quoted = (
         parse_hook(f"swap(activation={text})@0.5")
         for text in ("leaky_relu(negative_slope=0.6)", "'leaky_relu(negative_slope=0.6)'")
@@ -192,13 +192,13 @@ def test_a_call_needs_no_quotes():
         ("elu(beta=1)", "elu has no parameter 'beta'"),
     ],
 )
-def test_an_activation_that_cannot_come_in_is_refused_at_once(text, message):
+def test_an_activation_that_changes_widths_is_refused_at_construction(text, message):
     with pytest.raises(ValueError, match=message) as refusal:
         make("swap", activation=text)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_network_that_cannot_be_changed_is_refused():
+def test_a_network_whose_activations_cannot_be_replaced_is_refused():
     swap = make("swap", activation="elu")
     paired = nn.Sequential(nn.Linear(4, 4), Units("crelu")(8), nn.Linear(8, 2))
     with pytest.raises(ValueError, match="CReLU changes the number of features"):

@@ -29,7 +29,7 @@ def update(target: Learner, trac: object) -> None:
     trac.after_update(target)  # type: ignore[attr-defined]
 
 
-def test_a_loop_that_drops_gradients_with_the_step_trains_alike() -> None:
+def test_a_loop_that_clears_gradients_in_the_step_trains_the_same() -> None:
     kept, dropped = learner(), learner()
     for target, drops in ((kept, False), (dropped, True)):
         trac = make("trac", epsilon=1e-3)
@@ -61,14 +61,16 @@ class ByHand:
         self.v = [beta**2 * v + h**2 for beta, v in zip(BETAS, self.v, strict=True)]
         self.sigma = [beta * sigma - h for beta, sigma in zip(BETAS, self.sigma, strict=True)]
         x = [s / (2**0.5 * v**0.5 + self.epsilon) for s, v in zip(self.sigma, self.v, strict=True)]
-        self.scale = max(0.0, sum(self.epsilon * scipy.special.erfi(each) / scipy.special.erfi(0.5**0.5) for each in x))
+        self.scale = max(
+            0.0, sum(self.epsilon * scipy.special.erfi(argument) / scipy.special.erfi(0.5**0.5) for argument in x)
+        )
         return self.start + self.scale * self.delta
 
 
 @pytest.mark.parametrize("variant", ["paper", "as_released"])
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-3])
-def test_every_one_of_1000_updates_is_the_printed_algorithms_or_the_released_ones(variant: str, epsilon: float) -> None:
-    """Each from where the last one led: on its own path the algorithm makes much of every rounding."""
+def test_each_of_1000_updates_equals_the_printed_or_the_released_algorithm(variant: str, epsilon: float) -> None:
+    """Both start each update from the same state, since the algorithm amplifies rounding along its own path."""
     target, trac = learner(), make("trac", epsilon=epsilon, variant=variant)
     parameters = list(target.module.parameters())
     start = nn.utils.parameters_to_vector(parameters).detach().clone()
@@ -85,14 +87,14 @@ def test_every_one_of_1000_updates_is_the_printed_algorithms_or_the_released_one
     assert scale > 0.1
 
 
-def test_the_error_function_is_scipys() -> None:
+def test_erfi_equals_scipys() -> None:
     x = torch.linspace(-8, 8, 4001, dtype=torch.float64)
     torch.testing.assert_close(erfi(x), torch.from_numpy(scipy.special.erfi(x.numpy())), rtol=1e-11, atol=0)
     assert torch.isfinite(erfi(torch.tensor([50.0, -50.0]))).all()
     assert erfi(torch.zeros(1)).item() == 0.0
 
 
-def test_it_learns_and_says_how_far_it_went() -> None:
+def test_it_learns_and_logs_its_scale() -> None:
     target, trac = learner(torch.optim.Adam, 0.01), make("trac")
     before = float(target.loss())
     for _ in range(500):
@@ -107,10 +109,10 @@ def test_members_of_a_stack_have_scales_of_their_own() -> None:
     stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
     single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
     with torch.no_grad():
-        for layer, own in zip(stack[::2], single[::2], strict=True):
+        for layer, single_layer in zip(stack[::2], single[::2], strict=True):
             layer.weight[0].mul_(3)
-            own.weight.copy_(layer.weight[1])
-            own.bias.copy_(layer.bias[1])
+            single_layer.weight.copy_(layer.weight[1])
+            single_layer.bias.copy_(layer.bias[1])
     inputs = X.expand(2, -1, -1)
     many = learner_for(
         stack,
@@ -135,7 +137,7 @@ def test_members_of_a_stack_have_scales_of_their_own() -> None:
     torch.testing.assert_close(scales[1], of_one.numbers(one)["trac_scale"], rtol=1e-7, atol=0)
 
 
-def test_it_goes_on_from_its_state() -> None:
+def test_it_continues_from_its_saved_state() -> None:
     target, trac = learner(torch.optim.Adam, 0.01), make("trac")
     for _ in range(20):
         update(target, trac)
@@ -156,6 +158,6 @@ def test_it_goes_on_from_its_state() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, -1e-8, float("nan")])
-def test_a_scale_that_cannot_work_is_refused(epsilon: float) -> None:
+def test_an_epsilon_out_of_range_is_refused(epsilon: float) -> None:
     with pytest.raises(ValueError, match="epsilon must lie in"):
         make("trac", epsilon=epsilon)

@@ -52,7 +52,7 @@ def by_hand(
 
 @pytest.mark.parametrize("variant", ["paper", "as_released"])
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
-def test_with_sgd_it_is_the_papers_algorithm_or_the_released_one(sigma, variant):
+def test_with_sgd_it_equals_the_papers_or_the_released_algorithm(sigma, variant):
     wanted = by_hand(learner(), 0.9, sigma, 0.05, 8, variant)
     target, upgd = learner(), make("upgd", beta=0.9, sigma=sigma, variant=variant)
     for _ in range(8):
@@ -61,7 +61,7 @@ def test_with_sgd_it_is_the_papers_algorithm_or_the_released_one(sigma, variant)
         torch.testing.assert_close(parameter.detach(), value)
 
 
-def as_released(target: Learner, adam: bool, sigma: float, decay: float, updates: int) -> list[Tensor]:
+def update_as_released(target: Learner, adam: bool, sigma: float, decay: float, updates: int) -> list[Tensor]:
     """What the authors' optimizers compute, number by number: UPGD, or AdaUPGD with Adam's moments."""
     beta, rate, epsilon = 0.9, 0.05, 1e-8
     draws = torch.Generator()
@@ -91,7 +91,7 @@ def as_released(target: Learner, adam: bool, sigma: float, decay: float, updates
 def test_as_released_decay_is_unprotected_and_adam_takes_twice_the_step(
     optimizer: type[torch.optim.Optimizer], sigma: float, decay: float
 ) -> None:
-    wanted = as_released(learner(), optimizer is torch.optim.AdamW, sigma, decay, 8)
+    wanted = update_as_released(learner(), optimizer is torch.optim.AdamW, sigma, decay, 8)
     target, upgd = learner(optimizer, weight_decay=decay), make("upgd", beta=0.9, sigma=sigma, variant="as_released")
     upgd.attach(target)
     for _ in range(8):
@@ -150,11 +150,11 @@ def test_as_released_takes_adam_where_its_decay_is_decoupled_or_absent(
     optimizer: type[torch.optim.Optimizer], params: dict[str, float | bool]
 ) -> None:
     target, other = learner(optimizer, **params), learner(torch.optim.AdamW, weight_decay=params.get("weight_decay", 0))
-    for each in (target, other):
+    for subject in (target, other):
         upgd = make("upgd", sigma=0.1, variant="as_released")
-        upgd.attach(each)
+        upgd.attach(subject)
         for _ in range(3):
-            update(each, upgd)
+            update(subject, upgd)
     torch.testing.assert_close(target.module[0].weight, other.module[0].weight)
 
 
@@ -164,9 +164,9 @@ def test_as_released_a_stack_is_its_members() -> None:
     stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
     single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
     with torch.no_grad():
-        for layer, own in zip(stack[::2], single[::2], strict=True):
-            own.weight.copy_(layer.weight[1])
-            own.bias.copy_(layer.bias[1])
+        for layer, single_layer in zip(stack[::2], single[::2], strict=True):
+            single_layer.weight.copy_(layer.weight[1])
+            single_layer.bias.copy_(layer.bias[1])
     inputs = X.expand(2, -1, -1)
     many = learner_for(
         stack, StackedAdam(stack.parameters(), 0.01), probe=lambda: (inputs,),
@@ -176,11 +176,11 @@ def test_as_released_a_stack_is_its_members() -> None:
         single, torch.optim.Adam(single.parameters(), 0.01), probe=lambda: (X,),
         loss=lambda: (single(X) - Y).square().mean(),
     )  # fmt: skip
-    for each in (many, one):
+    for subject in (many, one):
         upgd = make("upgd", sigma=0.0, variant="as_released")
-        upgd.attach(each)
+        upgd.attach(subject)
         for _ in range(5):
-            update(each, upgd)
+            update(subject, upgd)
     torch.testing.assert_close(stack[0].weight[1], single[0].weight)
 
 
@@ -229,7 +229,7 @@ def test_without_a_useful_weight_nothing_is_protected_and_without_a_gradient_not
     assert torch.equal(head.weight, before[2].weight)
 
 
-def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
+def test_a_loop_without_before_update_raises_an_error():
     target = learner()
     with pytest.raises(RuntimeError, match=r"upgd: .* before_update\(learner\)"):
         make("upgd").after_update(target)
@@ -238,12 +238,12 @@ def test_a_loop_that_skips_the_first_half_of_it_is_told_so():
 
 
 @pytest.mark.parametrize("params", [{"beta": 1.0}, {"beta": -0.1}, {"sigma": -1.0}, {"sigma": float("inf")}])
-def test_numbers_that_make_no_sense_are_refused(params):
+def test_parameters_out_of_range_are_refused(params):
     with pytest.raises(ValueError, match=f"upgd: {next(iter(params))} must"):
         make("upgd", **params)
 
 
-def test_parameters_that_the_optimizer_does_not_hold_stay_where_they_are():
+def test_parameters_outside_the_optimizer_are_unchanged():
     target, upgd = learner(), make("upgd", sigma=0.3)
     target.optimizer = torch.optim.SGD(target.module[2].parameters(), lr=0.05)
     before = {name: value.clone() for name, value in target.module.state_dict().items()}

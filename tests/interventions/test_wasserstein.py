@@ -14,7 +14,7 @@ def learner() -> Learner:
     return learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
-def test_1000_updates_are_the_formulas() -> None:
+def test_1000_updates_equal_the_formulas() -> None:
     target, wasserstein = learner(), make("wasserstein", strength=0.02)
     source = torch.Generator().manual_seed(1)
     x, y = torch.randn(2, 16, 4, generator=source, dtype=torch.float64)
@@ -56,7 +56,7 @@ def test_entries_that_change_places_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("strength", [-1e-3, math.inf, math.nan])
-def test_a_strength_that_makes_no_sense_is_refused(strength: float) -> None:
+def test_a_strength_out_of_range_is_refused(strength: float) -> None:
     with pytest.raises(ValueError, match="wasserstein: strength must be"):
         make("wasserstein", strength=strength)
 
@@ -75,7 +75,7 @@ def test_long_and_short_rows_are_pulled_to_the_start_in_the_order_of_their_entri
             parameter.copy_((parameter + 0.1 * torch.randn_like(parameter)).float().mul(50).round() + 0.0)
     make("wasserstein", strength=0.5).penalty(target).backward()
     for name, p in target.module.named_parameters():
-        rows, start = (each.detach().reshape(members, -1) for each in (p, target.initial[name]))
+        rows, start = (values.detach().reshape(members, -1) for values in (p, target.initial[name]))
         order = rows.argsort(stable=True)
         wanted = torch.empty_like(rows).scatter_(1, order, start.sort().values)
         assert p.grad is not None

@@ -72,6 +72,6 @@ def test_layers_outside_the_scope_are_unchanged():
 
 
 @pytest.mark.parametrize("kappa", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_kappa_that_makes_no_sense_is_refused(kappa):
+def test_a_kappa_out_of_range_is_refused(kappa):
     with pytest.raises(ValueError, match="weight_clip: kappa must be finite and > 0"):
         make("weight_clip", kappa=kappa)

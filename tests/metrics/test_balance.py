@@ -18,7 +18,7 @@ def difference(first: nn.Linear, second: nn.Linear) -> torch.Tensor:
     return w2.T @ w2 - w1 @ w1.T - torch.outer(b, b)
 
 
-def test_lambda_is_the_nearest_multiple_of_the_identity_and_the_residual_what_is_left() -> None:
+def test_lambda_is_the_nearest_multiple_of_the_identity_and_the_residual_the_rest() -> None:
     first, second = pair()
     d, eye = difference(first, second), torch.eye(4, dtype=torch.float64)
     lam = float((d * eye).sum() / eye.square().sum())  # least squares
@@ -32,21 +32,21 @@ def test_lambda_is_the_nearest_multiple_of_the_identity_and_the_residual_what_is
 
 
 @pytest.mark.parametrize("lam", [-3.0, 0.0, 2.5])
-def test_balanced_maps_measure_as_they_were_balanced(lam: float) -> None:
+def test_balanced_maps_have_the_lambda_of_their_balancing(lam: float) -> None:
     first, second = (layer.double() for layer in pair())
     rebalance_(first, second, lam)
     assert lambda_balance(first, second) == pytest.approx(lam, abs=1e-12)
     assert lambda_residual(first, second, lam) < 1e-12
 
 
-def test_what_is_no_pair_is_refused() -> None:
+def test_matrices_that_are_no_pair_are_refused() -> None:
     with pytest.raises(ValueError, match=r"must be matrices that fit, got \(4, 5\) and \(4, 5\)"):
         lambda_balance(torch.ones(4, 5), torch.ones(4, 5))
     with pytest.raises(ValueError, match=r"bias must have the shape \(4,\)"):
         lambda_residual(torch.ones(4, 5), torch.ones(3, 4), bias=torch.ones(3))
 
 
-def test_of_a_learner_only_what_is_conserved_counts() -> None:
+def test_a_learner_is_measured_on_the_conserved_entries_only() -> None:
     """With a relu between the maps that is the diagonal; without, every entry. The mean over pairs is taken."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 6), nn.Linear(6, 7))
@@ -54,27 +54,27 @@ def test_of_a_learner_only_what_is_conserved_counts() -> None:
     behind, direct = difference(module[0], module[2]), difference(module[2], module[3])
     lams = [float(d.diagonal().mean()) for d in (behind, direct)]
     rms = float((behind.diagonal() - lams[0]).square().mean().sqrt())
-    every = float(((direct - lams[1] * torch.eye(6)).square().sum() / 6).sqrt())
+    rms_of_all = float(((direct - lams[1] * torch.eye(6)).square().sum() / 6).sqrt())
     assert values["lambda_balance"] == pytest.approx(sum(lams) / 2)
-    assert values["lambda_residual"] == pytest.approx((rms + every) / 2)
+    assert values["lambda_residual"] == pytest.approx((rms + rms_of_all) / 2)
 
 
-def test_members_of_a_stack_have_their_own() -> None:
+def test_members_of_a_stack_have_numbers_of_their_own() -> None:
     torch.manual_seed(0)
     stack = nn.Sequential(StackedLinear(2, 5, 4), nn.ReLU(), StackedLinear(2, 4, 3))
     with torch.no_grad():
         stack[0].weight[1].mul_(3.0)
-    own = measure_members(learner_for(stack))
+    by_member = measure_members(learner_for(stack))
     for m in range(2):
         first, second = nn.Linear(5, 4), nn.Linear(4, 3)
         for layer, stacked in ((first, stack[0]), (second, stack[2])):
             layer.load_state_dict({name: value[m] for name, value in stacked.state_dict().items()})
         alone = measure(learner_for(nn.Sequential(first, nn.ReLU(), second)))
         for name in ("lambda_balance", "lambda_residual"):
-            assert own[m][name] == pytest.approx(alone[name]), name
-    assert own[0]["lambda_balance"] > own[1]["lambda_balance"]
+            assert by_member[m][name] == pytest.approx(alone[name]), name
+    assert by_member[0]["lambda_balance"] > by_member[1]["lambda_balance"]
 
 
-def test_without_pairs_nothing_is_measured_of_them() -> None:
+def test_without_pairs_the_metrics_of_balance_are_left_out() -> None:
     values = measure(learner_for(nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))))
     assert not {"lambda_balance", "lambda_residual"} & values.keys()

@@ -1,4 +1,4 @@
-"""How far a network moved: ratios of norms, divergences of policies, differences of values; and small gradients."""
+"""Metrics of change: ratios of norms, divergences of policies, differences of values; and small gradients."""
 
 import math
 
@@ -21,14 +21,14 @@ def draw(seed: int, *shape: int) -> Tensor:
 
 
 @given(seeds, st.floats(-3, 3))
-def test_parameters_that_are_scaled_moved_by_the_factor(seed: int, factor: float) -> None:
+def test_the_update_ratio_of_scaled_parameters_follows_from_the_factor(seed: int, factor: float) -> None:
     before = [draw(seed, 2, 5), draw(seed + 1, 2, 3)]
     expected = torch.full((2,), abs(factor - 1), dtype=torch.float64)
     torch.testing.assert_close(update_ratio(before, [factor * p for p in before]), expected, rtol=1e-5, atol=1e-6)
 
 
 @given(seeds)
-def test_a_policy_that_did_not_move_has_no_churn_and_one_that_did_has(seed: int) -> None:
+def test_an_unchanged_policy_has_no_churn_and_a_changed_one_has_some(seed: int) -> None:
     first, second = (Categorical(logits=draw(seed + i, 6, 3)) for i in range(2))
     assert policy_churn(first, first) == pytest.approx(0, abs=1e-6)
     assert policy_churn(first, second) > 0
@@ -79,7 +79,7 @@ def plain() -> tuple[nn.Sequential, Learner]:
     return module, target
 
 
-def test_a_learner_is_measured_against_what_was_marked() -> None:
+def test_a_learner_is_compared_with_its_marked_parameters() -> None:
     module, target = plain()
     change = {"update_ratio", "policy_churn", "value_churn"}
     assert not change & measure(target).keys()

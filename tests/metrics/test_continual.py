@@ -66,7 +66,7 @@ def test_order_disparity_is_that_of_table_14(orders: list[float], printed: float
     assert order_disparity(orders) == pytest.approx(printed, abs=0.005)
 
 
-def test_only_what_a_formula_names_is_read() -> None:
+def test_entries_outside_a_formula_may_be_nan() -> None:
     lower = np.where(np.tri(4, dtype=bool), A, np.nan)  # tasks to come were not tested
     assert backward_transfer(lower) == backward_transfer(A)
     assert average_accuracy(lower) == average_accuracy(A)
@@ -117,6 +117,6 @@ def test_online_gap_is_test_minus_training() -> None:
         (lambda: online_generalization_gap([0.1], [0.1, 0.2]), "both must be"),
     ],
 )
-def test_bad_input_is_refused(call, message):
+def test_wrong_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -50,9 +50,9 @@ def test_top_eigenvalues_are_those_of_the_full_hessian(dtype: torch.dtype, unit:
     x, y = torch.randn(30, 5, dtype=dtype), torch.randint(3, (30,))
     expected = full_spectrum(net, lambda out: nn.functional.cross_entropy(out, y), x)
     for k in (1, 4):
-        found = hessian_eigenvalues(lambda: nn.functional.cross_entropy(net(x), y), net.parameters(), k=k)
-        assert found.dtype == torch.float64
-        torch.testing.assert_close(found, expected[:k], rtol=1e-3, atol=0)
+        eigenvalues = hessian_eigenvalues(lambda: nn.functional.cross_entropy(net(x), y), net.parameters(), k=k)
+        assert eigenvalues.dtype == torch.float64
+        torch.testing.assert_close(eigenvalues, expected[:k], rtol=1e-3, atol=0)
 
 
 def test_convolution_and_batch_norm_have_their_hessian() -> None:
@@ -61,8 +61,8 @@ def test_convolution_and_batch_norm_have_their_hessian() -> None:
     x = torch.randn(9, 1, 5, 5, dtype=torch.float64)
     net.eval()
     expected = full_spectrum(net, lambda out: out.square().mean(), x)
-    found = hessian_eigenvalues(lambda: net(x).square().mean(), net.parameters(), k=2)
-    torch.testing.assert_close(found, expected[:2], rtol=1e-3, atol=0)
+    eigenvalues = hessian_eigenvalues(lambda: net(x).square().mean(), net.parameters(), k=2)
+    torch.testing.assert_close(eigenvalues, expected[:2], rtol=1e-3, atol=0)
 
 
 @few
@@ -78,10 +78,10 @@ def test_any_spectrum_is_found_from_the_top(eigenvalues: list[float], k: int) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_largest_is_algebraic_and_repeated_ones_come_again(dtype: torch.dtype) -> None:
+def test_the_largest_is_algebraic_and_repeated_eigenvalues_are_all_found(dtype: torch.dtype) -> None:
     loss, x = quadratic([-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 2.0, 2.0, 2.0, 1.9], dtype)
-    found = hessian_eigenvalues(loss, [x], k=5)
-    torch.testing.assert_close(found, torch.tensor([2, 2, 2, 1.9, 1], dtype=torch.float64), rtol=1e-3, atol=0)
+    eigenvalues = hessian_eigenvalues(loss, [x], k=5)
+    torch.testing.assert_close(eigenvalues, torch.tensor([2, 2, 2, 1.9, 1], dtype=torch.float64), rtol=1e-3, atol=0)
     loss, x = quadratic([-3.0, -3.0, -1.0, -7.0], dtype)  # all are negative
     torch.testing.assert_close(
         hessian_eigenvalues(loss, [x], 2), torch.tensor([-1.0, -3.0]).double(), rtol=1e-3, atol=0
@@ -90,11 +90,11 @@ def test_the_largest_is_algebraic_and_repeated_ones_come_again(dtype: torch.dtyp
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("block", "max_basis"), [(1, 8), (1, 16), (2, 9), (5, 10), (5, 18), (None, 20)])
-def test_a_bounded_basis_finds_the_same(block: int | None, max_basis: int, dtype: torch.dtype) -> None:
+def test_a_bounded_basis_finds_the_same_eigenvalues(block: int | None, max_basis: int, dtype: torch.dtype) -> None:
     spectrum = [-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 3.0, 2.5, 2.0, 1.8, 1.5]
     loss, x = quadratic(spectrum, dtype)
-    found = hessian_eigenvalues(loss, [x], 5, max_iterations=400, block=block, max_basis=max_basis)
-    torch.testing.assert_close(found, torch.tensor([3, 2.5, 2, 1.8, 1.5], dtype=torch.float64), rtol=1e-3, atol=0)
+    eigenvalues = hessian_eigenvalues(loss, [x], 5, max_iterations=400, block=block, max_basis=max_basis)
+    torch.testing.assert_close(eigenvalues, torch.tensor([3, 2.5, 2, 1.8, 1.5], dtype=torch.float64), rtol=1e-3, atol=0)
 
 
 @few
@@ -106,17 +106,17 @@ def test_any_spectrum_is_found_in_a_bounded_basis(tenths: list[int], k: int, dat
     held = data.draw(st.integers(2 * k, 2 * k + 4))
     expected = torch.tensor(sorted(eigenvalues, reverse=True)[:k], dtype=torch.float64)
     loss, x = quadratic(eigenvalues)
-    found = hessian_eigenvalues(loss, [x], k, max_basis=held, tolerance=1e-9, max_iterations=1000)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    eigenvalues = hessian_eigenvalues(loss, [x], k, max_basis=held, tolerance=1e-9, max_iterations=1000)
+    torch.testing.assert_close(eigenvalues, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_restart_keeps_all_directions_of_the_block_even_near_the_end_of_the_space() -> None:
     loss, x = quadratic([0.0, 1.0, -4.0, 0.0, -1.0, 0.0, 1 / 256, -1.0])
-    found = hessian_eigenvalues(loss, [x], 3, max_basis=6, tolerance=1e-9, max_iterations=1000)
-    torch.testing.assert_close(found, torch.tensor([1, 1 / 256, 0], dtype=torch.float64), rtol=1e-9, atol=1e-12)
+    eigenvalues = hessian_eigenvalues(loss, [x], 3, max_basis=6, tolerance=1e-9, max_iterations=1000)
+    torch.testing.assert_close(eigenvalues, torch.tensor([1, 1 / 256, 0], dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
-def test_a_bounded_basis_serves_members_too_and_ends_in_time() -> None:
+def test_a_bounded_basis_works_for_members_and_keeps_to_its_budget() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 9), nn.Tanh(), StackedLinear(3, 9, 2)).double()
     x, products = torch.randn(20, 4, dtype=torch.float64), 0
@@ -141,14 +141,14 @@ def test_a_bounded_basis_serves_members_too_and_ends_in_time() -> None:
 
     _, x = quadratic([float(i) for i in range(200)])
     diagonal = torch.arange(200.0, dtype=torch.float64)
-    found = hessian_eigenvalues(
+    eigenvalues = hessian_eigenvalues(
         lambda: (diagonal * Counted.apply(x).square()).sum() / 2, [x], 3, block=1, max_basis=6, max_iterations=20
     )
     assert products <= 2 * 20 + 2
-    assert found[0] <= 199 + 1e-6
+    assert eigenvalues[0] <= 199 + 1e-6
 
 
-def test_members_of_a_stack_have_what_each_alone_has() -> None:
+def test_members_of_a_stack_have_the_eigenvalues_of_networks_of_their_own() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 7), nn.Tanh(), StackedLinear(3, 7, 2)).double()
     with torch.no_grad():
@@ -173,8 +173,10 @@ def test_flat_losses_have_no_curvature() -> None:
     x, y = torch.ones(4, requires_grad=True), torch.ones(3, requires_grad=True)
     assert hessian_eigenvalues(lambda: 3 * x.sum(), [x], 2).tolist() == [0, 0]
     assert hessian_eigenvalues(lambda: torch.zeros(()), [x]).tolist() == [0]
-    found = hessian_eigenvalues(lambda: x.square().sum() + y.sum(), [y, x], 5)  # y has a gradient and no curvature
-    torch.testing.assert_close(found, torch.tensor([2.0, 2, 2, 2, 0]).double(), rtol=1e-5, atol=1e-6)
+    eigenvalues = hessian_eigenvalues(
+        lambda: x.square().sum() + y.sum(), [y, x], 5
+    )  # y has a gradient and no curvature
+    torch.testing.assert_close(eigenvalues, torch.tensor([2.0, 2, 2, 2, 0]).double(), rtol=1e-5, atol=1e-6)
 
 
 def test_attention_has_a_second_derivative() -> None:
@@ -183,7 +185,7 @@ def test_attention_has_a_second_derivative() -> None:
     assert value.isfinite().all()
 
 
-def test_gradients_and_global_generators_are_left_alone_and_it_repeats() -> None:
+def test_gradients_and_global_generators_are_unchanged_and_results_repeat() -> None:
     loss, x = quadratic([3.0, 1.0, -1.0])
     x.grad = torch.full_like(x, 7.0)
     state = torch.get_rng_state()
@@ -193,7 +195,7 @@ def test_gradients_and_global_generators_are_left_alone_and_it_repeats() -> None
     assert x.grad.tolist() == [7.0] * 3
 
 
-def test_bad_input_is_refused() -> None:
+def test_wrong_input_is_refused() -> None:
     loss, x = quadratic([1.0, 2.0])
     for k in (0, 3):
         with pytest.raises(ValueError, match="k must be between 1 and the 2 parameters"):

@@ -1,4 +1,4 @@
-"""A diagnosis: a network beside itself when it was new, in numbers and in words that claim no more."""
+"""A diagnosis compares a network with itself at step 0, in numbers and in sentences that say what was measured."""
 
 import copy
 from collections.abc import Callable
@@ -33,24 +33,24 @@ def states(target: Learner) -> dict[str, Tensor]:
     return copy.deepcopy({**target.module.state_dict(), "draws": target.generator.get_state()})
 
 
-def test_it_says_what_metrics_say_of_the_network_now_and_when_it_was_new() -> None:
+def test_a_diagnosis_has_the_metrics_of_the_network_now_and_at_step_0() -> None:
     target = learner()
     new = copy.deepcopy(target.module)
     silence(target.module, 0.25)
-    found = diagnose(target, updates=5)
+    diagnosis = diagnose(target, updates=5)
     fit = trainability(target, updates=5)
     assert fit is not None
-    assert (found.loss, found.new_loss) == (float(fit.loss), float(fit.initial_loss))
-    for condition, module in ((found.now, target.module), (found.new, new)):
+    assert (diagnosis.loss, diagnosis.new_loss) == (float(fit.loss), float(fit.initial_loss))
+    for condition, module in ((diagnosis.now, target.module), (diagnosis.new, new)):
         units = dict(zip(("1", "3"), (module[:2](X), module[:4](X)), strict=True))
-        for each in condition.units:
-            assert each.dormant == pytest.approx(dormant_fraction({"": units[each.name]}))
-            assert each.effective_rank == pytest.approx(effective_rank(units[each.name]))
-            assert each.saturated == pytest.approx(float((units[each.name] == 0).double().mean()))
+        for layer in condition.units:
+            assert layer.dormant == pytest.approx(dormant_fraction({"": units[layer.name]}))
+            assert layer.effective_rank == pytest.approx(effective_rank(units[layer.name]))
+            assert layer.saturated == pytest.approx(float((units[layer.name] == 0).double().mean()))
         assert condition.norms["2"] == pytest.approx(module[2].weight.norm().item())
 
 
-def test_nothing_of_the_learner_moves() -> None:
+def test_a_diagnosis_changes_nothing_of_the_learner() -> None:
     target = learner()
     silence(target.module, 0.5)
     target.mark()
@@ -65,7 +65,7 @@ def policy_of(scale: float) -> Callable[[Tensor, object], Categorical]:
 
 
 @pytest.mark.parametrize(
-    ("wear", "state", "words"),
+    ("wear", "state", "beginning"),
     [
         (
             lambda module: None,
@@ -76,34 +76,36 @@ def policy_of(scale: float) -> Callable[[Tensor, object], Categorical]:
         (lambda module: silence(module, 0.75), "worn", "'model' has degraded layers, but has not lost plasticity."),
     ],
 )
-def test_the_verdict_follows_from_what_was_measured(wear: Callable[[nn.Module], None], state: str, words: str) -> None:
+def test_the_verdict_follows_from_what_was_measured(
+    wear: Callable[[nn.Module], None], state: str, beginning: str
+) -> None:
     target = learner()
     wear(target.module)
-    found = diagnose(target)
-    assert found.state == state
-    assert found.verdict()[0].startswith(words)
-    assert any("units dormant" in sentence for sentence in found.verdict()) == (state != "sound")
+    diagnosis = diagnose(target)
+    assert diagnosis.state == state
+    assert diagnosis.verdict()[0].startswith(beginning)
+    assert any("units dormant" in sentence for sentence in diagnosis.verdict()) == (state != "sound")
 
 
-def test_a_policy_that_takes_one_action_only_is_told_apart_from_a_network_that_cannot_learn() -> None:
+def test_a_deterministic_policy_is_distinguished_from_lost_plasticity() -> None:
     target = learner(policy=policy_of(1.0))
     with torch.no_grad():
         target.module[4].weight.mul_(3)  # type: ignore[index, operator]
-    found = diagnose(target)
-    assert found.now.entropy is not None
-    assert found.new.entropy is not None
-    assert found.now.entropy < 0.02 < 0.9 < found.new.entropy
-    assert found.state == "silent"
-    assert found.verdict()[0].startswith("The policy of 'model' is deterministic (entropy ")
+    diagnosis = diagnose(target)
+    assert diagnosis.now.entropy is not None
+    assert diagnosis.new.entropy is not None
+    assert diagnosis.now.entropy < 0.02 < 0.9 < diagnosis.new.entropy
+    assert diagnosis.state == "silent"
+    assert diagnosis.verdict()[0].startswith("The policy of 'model' is deterministic (entropy ")
 
 
-def test_without_data_there_is_nothing_to_say() -> None:
+def test_without_data_there_is_no_diagnosis() -> None:
     target = learner(probe=lambda: None)
     with pytest.raises(ValueError, match="'model' has seen no data yet"):
         diagnose(target)
 
 
-def test_a_network_that_no_longer_says_a_number_is_refused() -> None:
+def test_a_network_with_nan_outputs_is_refused() -> None:
     target = learner()
     with torch.no_grad():
         target.module[4].bias[0] = torch.nan  # type: ignore[index, operator]
@@ -111,29 +113,29 @@ def test_a_network_that_no_longer_says_a_number_is_refused() -> None:
         diagnose(target, updates=2)
 
 
-def test_inputs_that_are_all_alike_are_refused() -> None:
+def test_equal_inputs_are_refused() -> None:
     with pytest.raises(ValueError, match="'model' at step 0 has equal outputs"):
         diagnose(learner(probe=lambda: (X[:1].expand(8, 5),)), updates=2)
 
 
 def test_a_worse_fit_is_no_loss_where_both_fit_nearly_perfectly() -> None:
-    found = diagnose(learner(), updates=1)
-    slight = Diagnosis("model", found.now, found.new, loss=0.03, new_loss=0.001)
+    diagnosis = diagnose(learner(), updates=1)
+    slight = Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.03, new_loss=0.001)
     assert slight.state == "sound"
-    assert Diagnosis("model", found.now, found.new, loss=0.4, new_loss=0.3).state == "sound"
-    assert Diagnosis("model", found.now, found.new, loss=0.4, new_loss=0.1).state == "lost"
+    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.4, new_loss=0.3).state == "sound"
+    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.4, new_loss=0.1).state == "lost"
 
 
 def test_where_a_new_network_fits_little_one_that_fits_less_than_half_of_that_is_lost() -> None:
-    found = diagnose(learner(), updates=1)
-    assert Diagnosis("model", found.now, found.new, loss=0.9, new_loss=0.7).state == "lost"
-    assert Diagnosis("model", found.now, found.new, loss=0.8, new_loss=0.7).state == "sound"
+    diagnosis = diagnose(learner(), updates=1)
+    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.9, new_loss=0.7).state == "lost"
+    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.8, new_loss=0.7).state == "sound"
 
 
 def test_a_fit_that_became_worse_than_it_began_shows_no_loss() -> None:
-    found = diagnose(learner(), updates=1)
-    dead = Diagnosis("model", found.now, found.new, loss=1.0, new_loss=0.1)
-    apart = Diagnosis("model", found.now, found.new, loss=28.0, new_loss=0.1)
+    diagnosis = diagnose(learner(), updates=1)
+    dead = Diagnosis("model", diagnosis.now, diagnosis.new, loss=1.0, new_loss=0.1)
+    apart = Diagnosis("model", diagnosis.now, diagnosis.new, loss=28.0, new_loss=0.1)
     assert (dead.state, apart.state) == ("lost", "diverged")
     assert apart.verdict()[0].startswith("Whether 'model' has lost plasticity cannot be said")
 
@@ -142,13 +144,13 @@ def test_a_fit_that_became_worse_than_it_began_shows_no_loss() -> None:
 def test_inputs_that_are_no_numbers_do_not_count_as_equal(value: float) -> None:
     net = nn.Linear(2, 1)
     x = torch.full((4, 2), value)
-    found = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).mean())
+    target = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).mean())
     with pytest.raises(ValueError, match="the recent inputs of 'model' contain NaN or infinity"):
-        diagnose(found, updates=1)
+        diagnose(target, updates=1)
 
 
 def test_an_embedding_with_sparse_gradients_is_fitted() -> None:
     net = nn.Sequential(nn.Embedding(8, 4, sparse=True), nn.Linear(4, 2))
     x = torch.arange(8)
-    found = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).square().mean())
-    assert diagnose(found, updates=2).loss < 1
+    target = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).square().mean())
+    assert diagnose(target, updates=2).loss < 1

@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.metrics import holm, paired, seeds_needed, sign_flip, t_interval
+from supple.metrics import holm, paired_difference, seeds_needed, sign_flip, t_interval
 
 few = settings(max_examples=25, deadline=None)
 numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 3))
@@ -45,35 +45,39 @@ def test_interval_refuses_what_has_no_seeds_is_not_finite_or_no_level(values: ob
 @given(st.lists(st.tuples(numbers, numbers), min_size=2, max_size=8))
 def test_paired_t_test_is_scipys(pairs: list[tuple[float, float]]) -> None:
     values, baseline = np.array(pairs).T
-    found = paired(values, baseline)
-    assert found.mean == pytest.approx((values - baseline).mean(), abs=1e-9)
+    difference = paired_difference(values, baseline)
+    assert difference.mean == pytest.approx((values - baseline).mean(), abs=1e-9)
     if np.ptp(values - baseline) > 1e-6:
-        assert found.p_t == pytest.approx(scipy.stats.ttest_rel(values, baseline).pvalue, abs=1e-9)
-        assert found.low is not None
-        assert found.high is not None
-        assert (found.low <= 0 <= found.high) == (found.p_t >= 0.05)
+        assert difference.p_t == pytest.approx(scipy.stats.ttest_rel(values, baseline).pvalue, abs=1e-9)
+        assert difference.low is not None
+        assert difference.high is not None
+        assert (difference.low <= 0 <= difference.high) == (difference.p_t >= 0.05)
 
 
-def test_what_all_seeds_share_cancels() -> None:
-    trunk, own = np.array([0.0, 100, -50]), np.array([1.0, 2, 3])
-    assert paired(trunk + own, trunk) == paired(own, np.zeros(3))
+def test_what_both_arms_share_cancels() -> None:
+    trunk, of_first = np.array([0.0, 100, -50]), np.array([1.0, 2, 3])
+    assert paired_difference(trunk + of_first, trunk) == paired_difference(of_first, np.zeros(3))
 
 
 def test_a_seed_that_one_arm_lacks_is_left_out() -> None:
-    assert paired([1.0, 5.0, math.nan, 3.0], [0.0, math.nan, 2.0, 1.0]) == paired([1.0, 3.0], [0.0, 1.0])
+    assert paired_difference([1.0, 5.0, math.nan, 3.0], [0.0, math.nan, 2.0, 1.0]) == paired_difference(
+        [1.0, 3.0], [0.0, 1.0]
+    )
 
 
 def test_one_seed_gives_its_difference_and_nothing_else() -> None:
-    found = paired([3.0, math.nan], [1.0, 2.0])
-    assert (found.n, found.mean) == (1, 2.0)
-    assert (found.low, found.high, found.p_t, found.p_sign_flip, found.seeds_needed) == (None,) * 5
-    assert math.isnan(paired([1.0], [math.nan]).mean)
+    difference = paired_difference([3.0, math.nan], [1.0, 2.0])
+    assert (difference.n, difference.mean) == (1, 2.0)
+    assert (difference.low, difference.high, difference.p_t, difference.p_sign_flip, difference.seeds_needed) == (
+        None,
+    ) * 5
+    assert math.isnan(paired_difference([1.0], [math.nan]).mean)
 
 
-def test_differences_that_agree_leave_nothing_to_chance_unless_there_is_none() -> None:
-    same = paired([3.0, 4.0, 5.0], [1.0, 2.0, 3.0])
+def test_equal_differences_have_the_limit_of_the_p_value() -> None:
+    same = paired_difference([3.0, 4.0, 5.0], [1.0, 2.0, 3.0])
     assert (same.low, same.high, same.p_t, same.seeds_needed) == (2.0, 2.0, 0.0, 2)
-    none = paired([3.0, 4.0], [3.0, 4.0])
+    none = paired_difference([3.0, 4.0], [3.0, 4.0])
     assert (none.low, none.high, none.p_t, none.seeds_needed) == (0.0, 0.0, 1.0, None)
 
 
@@ -81,8 +85,8 @@ def test_differences_that_agree_leave_nothing_to_chance_unless_there_is_none() -
     ("values", "baseline", "comparisons"), [([1.0], [1.0, 2.0], 1), ([[1.0]], [[1.0]], 1), ([1.0], [1.0], 0)]
 )
 def test_paired_refuses_what_is_not_paired(values: object, baseline: object, comparisons: int) -> None:
-    with pytest.raises(ValueError, match="paired: "):
-        paired(values, baseline, comparisons=comparisons)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="paired_difference: "):
+        paired_difference(values, baseline, comparisons=comparisons)  # type: ignore[arg-type]
 
 
 # --- sign flips --------------------------------------------------------------------------------------------
@@ -110,9 +114,9 @@ def test_sign_flips_of_40_seeds_are_still_exact() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "known"), [(5, False), (6, True)])
-def test_sign_flips_are_told_from_six_seeds_on(seeds: int, known: bool) -> None:
-    found = paired(np.arange(1.0, seeds + 1), np.zeros(seeds))
-    assert found.p_sign_flip == (2.0**-5 if known else None)
+def test_sign_flips_are_tested_from_six_seeds_on(seeds: int, known: bool) -> None:
+    difference = paired_difference(np.arange(1.0, seeds + 1), np.zeros(seeds))
+    assert difference.p_sign_flip == (2.0**-5 if known else None)
 
 
 @pytest.mark.parametrize("differences", [[], [math.nan], np.ones(41), [[1.0]]])
@@ -124,7 +128,7 @@ def test_sign_flip_refuses_what_it_cannot_enumerate(differences: object) -> None
 # --- Holm --------------------------------------------------------------------------------------------------
 
 
-def test_holm_by_hand() -> None:
+def test_holm_equals_a_computation_by_hand() -> None:
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
     assert holm([]).shape == (0,)
 
@@ -132,12 +136,12 @@ def test_holm_by_hand() -> None:
 @few
 @given(st.lists(shares, min_size=1, max_size=8), st.floats(0.001, 0.5))
 def test_holm_rejects_what_its_steps_reject(p_values: list[float], level: float) -> None:
-    rejected, left = set(), len(p_values)
+    rejected, remaining = set(), len(p_values)
     for i in sorted(range(len(p_values)), key=p_values.__getitem__):
-        if p_values[i] * left > level:
+        if p_values[i] * remaining > level:
             break
         rejected.add(i)
-        left -= 1
+        remaining -= 1
     assert {i for i, p in enumerate(holm(p_values)) if p <= level} == rejected
 
 
@@ -167,11 +171,11 @@ def test_with_the_seeds_needed_the_test_has_its_power() -> None:
 
 @few
 @given(st.lists(numbers, min_size=2, max_size=8), st.integers(1, 6))
-def test_what_is_not_told_apart_needs_more_seeds_than_there_are(differences: list[float], arms: int) -> None:
-    found = paired(differences, np.zeros(len(differences)), comparisons=arms)
-    assert found.p_t is not None
-    if found.p_t > 0.05 / arms and found.seeds_needed is not None:
-        assert found.seeds_needed > found.n
+def test_a_difference_that_is_not_significant_needs_more_seeds(differences: list[float], arms: int) -> None:
+    difference = paired_difference(differences, np.zeros(len(differences)), comparisons=arms)
+    assert difference.p_t is not None
+    if difference.p_t > 0.05 / arms and difference.seeds_needed is not None:
+        assert difference.seeds_needed > difference.n
 
 
 def test_no_difference_and_one_far_below_the_noise_need_more_seeds_than_are_counted() -> None:

@@ -40,7 +40,7 @@ def rotation(d: int, seed: int = 0) -> Tensor:
 
 @few
 @given(sizes, sizes, seeds, deltas)
-def test_srank_counts_singular_values_like_a_loop(n: int, d: int, seed: int, delta: float) -> None:
+def test_srank_equals_a_loop_over_singular_values(n: int, d: int, seed: int, delta: float) -> None:
     features = gaussian(n, d, seed=seed)
     values = scipy.linalg.svdvals(features.numpy())
     k, held = 0, 0.0

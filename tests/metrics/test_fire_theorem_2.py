@@ -35,7 +35,7 @@ def gaussian(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def whitened(n: int, d: int, seed: int) -> Tensor:
+def whiten(n: int, d: int, seed: int) -> Tensor:
     return torch.linalg.qr(gaussian(n, d, seed=seed)).Q * math.sqrt(n)
 
 
@@ -96,7 +96,7 @@ def network(widths: Sequence[int], spread: float, seed: int) -> list[Tensor]:
 def test_the_printed_bound_holds_where_all_samples_have_the_same_gates(
     loss: Loss, widths: list[int], spread: float, seed: int
 ) -> None:
-    Z, weights = whitened(6, widths[0], seed), network(widths, spread, seed)
+    Z, weights = whiten(6, widths[0], seed), network(widths, spread, seed)
     gates = [(gaussian(W.shape[1], seed=seed + 80 + k) > -0.5).double() for k, W in enumerate(weights)]
     norm, bound = curvature_and_bound(weights, Z, gaussian(6, widths[-1], seed=seed + 99), loss, gates, factor=1.0)
     assert norm <= bound * (1 + 1e-9)
@@ -106,7 +106,7 @@ def test_the_printed_bound_holds_where_all_samples_have_the_same_gates(
 @few
 @given(shapes, st.floats(0.0, 1.0), seeds)
 def test_the_corrected_bound_holds_for_relu(loss: Loss, widths: list[int], spread: float, seed: int) -> None:
-    Z, weights = whitened(6, widths[0], seed), network(widths, spread, seed)
+    Z, weights = whiten(6, widths[0], seed), network(widths, spread, seed)
     targets = gaussian(6, widths[-1], seed=seed + 99)
     norm, bound = curvature_and_bound(weights, Z, targets, loss, None, factor=float(widths[0]))
     assert norm <= bound * (1 + 1e-9)
@@ -114,7 +114,7 @@ def test_the_corrected_bound_holds_for_relu(loss: Loss, widths: list[int], sprea
 
 def test_the_printed_bound_fails_behind_a_relu() -> None:
     d = 24
-    Z = whitened(400, d, seed=0)
+    Z = whiten(400, d, seed=0)
     weights = [torch.eye(d, dtype=torch.float64), gaussian(d, 1) / gaussian(d, 1).norm()]  # both are isometries
     fitted = outputs(weights, Z)  # no residual: γ = 0
     norm, printed = curvature_and_bound(weights, Z, fitted, squared_error, None, factor=1.0)
@@ -125,7 +125,7 @@ def test_the_printed_bound_fails_behind_a_relu() -> None:
 
 def test_lemma_2_fails_for_relu_as_its_mean_grows_with_the_width() -> None:
     for d in (8, 32):
-        H = whitened(4000, d, seed=1).relu()  # W = I, whose ν is 1
+        H = whiten(4000, d, seed=1).relu()  # W = I, whose ν is 1
         largest = torch.linalg.eigvalsh(H.T @ H / len(H))[-1].item()
         assert largest == pytest.approx(d / (2 * math.pi) + (1 - 1 / math.pi) / 2, rel=0.1)
         assert largest > 1

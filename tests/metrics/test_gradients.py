@@ -22,11 +22,11 @@ def test_per_sample_gradients_are_those_of_a_pass_for_each_sample() -> None:
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)).double()
     unused = torch.ones(2, dtype=torch.float64, requires_grad=True)
     losses = nn.functional.cross_entropy(net(gaussian(6, 1, 4, 4)), torch.arange(6) % 3, reduction="none")
-    found = per_sample_gradients(losses, [*net.parameters(), unused])
+    gradients_by_sample = per_sample_gradients(losses, [*net.parameters(), unused])
     for i, loss in enumerate(losses):
         one = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
         expected = torch.cat([*(g.flatten() for g in one), torch.zeros(2).double()])
-        torch.testing.assert_close(found[i], expected)
+        torch.testing.assert_close(gradients_by_sample[i], expected)
     assert all(p.grad is None for p in net.parameters())
 
 
@@ -34,13 +34,13 @@ def test_every_member_of_a_stack_has_the_gradients_of_its_own() -> None:
     torch.manual_seed(0)
     stack = nn.Sequential(StackedLinear(2, 3, 4), nn.Tanh(), StackedLinear(2, 4, 2)).double()
     x = gaussian(2, 5, 3)
-    found = per_sample_gradients(stack(x).square().mean(-1), stack.parameters())
-    assert found.shape == (2, 5, 4 * 3 + 4 + 2 * 4 + 2)
+    gradients_by_sample = per_sample_gradients(stack(x).square().mean(-1), stack.parameters())
+    assert gradients_by_sample.shape == (2, 5, 4 * 3 + 4 + 2 * 4 + 2)
     for member in range(2):
         alone = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
         alone.load_state_dict({name: value[member] for name, value in stack.state_dict().items()})
         expected = per_sample_gradients(alone(x[member]).square().mean(-1), alone.parameters())
-        torch.testing.assert_close(found[member], expected)
+        torch.testing.assert_close(gradients_by_sample[member], expected)
 
 
 @few
@@ -72,7 +72,7 @@ def test_normalized_covariance_holds_cosines() -> None:
     assert not cosines[2].any()
 
 
-def test_bad_input_is_refused() -> None:
+def test_wrong_input_is_refused() -> None:
     with pytest.raises(ValueError, match="needs losses"):
         per_sample_gradients(torch.ones((), requires_grad=True), [])
     shared = torch.ones(3, requires_grad=True)

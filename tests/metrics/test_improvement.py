@@ -23,39 +23,39 @@ def library() -> Any:
 def test_the_probability_of_improvement_is_rliables(library: Any) -> None:
     from rliable import metrics
 
-    found = probability_of_improvement(X, Y)
-    assert found.mean == pytest.approx(metrics.probability_of_improvement(X, Y), abs=1e-12)
+    result = probability_of_improvement(X, Y)
+    assert result.mean == pytest.approx(metrics.probability_of_improvement(X, Y), abs=1e-12)
     np.random.seed(0)  # noqa: NPY002  (rliable draws from the global generator)
     _, ends = library.get_interval_estimates(
         {"pair": [X, Y]}, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=400
     )
-    assert (found.low, found.high) == pytest.approx(ends["pair"].ravel(), abs=0.04)
+    assert (result.low, result.high) == pytest.approx(ends["pair"].ravel(), abs=0.04)
 
 
 def test_ties_count_half_and_what_is_no_score_is_left_out() -> None:
-    found = probability_of_improvement([[1.0], [2.0], [np.nan]], [[1.0], [0.0]])
-    assert found.mean == pytest.approx((0.5 + 1 + 1 + 1) / 4)
+    result = probability_of_improvement([[1.0], [2.0], [np.nan]], [[1.0], [0.0]])
+    assert result.mean == pytest.approx((0.5 + 1 + 1 + 1) / 4)
     assert probability_of_improvement(X, X).mean == pytest.approx(0.5)
 
 
 def test_a_single_run_has_no_interval() -> None:
-    found = probability_of_improvement([[1.0, 2.0]], [[0.0, 3.0]])
-    assert (found.mean, found.low, found.high) == (0.5, None, None)
+    result = probability_of_improvement([[1.0, 2.0]], [[0.0, 3.0]])
+    assert (result.mean, result.low, result.high) == (0.5, None, None)
 
 
 def test_a_profile_is_the_share_of_scores_above_each_threshold(library: Any) -> None:
     at = np.linspace(-1, 2, 7)
-    found = performance_profile(X, at)
-    np.testing.assert_allclose(found.share, library.score_distributions(X, at), atol=1e-12)
-    assert (found.low <= found.share + 1e-9).all()
-    assert (found.high >= found.share - 1e-9).all()
-    assert (found.high - found.low).max() > 0.2
+    result = performance_profile(X, at)
+    np.testing.assert_allclose(result.share, library.score_distributions(X, at), atol=1e-12)
+    assert (result.low <= result.share + 1e-9).all()
+    assert (result.high >= result.share - 1e-9).all()
+    assert (result.high - result.low).max() > 0.2
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "words"),
+    ("x", "y", "message"),
     [([[1.0, 2.0]], [[1.0]], "2 tasks of x and 1 of y"), ([[np.nan]], [[1.0]], "one or more in each task")],
 )
-def test_scores_that_do_not_compare_are_refused(x: list[list[float]], y: list[list[float]], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_scores_that_do_not_compare_are_refused(x: list[list[float]], y: list[list[float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         probability_of_improvement(x, y)

@@ -1,4 +1,4 @@
-"""Measuring has the same numbers in any mode of its caller, and moves nothing, whatever probe and loss do."""
+"""Measurements do not depend on the mode of the caller, and change nothing, whatever probe and loss do."""
 
 import copy
 from collections.abc import Callable
@@ -23,21 +23,21 @@ def network() -> nn.Sequential:
 
 
 def learner_of(module: nn.Module, **more: Any):
-    given = {"probe": lambda: (X,), "loss": lambda: module(X).square().mean()} | more
-    return learner_for(module, torch.optim.Adam(module.parameters()), **given)
+    settings = {"probe": lambda: (X,), "loss": lambda: module(X).square().mean()} | more
+    return learner_for(module, torch.optim.Adam(module.parameters()), **settings)
 
 
 def numbers(learner) -> list[float]:
-    found = trainability(learner, updates=3)
-    assert found is not None
-    return [*measure(learner, costly=True).values(), float(found.loss), diagnose(learner, updates=3).loss]
+    fit = trainability(learner, updates=3)
+    assert fit is not None
+    return [*measure(learner, costly=True).values(), float(fit.loss), diagnose(learner, updates=3).loss]
 
 
 @pytest.mark.parametrize(
     "mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)],
     ids=["no_grad", "inference_mode", "autocast"],
 )  # fmt: skip
-def test_the_mode_of_the_caller_does_not_matter(mode: Callable[[], AbstractContextManager]) -> None:
+def test_metrics_do_not_depend_on_the_mode_of_the_caller(mode: Callable[[], AbstractContextManager]) -> None:
     learner = learner_of(network())
     outside = numbers(learner)
     with mode():
@@ -54,14 +54,16 @@ def test_inputs_may_be_made_in_inference_mode() -> None:
         learner_for(module)
 
 
-def drawn(source: str) -> Tensor:
+def draw_inputs(source: str) -> Tensor:
     return X[torch.randint(16, (8,))] if source == "torch" else X[np.random.choice(16, 8)]  # noqa: NPY002
 
 
 @pytest.mark.parametrize("source", ["torch", "numpy"])
-def test_what_probe_and_loss_draw_does_not_move_the_generators(source: str) -> None:
+def test_draws_of_probe_and_loss_do_not_move_the_generators(source: str) -> None:
     module = network()
-    learner = learner_of(module, probe=lambda: (drawn(source),), loss=lambda: module(drawn(source)).square().mean())
+    learner = learner_of(
+        module, probe=lambda: (draw_inputs(source),), loss=lambda: module(draw_inputs(source)).square().mean()
+    )
     before = take(module, optimizer=learner.optimizer)
     numbers(learner)
     assert differences(before, take(module, optimizer=learner.optimizer)) == []
@@ -93,7 +95,7 @@ def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "found"),
+    ("of", "message"),
     [
         (float, "returns a float"),
         (lambda loss: {"loss": loss}, "returns a dict"),
@@ -101,14 +103,16 @@ def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
         (Tensor.detach, "returns a number without a gradient"),
     ],
 )
-def test_a_loss_that_is_not_one_number_is_refused(of, found) -> None:
+def test_a_loss_that_is_not_one_number_is_refused(of, message) -> None:
     module = network()
-    with pytest.raises(ValueError, match=rf"^the loss= of 'model' (must return one number as a tensor, but )?{found}"):
+    with pytest.raises(
+        ValueError, match=rf"^the loss= of 'model' (must return one number as a tensor, but )?{message}"
+    ):
         measure(learner_of(module, loss=lambda: of(module(X).square().mean())))
 
 
 @pytest.mark.parametrize(
-    ("probe", "found"),
+    ("probe", "message"),
     [
         (X, "probe= must be a function"),
         ((X,), "probe= must be a function"),
@@ -117,8 +121,8 @@ def test_a_loss_that_is_not_one_number_is_refused(of, found) -> None:
         (lambda: iter([X]), "returns a list_iterator"),
     ],
 )
-def test_a_probe_that_is_no_tuple_of_inputs_is_refused_at_the_start(probe, found) -> None:
-    with pytest.raises(ValueError, match=found):
+def test_a_probe_that_is_no_tuple_of_inputs_is_refused_at_the_start(probe, message) -> None:
+    with pytest.raises(ValueError, match=message):
         learner_of(network(), probe=probe)
 
 
@@ -131,7 +135,7 @@ class Other(nn.Module):
         return self.of(self.net(x))
 
 
-def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
+def test_networks_that_cannot_be_fitted_are_refused_in_one_line() -> None:
     categorical = Other(lambda y: torch.distributions.Categorical(logits=y))
     loss = {"loss": lambda: categorical(X).logits.square().mean()}
     with pytest.raises(ValueError, match="returns a Categorical without a tensor of real numbers"):
@@ -143,7 +147,7 @@ def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
         trainability(learner_of(network(), forward=lambda _, x: other(x) + 0 * other(x).detach()), updates=1)
 
 
-def test_a_number_beside_the_outputs_is_no_output_for_each_input() -> None:
+def test_a_scalar_among_the_outputs_is_left_out() -> None:
     plain, module = network(), Other(lambda y: (y, y.norm()))
     learner = learner_of(module, loss=lambda: module(X)[0].square().mean())
     assert trainability(learner, updates=2) == trainability(learner_of(plain), updates=2)
@@ -168,11 +172,11 @@ def test_parameters_in_a_list_are_fitted_as_any_others() -> None:
 
 def test_float16_is_fitted_in_float32() -> None:
     module = network().half()
-    found = trainability(learner_of(module, probe=lambda: (X.half(),)), updates=20)
+    fit = trainability(learner_of(module, probe=lambda: (X.half(),)), updates=20)
     exact = trainability(learner_of(network()), updates=20)
-    assert found is not None
+    assert fit is not None
     assert exact is not None
-    torch.testing.assert_close(found.loss, exact.loss, atol=0.02, rtol=0)
+    torch.testing.assert_close(fit.loss, exact.loss, atol=0.02, rtol=0)
 
 
 def test_complex_parameters_count_in_norms() -> None:

@@ -1,4 +1,4 @@
-"""A stack measures as its members do, each as a network of its own."""
+"""The metrics of a stack are those of its members, each as a network of its own."""
 
 import math
 from functools import partial
@@ -109,11 +109,11 @@ def test_a_member_measures_as_it_does_alone_and_all_at_once_as_one_by_one():
         assert everything[i] == pytest.approx(expected, rel=1e-5)
         assert measure(stack, per_layer=True, member=i, costly=True) == pytest.approx(expected, rel=1e-5)
     view = View(stack, member=1)
-    assert [h.shape for h in (*view.features, *view.units["1"])] == [(40, 6), (40, 9)]
+    assert [h.shape for h in (*view.features, *view.outputs["1"])] == [(40, 6), (40, 9)]
     torch.testing.assert_close(view.features[0], View(members[1]).features[0])
 
 
-def test_members_of_what_is_no_stack_are_refused():
+def test_members_of_a_plain_network_are_refused():
     stack, (alone, _) = stack_and_members()
     for call in (lambda: View(alone, member=0), lambda: measure(alone, member=0), lambda: measure_members(alone)):
         with pytest.raises(ValueError, match="'model' is no stack of networks"):
@@ -139,7 +139,7 @@ def test_a_quiet_member_is_not_dormant_beside_a_loud_one():
     with torch.no_grad():
         for parameter in stack.module[0].parameters():
             parameter[0] = parameter[1] * 1e-6
-    shares = [float((h.abs().mean(0) == 0).double().mean()) for h in View(stack).units["1"]]
+    shares = [float((h.abs().mean(0) == 0).double().mean()) for h in View(stack).outputs["1"]]
     assert measure(stack, per_layer=True)["dormant_fraction/1"] == fmean(shares) < 0.5
 
 

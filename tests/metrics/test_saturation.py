@@ -141,6 +141,6 @@ def test_accuracy_recovers_at_95_percent_of_what_it_was() -> None:
         (lambda: non_recovery_rate([math.nan]), "no NaN"),
     ],
 )
-def test_bad_input_is_refused(call, message):
+def test_wrong_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()

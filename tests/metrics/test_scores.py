@@ -196,7 +196,7 @@ def test_area_is_the_mean_over_steps_and_not_over_episodes() -> None:
     assert learning_curve_area(steps, [1.0] * 10 + [3.0], 0, 100, bins=2) == 2.0
 
 
-def test_an_empty_bin_has_what_the_one_before_it_has() -> None:
+def test_an_empty_bin_has_the_value_of_the_bin_before_it() -> None:
     assert learning_curve_area([30, 90], [2.0, 8.0], 0, 100, bins=4) == (2 + 2 + 2 + 8) / 4
 
 
@@ -214,8 +214,8 @@ def test_area_is_that_of_a_plain_loop(episodes: list[tuple[int, int]], bins: int
         values.append(sum(inside) / len(inside) if inside else (values[-1] if values else None))
     known = [value for value in values if value is not None]
     expected = [known[0] if value is None else value for value in values]
-    found = learning_curve_area(*zip(*episodes, strict=True), 0, 100, bins)
-    assert found == pytest.approx(sum(expected) / bins)
+    actual = learning_curve_area(*zip(*episodes, strict=True), 0, 100, bins)
+    assert actual == pytest.approx(sum(expected) / bins)
 
 
 @pytest.mark.parametrize(("end", "bins"), [(0, 5), (10, 0)])
@@ -235,5 +235,5 @@ def test_share_of_fresh_has_no_unit_and_no_offset(
 
 
 def test_share_of_a_fresh_agent_that_learned_nothing_is_unknown() -> None:
-    found = share_of_fresh([1.0, 1.0, -150.0], [2.0, 0.0, -100.0], [0.0, 0.0, -200.0])
-    np.testing.assert_array_equal(found, [0.5, math.nan, 0.5])
+    actual = share_of_fresh([1.0, 1.0, -150.0], [2.0, 0.0, -100.0], [0.0, 0.0, -200.0])
+    np.testing.assert_array_equal(actual, [0.5, math.nan, 0.5])

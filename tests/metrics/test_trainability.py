@@ -1,4 +1,4 @@
-"""Trainability: a hand-written loop's number, 0 for what cannot learn, and no trace of having been measured."""
+"""Trainability equals a hand-written loop, is 0 for a network that cannot learn, and changes nothing."""
 
 import copy
 from functools import partial
@@ -24,14 +24,14 @@ def learner(module: nn.Module, x: Tensor = X, seed: int = 0) -> Learner:
 
 
 def scores(target: Learner | View, updates: int = FEW, learning_rate: float = 1e-3) -> tuple[list[float], list[float]]:
-    found = trainability(target, updates, learning_rate)
-    assert found is not None
-    numbers = found.numbers()
-    assert torch.equal(numbers["trainability"] + numbers["trainability/loss"], torch.ones(len(found.loss)))
+    fit = trainability(target, updates, learning_rate)
+    assert fit is not None
+    numbers = fit.numbers()
+    assert torch.equal(numbers["trainability"] + numbers["trainability/loss"], torch.ones(len(fit.loss)))
     return numbers["trainability"].tolist(), numbers["trainability/initial"].tolist()
 
 
-def test_it_is_the_number_of_a_hand_written_loop() -> None:
+def test_trainability_equals_a_hand_written_loop() -> None:
     torch.manual_seed(0)
     module, x = network().double(), X.double()
     target = learner(module, x, seed=7)
@@ -47,19 +47,19 @@ def test_it_is_the_number_of_a_hand_written_loop() -> None:
         optimizer.zero_grad()
         (fitted(x) - wanted).square().mean().backward()
         optimizer.step()
-    found = trainability(target, FEW, 1e-2)
-    assert found is not None
-    assert float(found.loss) == pytest.approx(float((fitted(x) - wanted).detach().square().mean()))
+    fit = trainability(target, FEW, 1e-2)
+    assert fit is not None
+    assert float(fit.loss) == pytest.approx(float((fitted(x) - wanted).detach().square().mean()))
 
 
-def test_a_network_as_it_began_has_the_score_of_step_0_and_learns() -> None:
+def test_an_untrained_network_has_the_score_of_step_0_and_learns() -> None:
     torch.manual_seed(0)
     now, start = scores(learner(network(width=64)), 100, 3e-3)
     assert now == start
     assert 0.8 < now[0] <= 1
 
 
-def test_dead_units_learn_nothing_and_those_of_step_0_do() -> None:
+def test_dead_units_learn_nothing_and_initial_ones_do() -> None:
     torch.manual_seed(0)
     module = network(width=64)
     target = learner(module)
@@ -70,7 +70,7 @@ def test_dead_units_learn_nothing_and_those_of_step_0_do() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_how_large_the_outputs_are_by_now_does_not_count(offset: float) -> None:
+def test_the_size_of_the_present_outputs_does_not_matter(offset: float) -> None:
     torch.manual_seed(0)
     module = network()
     target = learner(module)
@@ -82,18 +82,18 @@ def test_how_large_the_outputs_are_by_now_does_not_count(offset: float) -> None:
 def test_more_updates_fit_better() -> None:
     torch.manual_seed(0)
     target = learner(network())
-    found = [scores(target, updates)[0][0] for updates in (1, 10, 40)]
-    assert found == sorted(found)
-    assert found[0] > 0
+    learned = [scores(target, updates)[0][0] for updates in (1, 10, 40)]
+    assert learned == sorted(learned)
+    assert learned[0] > 0
 
 
-def test_each_update_is_told_of() -> None:
+def test_after_each_is_called_after_each_update() -> None:
     told: list[None] = []
     trainability(learner(network()), FEW, after_each=lambda: told.append(None))
     assert len(told) == 2 * FEW  # from the present parameters and from those of step 0
 
 
-def test_each_member_of_a_stack_has_the_score_that_it_has_alone() -> None:
+def test_each_member_of_a_stack_has_the_score_of_a_network_of_its_own() -> None:
     torch.manual_seed(0)
     stack = network(2)
     target = learner(stack)
@@ -124,7 +124,7 @@ class Parts(nn.Module):
         return self.head(self.body(x)) + self.frozen(x), torch.ones(len(x))
 
 
-def test_a_measurement_leaves_no_trace_and_is_the_same_again() -> None:
+def test_a_measurement_changes_nothing_and_repeats() -> None:
     torch.manual_seed(0)
     module = Parts()
     optimizer = torch.optim.Adam(module.parameters())
@@ -138,21 +138,21 @@ def test_a_measurement_leaves_no_trace_and_is_the_same_again() -> None:
     target.loss().backward()
     optimizer.step()
 
-    def everything() -> list[Tensor]:
+    def list_state() -> list[Tensor]:
         slots = [value for slot in optimizer.state.values() for value in slot.values()]
         gradients = [p.grad for p in module.parameters() if p.grad is not None]
         states = [torch.get_rng_state(), another.get_state(), target.generator.get_state()]
         return [t.clone() for t in (*module.state_dict().values(), *slots, *gradients, *states)]
 
-    before = everything()
+    before = list_state()
     first = scores(target)
     assert scores(target) == first
     assert 0 < first[0][0] < 1  # the constant output has no target, and does not count
-    assert all(map(torch.equal, everything(), before))
+    assert all(map(torch.equal, list_state(), before))
     assert module.training
 
 
-def test_before_any_data_there_is_none_and_nonsense_is_refused() -> None:
+def test_without_data_there_is_no_score_and_wrong_settings_are_refused() -> None:
     assert trainability(learner_for(network())) is None
     with pytest.raises(ValueError, match=r"needs at least one update and a learning rate above 0, got 0 and 0.001"):
         trainability(learner(network()), updates=0)
@@ -160,7 +160,7 @@ def test_before_any_data_there_is_none_and_nonsense_is_refused() -> None:
         trainability(learner(network()), 1, learning_rate=-1)
 
 
-def test_of_many_outputs_some_count() -> None:
+def test_of_many_outputs_1024_evenly_spaced_ones_count() -> None:
     torch.manual_seed(0)
     now, _ = scores(learner(network(out=3000)))
     assert now[0] > 0

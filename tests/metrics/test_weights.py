@@ -166,7 +166,7 @@ def test_norms_of_a_module_without_parameters_are_zero() -> None:
     assert weight_norm(nn.ReLU()) == gradient_norm(nn.ReLU()) == 0.0
 
 
-def test_weight_metrics_leave_weights_and_graph_alone() -> None:
+def test_weight_metrics_change_neither_weights_nor_graph() -> None:
     module = nn.Linear(4, 3)
     before = module.weight.detach().clone()
     values = [dfi(module.weight), dfi_unscaled(module.weight), sfe(module, module), weight_norm(module)]

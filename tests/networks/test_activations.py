@@ -7,9 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.interventions.grammar import HookSyntaxError
 from supple.networks.activations import activation, activations, parse_activation
-from supple.registry import UnknownName
+from supple.registry import CallSyntaxError, UnknownName
 
 X = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
 WIDENING = ("crelu", "deep_fourier", "swiglu")
@@ -222,7 +221,7 @@ def test_infinite_parameters_are_refused():
 def test_unknown_names_and_bad_texts_are_refused():
     with pytest.raises(UnknownName, match="unknown activation 'rleu': did you mean 'relu'"):
         activation("rleu")
-    with pytest.raises(HookSyntaxError, match="character 6"):
+    with pytest.raises(CallSyntaxError, match="character 6"):
         parse_activation("relu(")
 
 

@@ -23,7 +23,7 @@ def learns(network, outputs):
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("share", [True, False])
-def test_ppo(text, share):
+def test_networks_of_ppo_learn_with_every_activation(text, share):
     net = MultiHead({"a": Space(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
     mean, value = net(torch.randn(5, 3), "a")
     assert (mean.shape, value.shape) == ((5, 2), (5,))
@@ -32,7 +32,7 @@ def test_ppo(text, share):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_dqn(text):
+def test_networks_of_dqn_learn_with_every_activation(text):
     net = NatureCNN(2, 36, 36, 3, 8, text, draws())
     values = net(torch.randint(0, 255, (2, 2, 36, 36), dtype=torch.uint8))
     assert values.shape == (2, 3)
@@ -41,7 +41,7 @@ def test_dqn(text):
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("body", ["simba", "mlp"])
-def test_sac(text, body):
+def test_networks_of_sac_learn_with_every_activation(text, body):
     def build(members):
         if body == "simba":
             return SimBa(5, 8, 1, text, draws(), members), 8

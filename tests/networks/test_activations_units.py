@@ -20,7 +20,7 @@ def generators(*seeds):
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("members", [0, 3])
-def test_it_fits_between_the_layers_it_sizes(text, members):
+def test_an_activation_fits_the_layers_around_it(text, members):
     units = Units(text, members)
     before, after = units.preactivations(12), units.features(12)
     stack = (members,) if members else ()

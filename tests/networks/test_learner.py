@@ -1,4 +1,6 @@
 import copy
+import inspect
+from dataclasses import fields
 
 import pytest
 import torch
@@ -8,7 +10,10 @@ from torch.nn import functional as F
 from supple.agents.ppo.network import MultiHead, Space
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
+    Injectable,
     Learner,
+    ReleasedCode,
+    RetainLoss,
     Wiring,
     activation,
     chain,
@@ -54,6 +59,22 @@ class Functional(nn.Module):
 
 def names(learner: Learner, scope: str | tuple[str, ...]) -> list[str]:
     return [layer.name for layer in learner.select(scope)]
+
+
+def test_each_attribute_has_an_entry_of_its_own_in_the_documentation():
+    sections = inspect.getdoc(Learner).split("Attributes:\n")[1:]
+    entries = [line.partition(":")[0] for section in sections for line in section.splitlines()]
+    for attribute in fields(Learner):
+        assert attribute.name.startswith("_") or entries.count(f"    {attribute.name}") == 1, attribute.name
+
+
+def test_a_learner_offers_one_capability_of_each_class():
+    learner = learner_for(network(), capabilities=(Injectable("5"),))
+    learner.offer(RetainLoss(lambda: torch.zeros(())))
+    learner.offer(Injectable("7"))
+    assert learner.offers(Injectable) == Injectable("7")
+    assert [type(each) for each in learner.capabilities] == [RetainLoss, Injectable]
+    assert learner.offers(ReleasedCode) is None
 
 
 def test_chain_gives_roles_and_depths_in_order():

@@ -76,7 +76,7 @@ def test_a_stack_normalizes_each_member_as_it_would_alone() -> None:
     torch.testing.assert_close(stack(x), alone(x))
 
 
-def test_nothing_stands_there_by_default() -> None:
+def test_there_is_no_normalization_by_default() -> None:
     assert type(hidden_linear(4, 8)) is nn.Linear
     assert hidden_norm(8) == []
 
@@ -155,7 +155,7 @@ def test_each_member_of_a_stack_is_divided_by_its_own() -> None:
         torch.testing.assert_close(stack.u[member], alone.u)
 
 
-def test_only_a_pass_that_trains_the_layer_leaves_a_trace() -> None:
+def test_only_a_pass_that_trains_the_layer_updates_the_estimate() -> None:
     net = network("spectral")
     before = copy.deepcopy(net.state_dict())
 

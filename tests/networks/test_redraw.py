@@ -2,7 +2,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import redraw
-from supple.networks.redraw import drawn_alike
+from supple.networks.redraw import find_equal, select_alike
 
 
 def network() -> nn.Sequential:
@@ -70,7 +70,7 @@ def test_without_a_generator_the_global_one_advances_by_one_number():
     assert torch.equal(torch.get_rng_state(), after)
 
 
-def test_a_part_with_its_own_initialisation_has_the_last_word():
+def test_a_part_with_its_own_initialisation_is_reset_after_the_layers_in_it():
     drawn = redraw(OrthogonalStack(), generator())
     torch.testing.assert_close(drawn["a.weight"] @ drawn["a.weight"].T, torch.eye(6))
     assert drawn["loose"].tolist() == [3.0, 3.0]
@@ -87,10 +87,15 @@ def test_a_tied_parameter_has_one_name_and_parameters_of_no_layer_none():
 def test_a_layer_of_which_a_part_was_set_to_zero_has_another_distribution():
     layer = nn.Linear(8, 8)
     layer.weight.data[:4] = 0
-    assert "weight" not in drawn_alike(redraw(layer), dict(layer.named_parameters()))
+    assert "weight" not in select_alike(redraw(layer), dict(layer.named_parameters()))
 
 
 def test_small_layers_of_another_size_have_another_distribution():
     table = nn.Embedding(12, 8)
     table.weight.data *= 0.02
-    assert not drawn_alike(redraw(table), dict(table.named_parameters()))
+    assert not select_alike(redraw(table), dict(table.named_parameters()))
+
+
+def test_constants_count_as_drawn() -> None:
+    first: dict[str, Tensor] = {"drawn": torch.tensor([1.0, 2.0]), "zeros": torch.zeros(3), "kept": torch.arange(3.0)}
+    assert find_equal(first, {**first, "drawn": torch.tensor([1.0, 3.0])}) == ["kept"]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from supple.interventions import (
     Learner,
+    ReleasedCode,
     StackedLayerNorm,
     StackedLinear,
     Wiring,
@@ -73,7 +74,7 @@ def member_of(stack: Learner, i: int) -> Learner:
         slots = stack.optimizer.state[theirs]
         optimizer.state[mine] = {key: v.clone() if key == "step" else v[i].clone() for key, v in slots.items()}
     learner = learner_for(module, optimizer, probe=stack.probe, loss=lambda: module(X).sum(), followers=(target,))
-    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, algorithm=stack.algorithm)
+    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, capabilities=stack.capabilities)
 
 
 # -- the layers ----------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
     ids=str,
 )
 def test_an_intervention_on_a_stack_is_the_intervention_on_each_member(name, params):
-    stack = replace(build(), algorithm="dqn")
+    stack = replace(build(), capabilities=(ReleasedCode("dqn"),))
     members = [member_of(stack, i) for i in range(MEMBERS)]
     held = [*stack.module.parameters(), *(v for s in stack.optimizer.state.values() for v in s.values())]
     before = [v.data_ptr() for v in held]

@@ -40,7 +40,7 @@ def test_units_of_a_stack_are_looked_at_member_by_member():
     torch.testing.assert_close(seen["4"], module[:5](x).mean(1))
 
 
-def test_looking_is_in_evaluation_mode_and_leaves_every_parts_own_mode():
+def test_recording_is_in_evaluation_mode_and_restores_the_mode_of_every_part():
     module, x = (
         nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.9), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1)),
         torch.ones(2, 3),

@@ -35,7 +35,7 @@ def test_values_have_the_documented_types():
     assert [type(v) for v in params.values()] == [type(v) for v in expected]
 
 
-def test_calls_know_their_place():
+def test_calls_have_their_position_in_the_text():
     assert parse_call("  relu").position == 2
 
 

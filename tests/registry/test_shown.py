@@ -40,7 +40,7 @@ def test_a_path_is_no_option() -> None:
     assert quoted(Path("-x")) == "./-x"
 
 
-def test_a_line_is_told_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_printed_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     data = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data, "ascii", write_through=True))
     tell("−5 \udcff\x1b")
@@ -51,12 +51,12 @@ def test_output_that_fails_is_dropped_and_remembered(monkeypatch: pytest.MonkeyP
     reader, writer = os.pipe()
     monkeypatch.setattr(sys, "stdout", open(writer, "w"))  # noqa: SIM115
     monkeypatch.setattr(streams, "_lost", {})
-    streams.steady()
+    streams.protect_streams()
     os.close(reader)
     for _ in range(3):
         print("nobody reads this", flush=True)
     failed = streams._lost[writer]
-    assert streams.broken_pipe(failed)
+    assert streams.is_broken_pipe(failed)
 
 
 def test_a_full_pipe_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`supple bench`: from a method to its row, on a suite of some hundred steps."""
+"""`supple bench` trains and scores a method, here on a suite of some hundred steps."""
 
 import json
 import os
@@ -48,7 +48,7 @@ Process = Callable[[Sequence[str], Path], int]
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Here) -> Bench:
-    """`supple bench` with a small suite, and an empty board; returns the folder of its runs."""
+    """Let `supple bench` have a small suite and an empty board, and return the folder of its runs."""
     (tmp_path / "bench.toml").write_text(SUITE)
     monkeypatch.setattr("supple.experiments.board.scoring.FILE", tmp_path / "bench.toml")
     monkeypatch.setattr("supple.experiments.board.row.FOLDER", tmp_path / "rows")
@@ -61,7 +61,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Here) -> Bench:
     return run
 
 
-def test_a_method_gets_a_row_that_can_be_checked(
+def test_a_method_gets_a_row_whose_check_agrees(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What has been trained is not trained again: `none` once for all methods."""
@@ -91,7 +91,9 @@ def test_a_method_gets_a_row_that_can_be_checked(
     assert re.search(r"was not trained like the new runs: machine not .* \(row → new\)", found.err)
 
 
-def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Process, here: Here, tmp_path: Path) -> None:
+def test_a_python_file_with_an_intervention_is_scored(
+    bench: Bench, process: Process, here: Here, tmp_path: Path
+) -> None:
     """In a process of its own, since what a plug-in registers stays."""
     (tmp_path / "halve.py").write_text(METHOD)
     words = ["bench", str(tmp_path / "halve.py"), "--save", str(tmp_path / "rows" / "halve")]
@@ -114,6 +116,6 @@ def test_a_file_with_a_method_of_ones_own_is_enough(bench: Bench, process: Proce
         (["fier@task"], "did you mean 'fire'"),
     ],
 )
-def test_what_cannot_be_scored_is_one_line(bench: Bench, words: list[str], says: str) -> None:
+def test_a_method_that_cannot_be_scored_is_refused_in_one_line(bench: Bench, words: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)):
         bench(*words)

@@ -1,4 +1,4 @@
-"""The commands as a person meets them: help, lists, one short run from beginning to report."""
+"""Help of all commands, lists, and one short run from beginning to report."""
 
 import json
 import re
@@ -16,7 +16,7 @@ SHORT = "train ppo --env inverted_pendulum --steps 512 --num-envs 4 --rollout-st
 
 
 def supple(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command that ends well prints."""
+    """Return what a command prints, which must succeed."""
     monkeypatch.setattr(sys, "argv", ["supple", *shlex.split(line)])
     with pytest.raises(SystemExit) as stop:
         run(dispatch)
@@ -26,14 +26,12 @@ def supple(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("line", ["", "--help", *(f"{command} --help" for command in COMMANDS)])
-def test_every_command_explains_itself(
-    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_has_help(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert "supple " in supple(line, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("command", ["train ppo", "compare ppo", "train dqn", "compare dqn"])
-def test_every_option_is_explained(
+def test_every_option_has_help_text(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = supple(f"{command} --help", monkeypatch, capsys)
@@ -44,7 +42,9 @@ def test_every_option_is_explained(
         assert len(option.partition("(")[0].split()) > 3, option
 
 
-def test_list_names_everything_there_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_names_everything_that_is_registered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from supple.engine.kinds import all_kinds, presets_of
     from supple.interventions import activation_registry, interventions
     from supple.metrics import METRICS
@@ -73,22 +73,22 @@ def test_train_resume_and_report(
     assert config["command"] == f"supple {line}"
     assert config["hooks"] == ["fire@0.5"]
     assert config["settings"]["num_envs"] == 4
-    assert f"done: {out}" in supple(f"train --resume {out}", monkeypatch, capsys).replace("\n", "")
+    assert f"done: {out}" in supple(f"resume {out}", monkeypatch, capsys).replace("\n", "")
     supple(f"report {out}", monkeypatch, capsys)
     assert (out / "report/index.html").exists()
 
 
-def test_a_preset_gives_settings_that_other_options_override(
+def test_options_override_the_settings_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     supple(f"train ppo --preset demo-mujoco --steps-per-task 80 --out {tmp_path / 'run'}", monkeypatch, capsys)
     settings = json.loads((tmp_path / "run/config.json").read_text())["settings"]
     assert (settings["sequence"], settings["steps_per_task"]) == ("halfcheetah,hopper,walker2d,ant", 80)
 
 
-def test_output_may_be_cut_off_and_scripts_run_as_files() -> None:
-    """`python scripts/list.py | head -1`: no complaint, and no reader's fault is ours."""
+def test_a_script_run_as_a_file_ends_silently_when_its_output_is_cut_off() -> None:
+    """As in `python scripts/list.py | head -1`."""
     script = Path(__file__).parents[2] / "scripts" / "list.py"
     process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout

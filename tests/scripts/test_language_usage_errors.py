@@ -1,43 +1,39 @@
-"""`supple language` and `supple compare language` asked for wrongly: one line on stderr, and nothing is made."""
+"""Wrong command lines of the kinds of language models and of `supple sib`: one line on stderr, and nothing is made."""
 
 import json
 import random
 import shlex
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain import work
 
+Ask = Callable[[str, Path], tuple[int, str]]
 TINY = (
     "pretrain --first TEXT --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --batch-size 4 "
     "--micro-batch 2 --warmup 0 --pretrain-steps 4 --steps 2 --device cpu --out OUT"
 )
-PRETRAIN, COMPARE = f"language {TINY}", f"compare language {TINY}"
+PRETRAIN, COMPARE = f"train {TINY}", f"compare {TINY}"
 FORK = f"{COMPARE} --second OTHER"
-SFT = "language sft --model llama:32x1 --learn TASK --device cpu --out OUT"
-CONTINUAL = "language continual --model llama:32x1 --tasks TASK --device cpu --out OUT"
-CLIP = "language clip --device cpu --out OUT"
-SIB = "language sib --model llama:32x1 --retain TASK --device cpu --out OUT"
+SFT = "train sft --model llama:32x1 --learn TASK --device cpu --out OUT"
+CONTINUAL = "train continual --model llama:32x1 --tasks TASK --device cpu --out OUT"
+CLIP = "train clip --device cpu --out OUT"
+SIB = "sib --model llama:32x1 --retain TASK --device cpu --out OUT"
 
 WRONG = {
     # kinds of runs
-    "language": None,  # help, not an error
-    "language pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple train KIND …`",
-    "language --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, ",
-    "compare language sib --out OUT": "unknown kind of run 'sib' (`supple compare KIND …`; kinds: ppo, ",
-    "language pretrain --threads 1": "--out is missing",
+    "sib": None,  # help, not an error
+    "train pretran --out OUT": "unknown kind of run 'pretran': did you mean 'pretrain'? (`supple train KIND …`",
+    "train --out OUT": "which kind of run? (`supple train KIND …`; kinds: ppo, dqn, sac, vision, pretrain, sft, ",
+    "compare sib --out OUT": "unknown kind of run 'sib' (`supple compare KIND …`; kinds: ppo, ",
+    "train pretrain --threads 1": "--out is missing",
     f"{PRETRAIN} --preset warm-start": "--preset warm-start: a preset of vision, not of pretrain",
     f"{PRETRAIN} --preset warm-start-gtp": "unknown preset 'warm-start-gtp': did you mean 'warm-start-gpt'?",
     f"{PRETRAIN} --preset moram-small": "--preset moram-small: a preset of continual, not of pretrain",
-    "language --resume OUT": "contains no run (config.json)",
-    "language --resume": "--resume needs a value",
-    "language --resume OUT --seed 1": "unknown option --seed",
     # corpora
-    "language pretrain --out OUT": "--first is missing: the corpora of the first phase",
+    "train pretrain --out OUT": "--first is missing: the corpora of the first phase",
     f"{PRETRAIN} --first nowhere.txt": "'nowhere.txt' is no corpus: name brown, kjv, foldoc (`supple fetch NAME`), a t",
     f"{PRETRAIN} --first kjv": "old-testament.txt: no such file: `supple fetch kjv` brings it",
     f"{PRETRAIN} --batch-size 500": "tokens are too few for one batch, which has 500 × 8",
@@ -92,7 +88,6 @@ WRONG = {
     f"{FORK} --vary clip=1 --vary clip=2": "expected each setting once",
     f"{COMPARE} --vary 'activation=\"relu'": "no closing quotation",
     f"{COMPARE} --vary 'activation=relu,leaky_relu(slope=0.1)'": "leaky_relu has no parameter 'slope'",
-    "compare --resume OUT": "contains no run (config.json)",
     # models
     f"{SFT} --model ''": "--model is missing: which model is to be fine-tuned",
     f"{SFT} --model nowhere": "no such model: 'nowhere' (a model is a folder in transformers' layout, a .gguf file",
@@ -143,7 +138,7 @@ FAILED = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Names in the command lines → files; the tokens of the texts go to a cache beside them."""
+    """Make the files that names in the command lines stand for; tokens go to a cache beside them."""
     folder = tmp_path_factory.mktemp("files")
     draw = random.Random(0)
     for name in ("text.txt", "other.txt"):
@@ -160,36 +155,34 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / file) for name, file in names.items()}
 
 
-def ask(
-    line: str, out: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`, in an empty folder, where nothing compiles and no network is."""
-    for name, path in {**files, "OUT": str(out)}.items():
-        line = line.replace(name, path)
-    out.parent.mkdir(exist_ok=True)
-    monkeypatch.chdir(out.parent)
-    monkeypatch.setenv("SUPPLE_CACHE", files["CACHE"])
-    monkeypatch.setattr(work, "can_compile", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["supple", *shlex.split(line)])
-    with pytest.raises(SystemExit) as stop:
-        run(dispatch)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, capsys.readouterr().err
+@pytest.fixture
+def ask(ask: Callable[..., tuple[int, str]], files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Return `ask(line, out)`: the exit status and stderr of `supple LINE`, with names replaced by files.
+
+    It runs in the folder above `out`, without a compiler and without a network.
+    """
+
+    def run_line(line: str, out: Path) -> tuple[int, str]:
+        for name, path in {**files, "OUT": str(out)}.items():
+            line = line.replace(name, path)
+        out.parent.mkdir(exist_ok=True)
+        monkeypatch.chdir(out.parent)
+        monkeypatch.setenv("SUPPLE_CACHE", files["CACHE"])
+        monkeypatch.setattr(work, "can_compile", lambda: False)
+        return ask(*shlex.split(line))
+
+    return run_line
 
 
 @pytest.mark.parametrize("line", [*WRONG, *FAILED])
 def test_wrong_usage_is_one_line_and_makes_nothing(
-    line: str,
-    tmp_path: Path,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if line in FAILED:
         import huggingface_hub
 
         class ConnectError(Exception):
-            """As that of an HTTP library, which is no OSError."""
+            """An error like that of an HTTP library, which is no OSError."""
 
         def unreachable(*_: object, **__: object) -> None:
             raise ConnectError("Name or service not known")
@@ -200,7 +193,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
     if line.endswith("--out ."):
         (here / "notes.txt").write_text("")
     before = list(here.iterdir())
-    code, stderr = ask(line, here / "out", files, capsys, monkeypatch)
+    code, stderr = ask(line, here / "out")
     wanted = {**WRONG, **FAILED}[line]
     if wanted is None:
         assert (code, stderr) == (0, "")
@@ -213,43 +206,35 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.parametrize("kind", [CONTINUAL, CLIP, SFT])
-def test_what_trains_in_one_process_refuses_torchrun(
-    kind: str,
-    tmp_path: Path,
-    files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_kinds_that_train_in_one_process_refuse_torchrun(
+    kind: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    code, stderr = ask(kind, tmp_path / "here/out", files, capsys, monkeypatch)
+    code, stderr = ask(kind, tmp_path / "here/out")
     assert (code, stderr.count("\n")) == (2, 1)
     assert "start it without torchrun" in stderr
 
 
-def test_a_tokenizer_without_a_chat_template_is_said_in_one_line(
-    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from supple.tracks.language.models import new_model, save_model
+def test_a_tokenizer_without_a_chat_template_is_a_warning_in_one_line(tmp_path: Path, ask: Ask) -> None:
+    from supple.tracks.language.models import load_model, save_model
 
-    model = new_model("llama:32x1")
+    model = load_model("llama:32x1")
     model.tokenizer.chat_template = None
     save_model(model, tmp_path / "plain")
     line = f"{SFT} --model {tmp_path / 'plain'} --examine False --epochs 1 --cooldown 0 --warmup 0 --test-examples 2"
-    code, stderr = ask(line, tmp_path / "here/out", files, capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path / "here/out")
     assert (code, stderr.count("\n")) == (0, 1)
     assert "has no chat template: prompts are written as 'Question: …\\nAnswer:' instead" in stderr
     assert stderr.startswith("supple: ")
 
 
-def test_a_checkpoint_of_another_architecture_is_refused(
-    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The state of one network in the folder of another."""
+def test_a_checkpoint_of_another_architecture_is_refused(tmp_path: Path, ask: Ask) -> None:
+    """A checkpoint is moved to the folder of another run."""
     small, large = tmp_path / "small", tmp_path / "large"
-    assert ask(PRETRAIN, small, files, capsys, monkeypatch) == (0, "")
-    assert ask(f"{PRETRAIN} --width 32", large, files, capsys, monkeypatch) == (0, "")
+    assert ask(PRETRAIN, small) == (0, "")
+    assert ask(f"{PRETRAIN} --width 32", large) == (0, "")
     (small / "checkpoints/000000000004").rename(large / "checkpoints/000000000005")
     (large / "checkpoints/000000000004/state.json").unlink()
-    code, stderr = ask("language --resume OUT", large, files, capsys, monkeypatch)
+    code, stderr = ask("resume OUT", large)
     assert (code, stderr.count("\n")) == (1, 1)
     assert "belongs to another run (other settings or another seed)" in stderr

@@ -1,4 +1,4 @@
-"""`supple linear figN`: both files at once, and nothing else in the folder touched."""
+"""`supple linear figN` writes a picture and its numbers, and changes no other file."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from supple.scripts import linear
 
 @pytest.fixture
 def figure(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A module in the place of fig2: what it was given, and what it drew from."""
+    """Replace the module of fig2, and return the numbers that it is given to draw."""
     seen: dict[str, Any] = {}
 
     def numbers(seed: int = 0) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-def test_a_figure_leaves_its_picture_and_its_numbers(
+def test_a_figure_writes_its_picture_and_its_numbers(
     figure: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "folder"
@@ -63,14 +63,14 @@ def test_a_figure_replaces_its_own_files_only(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fig2.json", "fig2.png", "fig3.json", "notes.txt"]
 
 
-def test_figures_makes_all_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_figures_draws_all_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[str] = []
     monkeypatch.setattr(linear, "make_figure", lambda name, *_: made.append(name) or {})
     linear.main(["figures", "--out", str(tmp_path)])
     assert made == ["fig1", "fig2", "fig3", "fig4", "fig5", "fig11", "fig12", "fig13", "fig14"]
 
 
-def test_the_smallest_real_figure_is_made(tmp_path: Path) -> None:
+def test_a_real_figure_is_drawn(tmp_path: Path) -> None:
     linear.main(["fig3", "--out", str(tmp_path)])
     assert json.loads((tmp_path / "fig3.json").read_text())["figure"] == "fig3"
     assert (tmp_path / "fig3.png").stat().st_size > 10_000

@@ -1,4 +1,4 @@
-"""`supple new` writes files that pass as they are, and `supple check` says what an intervention keeps."""
+"""`supple new` writes templates that pass their tests; `supple check` says which promises an intervention keeps."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ Ask = Callable[[str], tuple[int, str, str]]
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ask:
-    """`ask("new shift mine")` gives the exit code and what was said, by a process of its own."""
+    """Return `ask(words)`: the exit status and output of `supple` in a process of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def asked(words: str) -> tuple[int, str, str]:
+    def run_supple(words: str) -> tuple[int, str, str]:
         sys.stdout.flush()
         if not (child := os.fork()):
             sys.argv = ["supple", *words.split()]
@@ -33,18 +33,18 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return code, *capfd.readouterr()
 
-    return asked
+    return run_supple
 
 
 def passes(test: Path) -> bool:
-    """Whether pytest passes, in a process of its own, in which nothing has to be imported again."""
+    """Return whether pytest passes in a forked process, which need not import anything again."""
     if not (child := os.fork()):
         os._exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(test.parent), str(test)]))
     return os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("what", ["intervention", "metric", "shift"])
-def test_what_is_begun_works_as_it_is(what: str, ask: Ask) -> None:
+def test_templates_pass_their_tests_unchanged(what: str, ask: Ask) -> None:
     code, said, errors = ask(f"new {what} my_own --out methods")
     assert (code, errors) == (0, "")
     assert sorted(path.name for path in Path("methods").iterdir()) == ["my_own.py", "test_my_own.py"]
@@ -65,7 +65,7 @@ def test_what_is_begun_works_as_it_is(what: str, ask: Ask) -> None:
         "new shift": "",
     }.items(),
 )
-def test_nothing_is_overwritten_and_no_name_taken_twice(words: str, complaint: str, ask: Ask) -> None:
+def test_existing_files_and_registered_names_are_refused(words: str, complaint: str, ask: Ask) -> None:
     Path("test_there.py").write_text("mine")
     code, _, errors = ask(words)
     assert (code, errors.count("\n")) == (2, 1)
@@ -74,7 +74,7 @@ def test_nothing_is_overwritten_and_no_name_taken_twice(words: str, complaint: s
     assert Path("test_there.py").read_text() == "mine"
 
 
-def test_a_check_prints_what_is_kept_and_ends_with_1_where_something_is_not(ask: Ask) -> None:
+def test_check_prints_the_promises_and_exits_with_1_if_one_is_broken(ask: Ask) -> None:
     ask("new intervention my_own")
     code, said, errors = ask("check my_own.py")
     assert (code, errors) == (0, "")
@@ -88,7 +88,7 @@ def test_a_check_prints_what_is_kept_and_ends_with_1_where_something_is_not(ask:
     assert "✗ plain: apply wrote conv.weight" in said
 
 
-def test_a_check_of_nothing_is_refused(ask: Ask) -> None:
+def test_checking_a_file_without_interventions_is_refused(ask: Ask) -> None:
     ask("new metric my_own")
     for words, complaint in {
         "check my_own.py": "my_own.py registers no intervention",

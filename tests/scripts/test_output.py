@@ -1,4 +1,4 @@
-"""What is printed of names, in any encoding, and what comes of a command whose output fails."""
+"""Names are printed in any encoding, and commands whose output fails end as they should."""
 
 import io
 import json
@@ -31,7 +31,9 @@ def said(words: Sequence[str], encoding: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "cp1252"])
-def test_names_are_printed_as_texts(name: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_printed_as_plain_text_in_any_encoding(
+    name: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(tmp_path / name.replace("/", "|"))
     for words in (["report", path], ["resume", path], ["list", f" {path}"], ["train", "linear", "--hook", path]):
         code, out, err = said([*words, *(["--out", path] if words[0] == "train" else [])], encoding, monkeypatch)
@@ -41,7 +43,7 @@ def test_names_are_printed_as_texts(name: str, encoding: str, tmp_path: Path, mo
             assert shown(path) in err
 
 
-def test_a_run_in_a_folder_with_an_odd_name_says_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_a_folder_with_an_odd_name_prints_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "a[/b]\x1b\udce9−"
     code, told, err = said(["train", "linear", *LINEAR, "--out", str(out)], "ascii", monkeypatch)
     assert (code, err) == (0, "")
@@ -53,7 +55,7 @@ def test_a_run_in_a_folder_with_an_odd_name_says_where_it_lies(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])
-def test_a_run_reaches_its_end_though_nobody_reads_what_it_prints(
+def test_a_run_finishes_although_nobody_reads_its_output(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Callable
 ) -> None:
     reader, writer = os.pipe()
@@ -68,7 +70,7 @@ def test_a_run_reaches_its_end_though_nobody_reads_what_it_prints(
     assert [file.parent.name for file in (tmp_path / "r").rglob("checkpoints/*8")]
 
 
-def test_a_display_that_fails_is_not_taken_for_the_disk_of_the_run(tmp_path: Path) -> None:
+def test_an_error_of_the_display_is_not_taken_for_one_of_the_run(tmp_path: Path) -> None:
     from supple.tracks.linear.settings import LinearSettings
 
     settings = LinearSettings(tasks="semantic", updates_per_task=8, measure_every=8)
@@ -91,7 +93,7 @@ def test_a_display_that_fails_is_not_taken_for_the_disk_of_the_run(tmp_path: Pat
         ("list nothing", 2, "supple: unknown topic"),
     ],
 )
-def test_what_only_prints_says_that_its_output_failed(
+def test_commands_that_only_print_fail_if_their_output_fails(
     command: str, code: int, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     with open("/dev/full", "w") as full:

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from supple.engine import speed
 from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.comparison import read_comparison
-from supple.experiments.queue.jobs import jobs_of
 from supple.scripts import compare
-from supple.scripts.cli import forecast
 from supple.scripts.cli.forecast import Forecast
-from supple.scripts.cli.options import asked
-from supple.scripts.cli.plan import comparing
+from supple.scripts.cli.options import parse_request
+from supple.scripts.cli.plan import comparison_command
 from supple.scripts.main import dispatch
 
 LINEAR = "linear --tasks semantic,reversal --updates-per-task 30"
@@ -23,9 +22,9 @@ PPO = "ppo --env cartpole --steps 512 --num-envs 4 --rollout-steps 32 --hidden 8
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that forecasts measure by, in seconds."""
+    """Return the time that forecasts measure by, in seconds, in a list."""
     now = [0.0]
-    monkeypatch.setattr(forecast.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(speed.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -35,7 +34,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return printed.out.splitlines()
 
 
-def test_a_run_says_its_plan_first_and_its_results_and_next_commands_last(
+def test_a_run_prints_its_plan_first_and_results_and_next_commands_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
@@ -53,7 +52,7 @@ def test_a_run_says_its_plan_first_and_its_results_and_next_commands_last(
     assert "supple compare linear" in said[done + 3]
 
 
-def test_a_run_at_its_end_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resuming_a_finished_run_says_that_it_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     dispatch(shlex.split(f"train {LINEAR} --out {out}"))
     lines(capsys)
@@ -64,18 +63,18 @@ def test_a_run_at_its_end_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     "line", [f"{LINEAR} --hook='{HOOK}'", f"{PPO} --hook fire@0.5 --hook 'l2_init(strength=1e-3)'"]
 )
-def test_the_suggested_comparison_is_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
+def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     dispatch(shlex.split(f"train {line} --seed 3 --out {tmp_path / 'run'}"))
     with RunDirectory.open(tmp_path / "run") as run:
-        words = shlex.split(comparing(run))
-    what = asked("compare", words[2:])
-    found = compare.compared(what, compare.read(what), "")
+        words = shlex.split(comparison_command(run))
+    what = parse_request("compare", words[2:])
+    found = compare.plan_comparison(what, compare.parse_options(what), "")
     assert found.arms == ("none", " + ".join(json.loads((tmp_path / "run/config.json").read_text())["hooks"]))
     assert (found.seeds, found.fork_step) == ((0, 1, 2, 3, 4), 0)
 
 
-def test_a_comparison_says_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_prints_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 1 --out {out}"))
     said = lines(capsys)
@@ -87,7 +86,7 @@ def test_a_comparison_says_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytes
     assert said[-1].startswith(f"next: supple doctor {out}/seed-0/none")
 
 
-def test_after_a_measured_minute_a_run_says_once_how_long_it_takes(clock: list[float]) -> None:
+def test_the_remaining_time_is_printed_once_after_a_minute(clock: list[float]) -> None:
     said: list[str] = []
     told = Forecast(said.append)
     for clock[0], step in ((0, 0), (10, 5), (30, 105), (80, 355)):  # compiling until 10
@@ -98,13 +97,13 @@ def test_after_a_measured_minute_a_run_says_once_how_long_it_takes(clock: list[f
     assert len(said) == 1
 
 
-def test_several_runs_are_forecast_from_the_mean_of_those_that_run(
+def test_the_remaining_time_of_several_runs_comes_from_the_mean_speed(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda *_: None)
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
-    jobs = jobs_of(out, read_comparison(out))
+    jobs = read_comparison(out).queue(out)
     for job in jobs[:2]:
         held = job.claim()
         assert held

@@ -1,4 +1,4 @@
-"""Plug-ins outside the repository: they are trained, killed, resumed, compared and reported; and broken ones."""
+"""Runs with plug-ins are trained, killed, resumed, compared and reported, and broken plug-ins are refused."""
 
 import json
 import os
@@ -143,23 +143,23 @@ Ask = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("resume runs/a")` gives the exit code and what was said on stderr, in a folder with the plug-ins."""
+    """Return `ask(words)`: the exit status and stderr of `supple` in a folder with the plug-ins."""
     monkeypatch.chdir(tmp_path)
     Path("parts.py").write_text(PARTS)
     Path("dice.py").write_text(AGENT)
 
-    def asked(words: str) -> tuple[int, str]:
+    def run_supple(words: str) -> tuple[int, str]:
         child = process(words.split(), Path("errors"))
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
 
-    return asked
+    return run_supple
 
 
 def lines(file: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(file).read_text().splitlines()]
 
 
-def test_what_plug_ins_bring_is_killed_and_goes_on_to_the_same_bytes(
+def test_a_run_with_plug_ins_is_killed_and_resumed_to_the_same_bytes(
     ask: Ask, process: Callable[[Sequence[str], Path], int]
 ) -> None:
     command, named = f"{DICE} --shift poorer --hook halve@task", "--plugin parts.py --plugin dice.py"
@@ -180,7 +180,7 @@ def test_what_plug_ins_bring_is_killed_and_goes_on_to_the_same_bytes(
     assert [line["hook"] for line in events if line["event"] == "intervention"] == ["halve@task"]
 
 
-def test_a_comparison_knows_its_plug_ins_in_every_worker_and_in_its_report(ask: Ask) -> None:
+def test_workers_and_reports_of_a_comparison_load_its_plug_ins(ask: Ask) -> None:
     named = "--plugin parts.py --plugin dice.py"
     words = "compare dice --env Pole-v0 --steps 1024 --num-envs 4 --eval-episodes 1 --arm none --arm halve --jobs 2"
     assert ask(f"{words} {named} --out both")[0] == 0, Path("errors").read_text()
@@ -196,7 +196,7 @@ def test_a_comparison_knows_its_plug_ins_in_every_worker_and_in_its_report(ask: 
     assert "halve" in Path("both/report/scores.json").read_text()
 
 
-def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
+def test_resuming_with_other_plug_ins_names_them(ask: Ask) -> None:
     assert ask(f"train linear {LINEAR} --hook halve@task --plugin parts.py --out run")[0] == 0
     recorded = json.loads(Path("run/config.json").read_text())["plugins"]
     assert recorded == {"parts.py": files.sha256(PARTS.encode())}
@@ -219,7 +219,7 @@ def test_who_goes_on_with_other_plug_ins_is_told_which(ask: Ask) -> None:
     assert SMALL["logs"](Path("run")) == before
 
 
-def test_the_doctor_tries_an_intervention_that_the_run_did_not_know(ask: Ask) -> None:
+def test_doctor_tries_an_intervention_of_a_plug_in_that_the_run_did_not_load(ask: Ask) -> None:
     assert ask(f"train linear {LINEAR} --out run")[0] == 0
     assert ask("doctor run --plugin parts.py --try halve --updates 5")[0] == 0, Path("errors").read_text()
 
@@ -246,7 +246,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("code", BROKEN)
-def test_a_broken_plug_in_is_told_in_one_line_and_nothing_is_written(code: str, ask: Ask) -> None:
+def test_a_broken_plug_in_is_refused_in_one_line_and_nothing_is_written(code: str, ask: Ask) -> None:
     Path("mine.py").write_text(code)
     status, said = ask(f"train linear {LINEAR} --plugin parts.py --plugin mine.py --out out")
     assert (status, said.count("\n")) == (2, 1)
@@ -272,7 +272,7 @@ def test_a_broken_plug_in_is_told_in_one_line_and_nothing_is_written(code: str, 
         "--env there_is_none:Mine-v0": "--env there_is_none: there is no package with this name here",
     }.items(),
 )
-def test_what_is_no_plug_in_is_told_in_one_line(words: str, complaint: str, ask: Ask) -> None:
+def test_what_is_not_a_plug_in_is_refused_in_one_line(words: str, complaint: str, ask: Ask) -> None:
     for name in ("my-method.py", "random.py"):
         Path(name).write_text(PARTS)
     Path("folder.py").mkdir()
@@ -282,7 +282,7 @@ def test_what_is_no_plug_in_is_told_in_one_line(words: str, complaint: str, ask:
     assert not Path("out").exists()
 
 
-def test_an_environment_of_a_module_is_a_plug_in_by_another_name(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_named_with_its_module_loads_it_as_a_plug_in(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path.cwd()))
     assert ask(f"{PPO} --out run")[0] == 0, Path("errors").read_text()
     config = json.loads(Path("run/config.json").read_text())

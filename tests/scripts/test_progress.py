@@ -1,18 +1,18 @@
-"""What a terminal shows of several runs: how many are at their end, and those under way."""
+"""The progress that is shown of runs: bars of active ones, the number of finished ones, and lines."""
 
 import io
 from pathlib import Path
 
 from rich.console import Console
 
-from supple.scripts.cli.progress import bars, display
+from supple.scripts.cli.progress import display, make_bars
 
 
 def screen() -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=100)
 
 
-def test_of_many_runs_those_under_way_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+def test_active_runs_have_bars_and_finished_runs_are_counted(tmp_path: Path) -> None:
     with display(screen(), runs=40, ended=3) as shown:
         for number in range(30):
             for step in (1, 10):
@@ -31,9 +31,9 @@ def test_a_single_run_keeps_its_bar(tmp_path: Path) -> None:
         assert [task.description for task in shown.bars.tasks] == ["run"]  # type: ignore[attr-defined]
 
 
-def test_bars_are_drawn_with_a_count_and_times() -> None:
+def test_bars_show_a_count_and_times() -> None:
     console = screen()
-    with bars(console) as shown:
+    with make_bars(console) as shown:
         shown.add_task("run", total=10, completed=4)
         shown.refresh()
     assert "4/10" in console.file.getvalue()  # type: ignore[attr-defined]

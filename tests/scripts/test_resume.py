@@ -1,9 +1,8 @@
-"""`supple resume` goes on with whatever lies in a folder: runs of every kind, killed by `kill -9`, end as if never."""
+"""`supple resume` continues killed runs of every kind to the bytes of runs that were never interrupted."""
 
 import importlib.util
 import os
 import runpy
-import shutil
 import signal
 import sys
 import time
@@ -23,7 +22,7 @@ RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs"
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files that the runs learn from."""
+    """Make the files that the runs learn from."""
     made: dict[str, str] = SMALL["places"](tmp_path_factory.mktemp("data"))
     return made
 
@@ -32,12 +31,12 @@ def finished(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_every_kind_is_killed_here() -> None:
+def test_every_kind_has_a_run_that_is_killed() -> None:
     assert RUNS.keys() == all_kinds().keys()
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
+def test_a_killed_run_is_resumed_to_the_same_bytes(
     kind: str, places: dict[str, str], process: Any, tmp_path: Path
 ) -> None:
     if kind == "dqn" and importlib.util.find_spec("ale_py") is None:
@@ -55,10 +54,10 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
     assert weights(killed) == weights(whole)
 
 
-def test_an_owner_that_is_woken_ends_in_one_line_and_changes_nothing(
+def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
     places: dict[str, str], process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tests/stress/test_woken_owners.py has every kind, stopped at any moment."""
+    """tests/stress/test_woken_owners.py has every kind, suspended at any moment."""
     out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
     owner = process(train("linear", places, out), first)
     while not list(out.glob("checkpoints/0*")):
@@ -87,7 +86,7 @@ def test_an_owner_that_is_woken_ends_in_one_line_and_changes_nothing(
     assert files() == before
 
 
-def test_lines_that_were_added_after_the_end_are_noticed(
+def test_lines_added_to_the_log_of_a_finished_run_are_reported(
     places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
@@ -103,23 +102,6 @@ def test_lines_that_were_added_after_the_end_are_noticed(
         assert (bool(stop.value.code), stderr.count("\n")) == (True, 1)
         assert "metrics.jsonl: it has" in stderr
         assert "another program has written to this log" in stderr
-
-
-@pytest.mark.parametrize(
-    "older", ["train --resume", "vision --resume", "language --resume", "linear --resume", "compare --resume"]
-)
-def test_older_spellings_go_on_with_any_kind(
-    older: str, tmp_path: Path, places: dict[str, str], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    out = tmp_path / "run"
-    for words in (train("linear", places, out), [*older.split(), str(out)]):
-        monkeypatch.setattr(sys, "argv", ["supple", *words])
-        with pytest.raises(SystemExit) as stop:
-            run(dispatch)
-        assert stop.value.code == 0
-        assert "done: " in capsys.readouterr().out
-        shutil.rmtree(max((out / "checkpoints").iterdir()), ignore_errors=len(words) > 5)
 
 
 def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(

@@ -1,4 +1,4 @@
-"""benchmarks/rows.py: experiments of many runs that lose nothing when they are cut off, or when a run fails."""
+"""benchmarks/rows.py: a benchmark of many runs loses no row if it is killed or a run fails."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_an_experiment_that_was_killed_keeps_its_rows_and_adds_those_that_are_missing(script: Path) -> None:
+def test_a_killed_benchmark_keeps_its_rows_and_adds_the_missing_ones(script: Path) -> None:
     process = start(script, sleeps=2)
     wait_until(lambda: found(script) == [0, 1, 3])
     process.send_signal(signal.SIGKILL)
@@ -84,7 +84,7 @@ def test_an_experiment_that_was_killed_keeps_its_rows_and_adds_those_that_are_mi
     assert found(script) == [0, 1, 2, 3]
 
 
-def test_a_run_that_fails_prevents_no_other_and_is_reported(script: Path) -> None:
+def test_a_failing_run_is_reported_and_the_others_finish(script: Path) -> None:
     process = start(script, fails=0)
     _, errors = process.communicate()
     assert process.returncode == 1

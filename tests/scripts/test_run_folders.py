@@ -1,16 +1,14 @@
-"""A run's folder that somebody changed: `supple resume` and `supple report` say so in one line."""
+"""`supple resume` and `supple report` say in one line that a run's folder was changed."""
 
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
 Ask = Callable[..., tuple[int, str]]
@@ -26,31 +24,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def unfinished(made: Path, tmp_path: Path) -> Path:
-    """The folder of a run that was stopped at step 100 of 120."""
+    """Return the folder of a run that was stopped at step 100 of 120."""
     path = Path(shutil.copytree(made, tmp_path / "run"))
     shutil.rmtree(path / "checkpoints/000000000120")
     return path
 
 
-@pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """`ask("resume", path)` gives the exit code and what was said on stderr."""
-
-    def asked(*words: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["supple", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            run(dispatch)
-        return int(stop.value.code or 0), capsys.readouterr().err
-
-    return asked
-
-
-def test_a_run_that_nobody_changed_goes_on(unfinished: Path, made: Path, ask: Ask) -> None:
+def test_an_unchanged_run_resumes(unfinished: Path, made: Path, ask: Ask) -> None:
     assert ask("resume", unfinished) == (0, "")
     assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
 
 
-def test_a_total_with_one_digit_less_is_no_finished_run(unfinished: Path, ask: Ask) -> None:
+def test_a_changed_number_of_steps_is_noticed(unfinished: Path, ask: Ask) -> None:
     file = unfinished / "config.json"
     file.write_text(file.read_text().replace('"total_steps": 120', '"total_steps": 12'))
     for command in ("resume", "report"):
@@ -68,7 +53,7 @@ def test_a_total_with_one_digit_less_is_no_finished_run(unfinished: Path, ask: A
         *(("algorithm", junk) for junk in (None, [], {}, "ppo ", 0)),
     ],
 )
-def test_a_value_of_another_type_is_one_line(unfinished: Path, entry: str, value: Any, ask: Ask) -> None:
+def test_a_value_of_another_type_is_an_error_in_one_line(unfinished: Path, entry: str, value: Any, ask: Ask) -> None:
     file = unfinished / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {entry: value}))
     code, said = ask("resume", unfinished)
@@ -77,7 +62,7 @@ def test_a_value_of_another_type_is_one_line(unfinished: Path, entry: str, value
     assert f'"{entry}" was changed' in said
 
 
-def test_a_config_that_is_nested_without_end_is_one_line(unfinished: Path, ask: Ask) -> None:
+def test_a_deeply_nested_config_is_an_error_in_one_line(unfinished: Path, ask: Ask) -> None:
     (unfinished / "config.json").write_text('{"settings": ' + "[" * 100_000 + "]" * 100_000 + "}")
     code, said = ask("resume", unfinished)
     assert (code, said.count("\n")) == (1, 1)
@@ -85,7 +70,7 @@ def test_a_config_that_is_nested_without_end_is_one_line(unfinished: Path, ask: 
 
 
 @pytest.mark.parametrize("log", ["metrics.jsonl", "tasks.jsonl", "events.jsonl", "tensorboard/events.out.tfevents"])
-def test_a_log_that_leads_elsewhere_is_not_followed(unfinished: Path, tmp_path: Path, log: str, ask: Ask) -> None:
+def test_a_log_that_is_a_link_is_not_followed(unfinished: Path, tmp_path: Path, log: str, ask: Ask) -> None:
     (tmp_path / "mine").write_text("mine " * 10_000)
     (unfinished / log).unlink()
     (unfinished / log).symlink_to(tmp_path / "mine")
@@ -95,12 +80,12 @@ def test_a_log_that_leads_elsewhere_is_not_followed(unfinished: Path, tmp_path: 
     assert (tmp_path / "mine").read_text() == "mine " * 10_000
 
 
-def test_a_folder_that_is_named_by_another_kind_of_digit_is_no_checkpoint(unfinished: Path, ask: Ask) -> None:
+def test_a_folder_named_with_non_ascii_digits_is_not_a_checkpoint(unfinished: Path, ask: Ask) -> None:
     (unfinished / "checkpoints/²").mkdir()
     assert ask("resume", unfinished) == (0, "")
 
 
-def test_a_pipe_for_a_config_keeps_nobody_waiting(unfinished: Path, ask: Ask) -> None:
+def test_a_pipe_in_place_of_config_json_does_not_block(unfinished: Path, ask: Ask) -> None:
     (unfinished / "config.json").unlink()
     os.mkfifo(unfinished / "config.json")
     for command in ("resume", "report"):
@@ -137,7 +122,7 @@ def test_a_link_inside_a_run_is_refused_before_anything_is_removed(
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_folders_of_the_user_inside_a_run_are_left_alone(unfinished: Path, ask: Ask) -> None:
+def test_users_folders_inside_a_run_are_not_removed(unfinished: Path, ask: Ask) -> None:
     mine = [
         unfinished / place
         for place in ("kept/2019", "best/9999", "checkpoints/1", "kept/tmp-2019", "checkpoints/tmp-photos-2",
@@ -151,7 +136,7 @@ def test_folders_of_the_user_inside_a_run_are_left_alone(unfinished: Path, ask: 
     assert all(((folder / "photo") if folder.is_dir() else folder).read_text() == "mine" for folder in mine)
 
 
-def test_only_links_of_other_libraries_are_accepted(unfinished: Path, tmp_path: Path, ask: Ask) -> None:
+def test_only_links_made_by_other_libraries_are_accepted(unfinished: Path, tmp_path: Path, ask: Ask) -> None:
     (unfinished / "trackers/wandb").mkdir(parents=True)
     (unfinished / "trackers/wandb/latest-run").symlink_to("run-1")  # as Weights & Biases makes one
     path = unfinished.rename(tmp_path / "trackers")  # a name that a user may give
@@ -162,7 +147,7 @@ def test_only_links_of_other_libraries_are_accepted(unfinished: Path, tmp_path: 
     assert (code, said) == (1, f"supple: {path / 'kept/1'}: a symbolic link, which supple does not follow\n")
 
 
-def test_a_run_that_is_named_by_a_link_goes_on(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
+def test_a_run_given_by_a_link_resumes(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
     (tmp_path / "link").symlink_to("run")
     assert ask("resume", tmp_path / "link") == (0, "")
     assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
@@ -179,7 +164,7 @@ def test_a_report_replaces_only_a_report(made: Path, tmp_path: Path, ask: Ask) -
 
 
 @pytest.mark.parametrize("place", ["kept/7", "report", "mine"])
-def test_no_run_begins_inside_another(unfinished: Path, place: str, ask: Ask) -> None:
+def test_a_run_inside_another_run_is_refused(unfinished: Path, place: str, ask: Ask) -> None:
     code, said = ask(*WORDS.split(), "--out", unfinished / place)
     assert (code, said.count("\n")) == (2, 1)
     assert f"lies inside {unfinished}" in said

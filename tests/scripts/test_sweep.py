@@ -1,4 +1,4 @@
-"""`supple sweep` and `supple worker`: many processes on one queue, killed at any moment; nothing lost or done twice."""
+"""`supple sweep` and `supple worker` share a queue: no run is lost or trained twice if processes are killed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from supple.engine.storage.signed_json import read_json, write_json
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
@@ -80,7 +80,7 @@ def begun(file: Path, out: Path) -> Path:
     return out
 
 
-def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
+def test_other_workers_finish_the_runs_of_killed_ones_to_the_same_bytes(
     file: Path, undisturbed: dict[str, Any], process: Process, tmp_path: Path
 ) -> None:
     out, draw, killed = begun(file, tmp_path / "out"), random.Random(0), 0
@@ -103,7 +103,7 @@ def test_workers_that_are_killed_at_any_moment_leave_what_others_finish(
     assert results(out) == undisturbed
 
 
-def test_a_sweep_that_was_killed_while_it_began_begins_again(file: Path, tmp_path: Path) -> None:
+def test_a_sweep_killed_while_writing_its_folder_starts_again(file: Path, tmp_path: Path) -> None:
     """sweep.json is written first, then a comparison.json in each study's folder."""
     file.write_text(FILE + FILE.replace("[lin]", "[second]"))
     out = begun(file, tmp_path / "out")
@@ -112,7 +112,7 @@ def test_a_sweep_that_was_killed_while_it_began_begins_again(file: Path, tmp_pat
     assert len(open_sweep(begun(file, out))) == 2 * RUNS
 
 
-def test_several_workers_never_share_a_run(
+def test_each_run_is_trained_by_one_worker(
     file: Path, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight processes on two hundred runs: each run is attempted by one of them, once."""
@@ -120,15 +120,15 @@ def test_several_workers_never_share_a_run(
     file.write_text(text.replace('"0-1"', '"0-33"').replace("snp(lam={lam})", "snp(lam={lam})@task"))
     out, notes = tmp_path / "out", tmp_path / "notes"
     notes.mkdir()
-    attempt = Job.attempt
+    attempt = QueuedRun.train
 
-    def noted(job: Job, *rest: Any) -> None:
+    def noted(job: QueuedRun, *rest: Any) -> None:
         with (notes / str(os.getpid())).open("a") as log:
             log.write(f"{job.folder}\n")
         attempt(job, *rest)
 
     begun(file, out)
-    monkeypatch.setattr(Job, "attempt", noted)  # the children are forked from this process
+    monkeypatch.setattr(QueuedRun, "train", noted)  # the children are forked from this process
     children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(8)]
     said = {i: (tmp_path / f"errors-{i}").read_text() for i, child in enumerate(children) if ended(child)}
     assert not said
@@ -140,21 +140,23 @@ def test_several_workers_never_share_a_run(
     assert all(not job.open and not job.failed for job in jobs)
 
 
-def test_what_fails_is_set_aside_and_the_rest_goes_on(file: Path, process: Process, tmp_path: Path) -> None:
+def test_failed_runs_are_skipped_and_the_others_finish(file: Path, process: Process, tmp_path: Path) -> None:
     file.write_text(FILE.replace(DRAWN, DIVERGES))
     out, errors = tmp_path / "out", tmp_path / "errors"
     assert ended(process(["sweep", str(file), "--out", str(out), "--jobs", "1"], errors)) == 1
     said = errors.read_text()
     assert "training diverged" in said
     jobs = open_sweep(out)
-    assert {job.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
-    assert all((job.outcome or {}).get("outcome") == "finished" for job in jobs if job.variant["learning_rate"] < 1)
+    assert {job.spec.labels.variant["learning_rate"] for job in jobs if job.failed} == {1e30}
+    assert all(
+        (job.outcome or {}).get("outcome") == "finished" for job in jobs if job.spec.labels.variant["learning_rate"] < 1
+    )
     assert f"that depend on them did not start; `supple resume {out} --retry-failed` trains them again" in said
     assert ended(process(["worker", str(out)], errors)) == 1
     assert "--retry-failed" in errors.read_text()
 
 
-def test_a_dry_run_says_what_would_be_and_leaves_nothing(
+def test_a_dry_run_prints_the_runs_and_writes_nothing(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.experiments.sweeps.estimate.LEAST", 0.05)
@@ -188,7 +190,7 @@ def test_wrong_usage_is_one_line(file: Path, process: Process, tmp_path: Path, w
     assert not (tmp_path / "out").exists()
 
 
-def test_the_report_over_a_sweep_counts_its_runs_and_leads_to_each_study(
+def test_the_report_of_a_sweep_counts_its_runs_and_links_each_study(
     file: Path, here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = FILE.replace("updates_per_task = 60", "updates_per_task = 20").replace('"0-1"', '"0"')
@@ -243,7 +245,7 @@ learning_rate = { choice = [0.05, 1e30] }
 """
 
 
-def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
+def test_a_tuning_run_that_diverges_is_not_a_failure(
     tmp_path: Path, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "s.toml").write_text(TUNED)
@@ -251,5 +253,5 @@ def test_a_point_that_diverges_while_arms_are_tuned_is_no_failure(
         dispatch(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out"), "--search", "random"])
     said = capsys.readouterr()
     assert "1 tuning runs failed" in said.out + said.err
-    results = [job for job in open_sweep(tmp_path / "out") if job.seeds == (0,)]
-    assert [(job.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]
+    results = [job for job in open_sweep(tmp_path / "out") if job.spec.seeds == (0,)]
+    assert [(job.spec.labels.arm, job.failed) for job in results] == [("none + learning_rate=0.05", False)]

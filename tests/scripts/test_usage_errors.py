@@ -1,17 +1,16 @@
-"""What is asked for wrongly is answered with exactly one line on stderr and exit code 2, and nothing is made."""
+"""Wrong command lines give exactly one line on stderr and exit status 2, and make nothing."""
 
 import importlib.util
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
-
+Ask = Callable[[str, Path], tuple[int, str]]
 TRAIN = "train ppo --env hopper --steps 800 --out OUT"
 STREAM = "train ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
 CARTPOLE = "train ppo --env CartPole-v1 --cycles 2 --steps-per-task 800 --out OUT"
@@ -167,16 +166,13 @@ WRONG = {
     f"{COMPARE} --seed 3": "--seed 3 is for a single run: a comparison takes --seeds 3",
     f"{COMPARE} --vary seed=1,2": "--vary seed=1,2: unknown setting 'seed'",
     f"{COMPARE} --vary steps_per_task=800,1600": "--vary steps_per_task=1600 changes the tasks",
-    f"{COMPARE} --best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state by",
+    f"{COMPARE} --keep-best True --eval-episodes 0": "--keep-best: there are no evaluations to choose the best state",
     f"{COMPARE} --jobs -1": "--jobs must be 0 (one per core) or more",
-    # going on with what is no run
-    "train --resume OUT": "contains no run (config.json)",
+    # folders without a run
     "resume OUT": "contains no run (config.json)",
     "resume": None,
     "resume --jobs 2": "Folder of a run, a comparison or a sweep",
-    "compare --resume OUT": "contains no run (config.json)",
-    "train --resume": "--resume needs a value",
-    "train --resume OUT --width 8": "unknown option --width",
+    "resume OUT --width 8": "unknown option --width",
     "report OUT": "neither a run directory",
 }
 has_ale = importlib.util.find_spec("ale_py") is not None
@@ -185,21 +181,18 @@ if not has_ale:
     WRONG = {line: answer for line, answer in WRONG.items() if ATARI[:10] not in line or "CartPole" in line}
 
 
-def ask(line: str, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`."""
-    monkeypatch.setattr(sys, "argv", ["supple", *(str(out) if w == "OUT" else w for w in shlex.split(line))])
-    with pytest.raises(SystemExit) as stop:
-        run(dispatch)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, capsys.readouterr().err
+@pytest.fixture
+def ask(ask: Callable[..., tuple[int, str]]) -> Ask:
+    """Return `ask(line, out)`: the exit status and stderr of `supple LINE`, with OUT as the path `out`."""
+    return lambda line, out: ask(*(out if word == "OUT" else word for word in shlex.split(line)))
 
 
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_usage_is_one_line_and_makes_nothing(
-    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, stderr = ask(line, tmp_path / "out", capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path / "out")
     if WRONG[line] is None:
         assert (code, stderr) == (0, "")
     else:
@@ -211,11 +204,9 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
 
 
 @pytest.mark.parametrize("line", [TRAIN, COMPARE])
-def test_a_folder_that_holds_something_is_refused_and_left_as_it_is(
-    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_not_empty_is_refused_and_not_changed(line: str, tmp_path: Path, ask: Ask) -> None:
     (tmp_path / "config.json").write_text("{}")
-    code, stderr = ask(line, tmp_path, capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path)
     assert code == 2
     assert stderr.count("\n") == 1
     assert f"--out {tmp_path} already holds another run or other files" in stderr
@@ -224,48 +215,39 @@ def test_a_folder_that_holds_something_is_refused_and_left_as_it_is(
 
 
 @pytest.mark.parametrize("text", ["{}", '{"model_type": "bert"}', "[]", "{", '{"algorithm": "ppo", "settings": {}}'])
-@pytest.mark.parametrize(("command", "file"), [("train", "config.json"), ("compare", "comparison.json")])
-def test_files_of_another_program_are_no_run(
-    command: str,
-    file: str,
-    text: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.parametrize("file", ["config.json", "comparison.json"])
+def test_files_of_another_program_are_refused(file: str, text: str, tmp_path: Path, ask: Ask) -> None:
     (tmp_path / file).write_text(text)
-    code, stderr = ask(f"{command} --resume OUT", tmp_path, capsys, monkeypatch)
+    code, stderr = ask("resume OUT", tmp_path)
     assert code in (1, 2)
     assert stderr.count("\n") == 1
     assert file in stderr
 
 
-def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_path: Path, ask: Ask) -> None:
     (tmp_path / "file").touch()
-    code, stderr = ask(TRAIN, tmp_path / "file" / "run", capsys, monkeypatch)
+    code, stderr = ask(TRAIN, tmp_path / "file" / "run")
     assert code == 1
     assert stderr == f"supple: {tmp_path}/file/run: Not a directory\n"
 
 
-def test_a_missing_simulator_is_one_line_that_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_missing_simulator_is_an_error_that_names_its_package(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    code, stderr = ask(TRAIN, tmp_path / "out", capsys, monkeypatch)
+    code, stderr = ask(TRAIN, tmp_path / "out")
     assert code == 1
     assert stderr.count("\n") == 1
     assert "pip install 'supple[mujoco]'" in stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_ale_py_is_one_line_that_installs_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_missing_ale_py_is_an_error_that_says_how_to_install_it(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
     for line in (ATARI, f"{ATARI} --env ALE/Asterix-v5", f"{ATARI} --env beam_rider"):
-        code, stderr = ask(line, tmp_path / "out", capsys, monkeypatch)
+        code, stderr = ask(line, tmp_path / "out")
         assert code == 1
         assert stderr.count("\n") == 1
         assert "Atari needs ale-py" in stderr
@@ -274,29 +256,27 @@ def test_missing_ale_py_is_one_line_that_installs_it(
 
 
 @needs_ale
-def test_memory_for_every_run_at_a_time_is_asked_for_before_a_comparison_begins(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One replay of 100,000 transitions takes 0.7 GB."""
     monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
     begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.resume.finish", lambda path, *_: begun.append(path))
+    monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
-    code, stderr = ask(f"{line} --jobs 4", tmp_path / "out", capsys, monkeypatch)
+    code, stderr = ask(f"{line} --jobs 4", tmp_path / "out")
     assert code == 2
     assert stderr.count("\n") == 1
     assert "2 simultaneous runs, each with a replay memory of 100,000 transitions, need 1.4 GB" in stderr
     assert "lower --jobs" in stderr
     assert list(tmp_path.iterdir()) == []
-    assert ask(f"{line} --jobs 1", tmp_path / "out", capsys, monkeypatch) == (0, "")
+    assert ask(f"{line} --jobs 1", tmp_path / "out") == (0, "")
     assert begun == [tmp_path / "out"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
-def test_a_gpu_that_is_not_there_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, stderr = ask(f"{ATARI} --device cuda", tmp_path / "out", capsys, monkeypatch)
+def test_a_missing_gpu_is_refused(tmp_path: Path, ask: Ask) -> None:
+    code, stderr = ask(f"{ATARI} --device cuda", tmp_path / "out")
     assert code == 2
     assert stderr.count("\n") == 1
     assert "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu" in stderr
@@ -304,9 +284,9 @@ def test_a_gpu_that_is_not_there_is_refused(
 
 @needs_ale
 @pytest.mark.parametrize("hook", ["fire(contract=as_released)@0.5", "injection(contract=as_released)@0.5"])
-def test_dqn_takes_the_contracts_of_released_code(
-    hook: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_dqn_accepts_the_contract_as_released(
+    hook: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.resume.finish_run", lambda *_: None)
-    assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out", capsys, monkeypatch) == (0, "")
+    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
+    assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out") == (0, "")
     assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]

@@ -1,31 +1,30 @@
-"""`supple vision` asked for wrongly: exactly one line on stderr, exit code 2, and nothing is made."""
+"""Wrong command lines of `supple train vision`: exactly one line on stderr, exit code 2, and nothing is made."""
 
 import shlex
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
-
-MNIST = "vision permuted-mnist --images 20 --tasks 2 --data DATA --device cpu --out OUT"
+Ask = Callable[[str, Path], tuple[int, str]]
+MNIST = "train vision permuted-mnist --images 20 --tasks 2 --data DATA --device cpu --out OUT"
 SPLIT = (
-    "vision split-cifar-100 --dataset mnist --tasks 2 --network mlp --data DATA --device cpu --batch-size 4 --out OUT"
+    "train vision split-cifar-100 --dataset mnist --tasks 2 --network mlp --data DATA --device cpu --batch-size 4 "
+    "--out OUT"
 )
-WARM = "vision warm-start --dataset mnist --batch-size 4 --data DATA --device cpu --out OUT"
+WARM = "train vision warm-start --dataset mnist --batch-size 4 --data DATA --device cpu --out OUT"
 
 WRONG = {
     f"{MNIST} --shares 2": "--shares must lie in (0, 1], got (2.0,)",
     f"{MNIST} --width 99999999999": "--width 99999999999: a tensor of shape (1, 99999999999, ",
     f"{MNIST} --tasks 1e9": "--tasks must be 100,000 at most, got 1000000000",
     # benchmarks and options
-    "vision": None,  # help, not an error
-    "vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist': did you mean 'permuted-mnist'?",
-    "vision --out OUT": "which benchmark? (`supple train vision BENCHMARK …`; benchmarks: permuted-mnist, ",
-    "vision permuted-mnist --threads 1": "--out is missing",
+    "train vision": "which benchmark? (`supple train vision BENCHMARK …`; benchmarks: permuted-mnist, ",
+    "train vision permutd-mnist --out OUT": "unknown benchmark 'permutd-mnist': did you mean 'permuted-mnist'?",
+    "train vision --out OUT": "which benchmark? (`supple train vision BENCHMARK …`; benchmarks: permuted-mnist, ",
+    "train vision permuted-mnist --threads 1": "--out is missing",
     f"{MNIST} --batchsize 4": "unknown option --batchsize, did you mean --batch-size?",
     f"{MNIST} --seeds 0 one": "--seeds: 'one' is neither a seed",
     f"{MNIST} --learning-rate fast": "--learning-rate: 'fast' is not a number",
@@ -34,7 +33,7 @@ WRONG = {
     f"{MNIST} --tasks 0": "--tasks must be a positive number, got 0",
     f"{MNIST} --epochs nan": "--epochs must be a finite number, got nan",
     f"{MNIST} --seed 2 --seeds 0 1": "--seed 2 and --seeds (0, 1) both say which seeds: give one of them",
-    f"{MNIST} --seeds 0 1 --best True": "--keep-best: each seed of a stack is best at another update",
+    f"{MNIST} --seeds 0 1 --keep-best True": "--keep-best: each seed of a stack is best at another update",
     f"{MNIST} --batch-size 4 --eval-epochs -1": "--eval-epochs must be 0 or more",
     f"{MNIST} --seeds 1 1": "--seeds must be different numbers of 0 or more",
     f"{MNIST} --network cnn --init-lambda 1": "--init-lambda balances the units between Linear layers: --network mlp",
@@ -42,9 +41,9 @@ WRONG = {
     f"{MNIST} --network resnet18 --seeds 0 1": "--network resnet18 trains one seed at a time",
     # data
     f"{MNIST} --dataset minst": "unknown data set 'minst': did you mean 'mnist'?",
-    "vision permuted-mnist --data nowhere --out OUT": "nowhere: no such folder: `supple fetch mnist` fills it",
-    "vision warm-start --data DATA --out OUT": "data_batch_1.bin is missing: let --data name the folder that cifar-10",
-    "vision continual-imagenet --dataset folder --out OUT": "data set 'folder' needs --data",
+    "train vision permuted-mnist --data nowhere --out OUT": "nowhere: no such folder: `supple fetch mnist` fills it",
+    "train vision warm-start --data DATA --out OUT": "data_batch_1.bin is missing: let --data name the folder that",
+    "train vision continual-imagenet --dataset folder --out OUT": "data set 'folder' needs --data",
     f"{MNIST} --images 10000": "--images 10000: mnist has 40 training images",
     f"{MNIST} --batch-size 21": "task 0 has 20 images, fewer than --batch-size 21",
     f"{SPLIT} --tasks 3": "3 tasks need 15 classes that do not repeat, and mnist has 10: choose fewer --tasks",
@@ -77,16 +76,12 @@ WRONG = {
     f"{SPLIT} --images 3": "--images goes with permuted pixels and random labels",
     f"{WARM} --shares 0.5 1 1": "--shares must be 2 growing numbers",
     f"{SPLIT} --shocks 1.5 nan": "--shocks must be a finite number",
-    # going on
-    "vision --resume OUT": "contains no run (config.json)",
-    "vision --resume": "--resume needs a value",
-    "vision --resume OUT --tasks 3": "unknown option --tasks",
 }
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MNIST's files with 40 + 20 images of 8 × 8."""
+    """Make MNIST's files with 40 + 20 images of 8 × 8."""
     folder = tmp_path_factory.mktemp("data")
     for split, count in (("train", 40), ("t10k", 20)):
         for kind, array in (
@@ -98,60 +93,45 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(
-    line: str, out: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, str]:
-    """Exit code and stderr of `supple LINE`."""
-    words = [{"OUT": str(out), "DATA": str(data)}.get(word, word) for word in shlex.split(line)]
-    monkeypatch.setattr(sys, "argv", ["supple", *words])
-    with pytest.raises(SystemExit) as stop:
-        run(dispatch)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, capsys.readouterr().err
+@pytest.fixture
+def ask(ask: Callable[..., tuple[int, str]], data: Path) -> Ask:
+    """Return `ask(line, out)`: the exit status and stderr of `supple LINE`, with OUT and DATA replaced by paths."""
+    return lambda line, out: ask(*({"OUT": out, "DATA": data}.get(word, word) for word in shlex.split(line)))
 
 
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_usage_is_one_line_and_makes_nothing(
-    line: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
-    if WRONG[line] is None:
-        assert (code, stderr) == (0, "")
-    else:
-        assert stderr.startswith("supple: ")
-        assert stderr.count("\n") == 1
-        assert WRONG[line] in stderr
-        assert code == 2
+    code, stderr = ask(line, tmp_path / "out")
+    assert stderr.startswith("supple: ")
+    assert stderr.count("\n") == 1
+    assert WRONG[line] in stderr
+    assert code == 2
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
-def test_a_gpu_that_is_not_there_is_refused(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, stderr = ask(f"{MNIST} --device cuda", tmp_path / "out", data, capsys, monkeypatch)
+def test_a_missing_gpu_is_refused(tmp_path: Path, ask: Ask) -> None:
+    code, stderr = ask(f"{MNIST} --device cuda", tmp_path / "out")
     assert (code, stderr.count("\n")) == (2, 1)
     assert "--device cuda: PyTorch finds no CUDA GPU here" in stderr
 
 
-def test_a_folder_that_holds_a_run_is_refused_with_how_to_go_on(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch) == (0, "")
-    code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out", data, capsys, monkeypatch)
+def test_a_folder_that_holds_a_run_is_refused_with_the_command_that_resumes_it(tmp_path: Path, ask: Ask) -> None:
+    assert ask(f"{MNIST} --batch-size 4", tmp_path / "out") == (0, "")
+    code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out")
     assert (code, stderr.count("\n")) == (2, 1)
     assert "already holds another run or other files" in stderr
     assert f"continue with `supple resume {tmp_path / 'out'}`" in stderr
 
 
 @pytest.mark.parametrize("rate", ["1e30", "1e38"])
-def test_training_that_diverges_is_one_line_with_exit_code_1(
-    rate: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_that_diverges_is_an_error_in_one_line(rate: str, tmp_path: Path, ask: Ask) -> None:
     line = f"{MNIST} --seeds 0 1 --batch-size 4 --learning-rate {rate} --checkpoint-every 1"
-    code, stderr = ask(line, tmp_path / "out", data, capsys, monkeypatch)
+    code, stderr = ask(line, tmp_path / "out")
     assert (code, stderr.count("\n")) == (1, 1)
     assert "out (vision, seed 0, 1): training diverged by step" in stderr
     assert "the loss of seed 0, 1 is not finite in task 0" in stderr

@@ -1,4 +1,4 @@
-"""What the attempts with bad inputs share: asking a command, judging its end, counting."""
+"""What the tests of bad inputs share: running a command, checking how it ended, and counting."""
 
 import contextlib
 import io
@@ -27,7 +27,7 @@ def ask(words: list[str], monkeypatch) -> tuple[int, str, str]:
 
 
 def judge(will: str, answer: tuple[int, str, str], equal: bool = False) -> None:
-    """Assert that an attempt ended as it should: "refused", "diagnosed" or "either".
+    """Assert that a command ended as it should: "refused", "diagnosed" or "either".
 
     equal: whether its outputs are truly equal for all inputs."""
     code, out, err = answer

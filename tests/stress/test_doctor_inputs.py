@@ -33,7 +33,7 @@ EQUAL = {  # what truly has equal outputs for all inputs
 
 
 @pytest.mark.parametrize(("name", "will"), odd_functions.WILL.items())
-def test_a_function(name: str, will: str, monkeypatch) -> None:
+def test_functions_that_return_bad_networks(name: str, will: str, monkeypatch) -> None:
     judge(will, ask(["doctor", f"{FILE}:{name}", "--updates", "2"], monkeypatch), name in EQUAL)
     held("functions")
 
@@ -53,7 +53,7 @@ def from_python(name: str) -> BaseException | None:
 
 
 @pytest.mark.parametrize("name", [name for name in odd_functions.WILL if name.startswith(("m_", "f_", "i_"))])
-def test_the_functions_behind_it(name: str) -> None:
+def test_bad_networks_given_from_python(name: str) -> None:
     """From Python, user code may raise its own exceptions; ours are ValueErrors in one line."""
     error = from_python(name)
     if isinstance(error, ValueError):
@@ -76,7 +76,7 @@ FILES_OF_CODE = {
 
 
 @pytest.mark.parametrize("name", FILES_OF_CODE)
-def test_a_file_of_code(name: str, tmp_path: Path, monkeypatch) -> None:
+def test_files_that_fail_when_they_are_imported(name: str, tmp_path: Path, monkeypatch) -> None:
     text = FILES_OF_CODE[name]
     (tmp_path / "mine.py").write_bytes(text if isinstance(text, bytes) else text.encode())
     judge("refused", ask(["doctor", f"{tmp_path / 'mine.py'}:network"], monkeypatch))
@@ -98,7 +98,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name(name: str, tmp_path: Path, monkeypatch) -> None:
+def test_bad_names_of_functions(name: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "x.gguf").write_bytes(b"GGUF" + b"\xff" * 100)
@@ -129,7 +129,7 @@ TRIES = [
 
 
 @pytest.mark.parametrize("text", TRIES)
-def test_what_is_tried(text: str, monkeypatch) -> None:
+def test_bad_interventions_to_try(text: str, monkeypatch) -> None:
     judge("either", ask(["doctor", f"{FILE}:m_shared", "--updates", "2", "--try", text], monkeypatch))
     held("tries")
 
@@ -145,7 +145,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("text", OPTIONS)
-def test_an_option(text: str, monkeypatch) -> None:
+def test_bad_options(text: str, monkeypatch) -> None:
     words = ["doctor", f"{FILE}:m_shared", *([] if "--updates" in text else ["--updates", "2"])]
     given = [word.replace("''", "").format(file=FILE) for word in text.split()]
     judge("either" if text in ("--try", "--forward ''") else "refused", ask([*words, *given], monkeypatch))
@@ -286,7 +286,7 @@ FINE = {
 }  # fmt: skip
 
 
-def test_a_zip(right, tmp_path: Path, monkeypatch) -> None:
+def test_bad_zip_files(right, tmp_path: Path, monkeypatch) -> None:
     fell = []
     for name, content in zips(right).items():
         (tmp_path / "model.zip").write_bytes(content)
@@ -306,7 +306,7 @@ def test_a_zip(right, tmp_path: Path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link", "broken_link", "loop", "zero", "unreadable"])
-def test_a_zip_that_is_no_plain_file(kind: str, right, tmp_path: Path, monkeypatch) -> None:
+def test_zip_paths_that_are_not_plain_files(kind: str, right, tmp_path: Path, monkeypatch) -> None:
     place = tmp_path / "model.zip"
     (tmp_path / "real").write_bytes(zipped({"policy.pth": stored(right)}))
     {
@@ -331,7 +331,7 @@ def test_a_zip_that_is_no_plain_file(kind: str, right, tmp_path: Path, monkeypat
      "--env Pendulum-v1",
     ],
 )  # fmt: skip
-def test_an_option_of_a_zip(text: str, right, tmp_path: Path, monkeypatch) -> None:
+def test_bad_options_of_a_zip(text: str, right, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "model.zip").write_bytes(zipped({"policy.pth": stored(right)}))
     words = list(A_ZIP)
     given = [word.replace("''", "").format(file=FILE) for word in text.split()]
@@ -344,7 +344,7 @@ def test_an_option_of_a_zip(text: str, right, tmp_path: Path, monkeypatch) -> No
 
 
 @pytest.mark.parametrize("text", TRIES)
-def test_a_call_of_check(text: str, tmp_path: Path, monkeypatch) -> None:
+def test_bad_calls_of_check(text: str, tmp_path: Path, monkeypatch) -> None:
     plugin = tmp_path / f"plugin_{next(NUMBERS)}.py"  # a module that was imported is not imported again
     plugin.write_text(PLUGIN.replace("NAME", plugin.stem))
     code, _, err = ask(["check", str(plugin), text], monkeypatch)
@@ -365,7 +365,7 @@ class Mine(Intervention):
 
 
 @pytest.mark.parametrize("name", FILES_OF_CODE)
-def test_a_file_of_code_for_check(name: str, tmp_path: Path, monkeypatch) -> None:
+def test_bad_files_for_check(name: str, tmp_path: Path, monkeypatch) -> None:
     text = FILES_OF_CODE[name]
     (tmp_path / f"mine_{name}.py").write_bytes(text if isinstance(text, bytes) else text.encode())
     judge("refused", ask(["check", str(tmp_path / f"mine_{name}.py")], monkeypatch))

@@ -1,4 +1,4 @@
-"""Forged rows of the board: against runs of the same machine and of another. `pytest -s` prints the counts."""
+"""Forged rows of the board are refused, or disagree with runs of the same or another machine. `pytest -s` counts."""
 
 import json
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def mean_kept(study: str) -> Change:
 
 
 def in_study(study: str) -> dict[str, Change]:
-    """Forgeries of one study that no honest row of any machine shows."""
+    """Return forgeries of one study that no honest row of any machine contains."""
     return {
         "one seed × 10⁹": one(study, lambda x: x * 1e9),
         "one seed ÷ −10⁹": one(study, lambda x: -x * 1e9, "1004"),
@@ -172,7 +172,7 @@ def told(name: str, held: list[str], failed: list[str]) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
-def test_forged_rows_do_not_agree(tmp_path: Path, elsewhere: bool) -> None:
+def test_forged_rows_are_refused_or_disagree(tmp_path: Path, elsewhere: bool) -> None:
     held: list[str] = []
     failed: list[str] = []
     for method, row in NOW.items():
@@ -208,7 +208,7 @@ def test_every_other_origin_is_listed() -> None:
 
 
 def test_honest_rows_agree() -> None:
-    """Jitter of another processor: last digits, per cent, and, where training is chaotic, other samples altogether."""
+    """Rows of another processor differ in last digits, by per cent, or, if training is chaotic, altogether."""
     generator = np.random.default_rng(1)
     held: list[str] = []
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""Equal commands at once on one folder: sweeps join, comparisons are refused in a line that says how. Five minutes."""
+"""Equal commands at once on one folder: sweeps share the work, comparisons are refused in one line. Five minutes."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 from supple.scripts.main import dispatch
 from tests.scripts.test_sweep import FILE, ended, results
 
@@ -39,22 +39,24 @@ def sums() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Iterator[Path]:
     """Every run that a process trains to its end, in this process and those forked from it."""
-    attempt, notes = Job.ended, tmp_path / "notes"
+    attempt, notes = QueuedRun.record, tmp_path / "notes"
 
-    def ending(job: Job, outcome: str, **more: Any) -> None:
+    def ending(job: QueuedRun, outcome: str, **more: Any) -> None:
         attempt(job, outcome, **more)
         with notes.open("a") as log:
             log.write(f"{job.folder}\n")
 
-    monkeypatch.setattr(Job, "ended", ending)
+    monkeypatch.setattr(QueuedRun, "record", ending)
     with here():
         yield notes
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("name", SWEEPS)
-def test_sweeps_join(name: str, late: bool, process: Any, noted: Path, tmp_path: Path) -> None:
-    """late: the others come while the first is at work."""
+def test_equal_sweeps_on_one_folder_share_the_work(
+    name: str, late: bool, process: Any, noted: Path, tmp_path: Path
+) -> None:
+    """late: the others start while the first one trains."""
     (tmp_path / "s.toml").write_text(SWEEPS[name])
     words = ["sweep", str(tmp_path / "s.toml"), "--jobs", "1", "--out"]
     dispatch([*words, str(tmp_path / "whole")])
@@ -77,7 +79,9 @@ def test_sweeps_join(name: str, late: bool, process: Any, noted: Path, tmp_path:
     assert not wrong, "\n".join(wrong)
 
 
-def test_comparisons_are_refused_and_say_how_to_join(process: Any, noted: Path, tmp_path: Path) -> None:
+def test_a_second_comparison_on_a_folder_is_refused_with_the_command_that_joins(
+    process: Any, noted: Path, tmp_path: Path
+) -> None:
     words = [*COMPARE.split(), "--jobs", "1", "--out"]
     dispatch([*words, str(tmp_path / "whole")])
     for number in range(3 * TRIALS):

@@ -18,10 +18,11 @@ import pytest
 
 from supple import experiments
 from supple.engine.loop import Loop
-from supple.engine.runs import train
+from supple.engine.runs import open_run
 from supple.engine.storage import checkpoint, files
+from supple.experiments.comparisons.comparison import read_comparison
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import Job, jobs_of, work_off
+from supple.experiments.queue.queue import Queue, QueuedRun
 from supple.experiments.sweeps import sweep
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import run as run_script
@@ -120,11 +121,11 @@ def swap(place: Path, outside: Path) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a run, a comparison and a sweep, each with something left to train."""
+    """Return a folder with a run, a comparison and a sweep, each with something left to train."""
     path = tmp_path_factory.mktemp("made")
     (path / "sweep.toml").write_text(SWEEP)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         assert say(*TRAIN.split(), "--out", path / "run")[0] == 0
         assert say("report", path / "run")[0] == 0
         assert say(*COMPARE.split(), "--seeds", "0", "1", "--out", path / "comparison")[0] == 0
@@ -200,7 +201,7 @@ def test_the_folder_that_the_user_names_may_be_a_link(made: Path, tmp_path: Path
         return "" if code == 0 else f"exit {code}: {said}"
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         tried(
             {
                 f"{kind}, {command}": lambda kind=kind, command=command: attempt(kind, command)  # type: ignore[misc]
@@ -212,7 +213,7 @@ def test_the_folder_that_the_user_names_may_be_a_link(made: Path, tmp_path: Path
         )
 
 
-def test_a_new_folder_may_be_named_by_a_link_or_lie_behind_one(tmp_path: Path) -> None:
+def test_a_new_folder_may_be_a_link_or_lie_behind_one(tmp_path: Path) -> None:
     (tmp_path / "disk/empty").mkdir(parents=True)
     (tmp_path / "runs").symlink_to("disk")
     (tmp_path / "link").symlink_to("disk/empty")
@@ -229,7 +230,7 @@ def test_a_new_folder_may_be_named_by_a_link_or_lie_behind_one(tmp_path: Path) -
     assert (tmp_path / "disk/empty/config.json").exists()
 
 
-def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tmp_path: Path) -> None:
+def test_doctor_removes_only_its_own_files(made: Path, tmp_path: Path) -> None:
     doctor = ["doctor", made / "run", "--updates", "2", "--out"]
     for name in ("tmp-page", "disk/page"):
         (tmp_path / name).mkdir(parents=True)
@@ -244,10 +245,10 @@ def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tm
         return "" if code == 0 and (tmp_path / name / "doctor.json").exists() else f"exit {code}: {said}"
 
     def filled() -> str:
-        """A folder that was empty at the start, and is not at the end."""
+        """Fill a folder that was empty at the start."""
         (tmp_path / "late").mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("supple.scripts.doctor.source", lambda o: lambda o, remarks: fill())
+            patch.setattr("supple.scripts.doctor.find_source", lambda o: lambda o, remarks: fill())
             code, said = say(*doctor, tmp_path / "late")
         held = (tmp_path / "late/photo").exists() and code == 1 and said.count("\n") == 1
         return "" if held else f"exit {code}: {said}"
@@ -263,7 +264,7 @@ def test_a_page_of_the_doctor_removes_nothing_that_is_not_its_own(made: Path, tm
 
 
 @pytest.mark.parametrize("place", ["report", "report.tmp", "report.old"])
-def test_a_report_replaces_nothing_but_a_report(place: str, made: Path, tmp_path: Path) -> None:
+def test_a_report_replaces_only_a_report(place: str, made: Path, tmp_path: Path) -> None:
     def attempt(fill: Callable[[Path], object], name: str, command: Sequence[object]) -> str:
         folder = tmp_path / name
         shutil.copytree(made / "run", folder)
@@ -294,7 +295,7 @@ def test_a_report_replaces_nothing_but_a_report(place: str, made: Path, tmp_path
     tried(attempts, f"folders called {place}")
 
 
-def test_a_bench_refuses_a_linked_study(tmp_path: Path) -> None:
+def test_bench_refuses_a_linked_study(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     swap(tmp_path / "out/warm-start", tmp_path)
     before = tree(tmp_path)
@@ -320,7 +321,7 @@ def test_a_link_that_appears_during_training_is_not_followed(place: str, made: P
             behind.update(tree(outside))
 
     with contextlib.suppress(RunError):
-        train(path, progress, lambda line: None)
+        open_run(path, lambda line: None).train(progress)
     assert tree(outside) == behind
 
 
@@ -343,13 +344,11 @@ def test_a_link_that_appears_before_removals_is_not_followed(
 
     monkeypatch.setattr(Loop, "_forget_later", late)
     with pytest.raises(files.NotPlain, match=f"{place}: a symbolic link"):
-        train(path, lambda step: None, lambda line: None)
+        open_run(path, lambda line: None).train(lambda step: None)
 
 
 @pytest.mark.parametrize("place", ["seed-1", "seed-1/learning_rate=0.01", "seed-1/learning_rate=0.01/none"])
-def test_a_queue_does_not_follow_links_that_appear_while_it_is_worked_off(
-    place: str, made: Path, tmp_path: Path
-) -> None:
+def test_a_queue_does_not_follow_links_that_appear_while_it_trains(place: str, made: Path, tmp_path: Path) -> None:
     path, outside = tmp_path / "comparison", tmp_path / "outside"
     shutil.copytree(made / "comparison", path)
     for file in path.glob("seed-1/*/*/outcome.json"):
@@ -358,14 +357,14 @@ def test_a_queue_does_not_follow_links_that_appear_while_it_is_worked_off(
     jobs = sweep.open_queue(path)
     before: list[object] = []
 
-    def attempt(job: Job, held: object) -> None:
+    def attempt(job: QueuedRun, held: object) -> None:
         if not before:
             swap(path / place, outside)
             before.append(tree(outside))
-        job.attempt(held, lambda step, end: None, lambda line: None)  # type: ignore[arg-type]
+        job.train(held, lambda step, end: None, lambda line: None)  # type: ignore[arg-type]
 
-    first = [job for job in jobs if job.open and job.seeds == (0,)]
+    first = [job for job in jobs if job.open and job.spec.seeds == (0,)]
     with pytest.raises(files.NotPlain, match=r"a symbolic link"):
-        work_off([*first, *(job for job in jobs if job.open and job.seeds == (1,))], attempt)
+        Queue([*first, *(job for job in jobs if job.open and job.spec.seeds == (1,))]).work_off(attempt)
     assert tree(outside) == before[0]
-    assert jobs_of(path, jobs[0].comparison)
+    assert read_comparison(path).queue(path)

@@ -18,9 +18,9 @@ from supple.engine.runs import EXPORT
 from supple.engine.storage import names
 from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.experiments.comparisons import comparison as comparisons
-from supple.experiments.comparisons.comparison import folder_of, folder_of_arm
+from supple.experiments.comparisons.comparison import Point, name_seeds
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import OUTCOME, jobs_of
+from supple.experiments.queue.queue import OUTCOME
 from supple.experiments.sweeps import sweep
 from supple.experiments.sweeps.tuning import TUNING
 from supple.interventions import Learner, Reinitialization, interventions
@@ -66,7 +66,7 @@ ALIKE = [("Rates", "rates"), ("é", "é"), ("ﬁre", "fire"), ("STRASSE", "stra�
 @pytest.fixture(scope="module", autouse=True)
 def in_this_process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(action="ignore"):
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         yield
 
 
@@ -133,7 +133,7 @@ def swept(path: Path, *studies: str, more: str = "") -> list[object]:
     return ["sweep", path / "sweep.toml"]
 
 
-def test_the_list_of_own_names_is_complete(tmp_path: Path) -> None:
+def test_the_list_of_names_that_supple_uses_is_complete(tmp_path: Path) -> None:
     """It has every name in the folders of a sweep and of comparisons but those of studies, arms and variants."""
     search = "search = { points = 1, learning_rate = { low = 0.01, high = 0.1 }, seeds = '7', share = 0.9 }"
     assert success(tmp_path / "sweep", 2, 2, *swept(tmp_path / "words", "own", more=search)) == ""
@@ -150,7 +150,7 @@ def test_the_list_of_own_names_is_complete(tmp_path: Path) -> None:
     assert known <= set(names.OWN)
 
 
-def test_studies(tmp_path: Path) -> None:
+def test_names_of_studies(tmp_path: Path) -> None:
     def attempt(number: int, *studies: str) -> str:
         return refusal(tmp_path / f"{number}/out", *swept(tmp_path / f"{number}", *studies))
 
@@ -168,7 +168,7 @@ def test_a_study_cannot_join_one_that_differs_in_case(tmp_path: Path) -> None:
     assert refusal(tmp_path / "out", *swept(tmp_path / "second", "Rates")) == ""
 
 
-def test_arms(tmp_path: Path, named: Callable[[str], None]) -> None:
+def test_names_of_arms(tmp_path: Path, named: Callable[[str], None]) -> None:
     plain = [
         "trunk",
         "report",
@@ -218,7 +218,7 @@ def test_arms(tmp_path: Path, named: Callable[[str], None]) -> None:
     tried(attempts, "names of arms")
 
 
-def test_arms_and_variants_do_not_lie_in_each_other() -> None:
+def test_folders_of_arms_and_variants_do_not_overlap() -> None:
     """The folders of arms in one variant, and variants themselves, beside each other in a seed's folder."""
     bad = [
         [("a", "learning_rate=0.1"), ("b", "learning_rate=0.1/none")], [("a", "x=1/none"), ("b", "x=1/None")],
@@ -247,7 +247,7 @@ def test_arms_and_variants_do_not_lie_in_each_other() -> None:
     )
 
 
-def test_presets(tmp_path: Path, preset: Callable[[str], None]) -> None:
+def test_names_of_presets(tmp_path: Path, preset: Callable[[str], None]) -> None:
     bad = [
         *((name, "pb") for name in ("tuning", "Tuning", "report", "report.tmp", "seed-0", "seeds-0-1", "con", "pb.")),
         *((name, "pb") for name in ("comparison.json", "tuned.json", "trackers")),
@@ -275,9 +275,7 @@ def test_presets(tmp_path: Path, preset: Callable[[str], None]) -> None:
     tried(attempts, "names of presets")
 
 
-def test_presets_are_not_added_to_a_study_without_or_the_other_way_round(
-    tmp_path: Path, preset: Callable[[str], None]
-) -> None:
+def test_adding_presets_to_a_study_or_removing_them_is_refused(tmp_path: Path, preset: Callable[[str], None]) -> None:
     for name in ("pa", "pb"):
         preset(name)
     for n, (first, second) in enumerate((("", "points"), ("points", ""))):
@@ -293,7 +291,7 @@ def test_presets_are_not_added_to_a_study_without_or_the_other_way_round(
         assert refusal(tmp_path / f"{n}", "sweep", tmp_path / f"{n}.toml") == ""
 
 
-def test_folders_that_are_named_inside_others(tmp_path: Path) -> None:
+def test_a_run_inside_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     """A run is not begun where another one keeps, replaces or removes its own."""
     assert success(tmp_path / "sweep", 1, 2, *swept(tmp_path / "words", "own")) == ""
     assert success(tmp_path / "comparison", 1, 1, "compare", *TASKS.split(), "--fork-at", "0", "--arm", "none") == ""
@@ -318,17 +316,17 @@ def test_folders_that_are_named_inside_others(tmp_path: Path) -> None:
     tried(attempts, "folders inside others")
 
 
-def test_stacks_of_many_seeds_have_folders_that_can_be_made(tmp_path: Path) -> None:
+def test_folders_of_stacks_of_many_seeds_can_be_made(tmp_path: Path) -> None:
     found = set()
     for n in (1, 2, 50, 90, 91, 100, 1000, 10_000):
-        (tmp_path / (name := folder_of(tuple(range(n))))).mkdir()
-        (tmp_path / f"{name}" / folder_of_arm("none", {})).mkdir()
+        (tmp_path / (name := name_seeds(tuple(range(n))))).mkdir()
+        (tmp_path / f"{name}" / Point("none", {}).folder).mkdir()
         found.add(name)
     assert len(found) == 8
     assert all(name.startswith("seed") for name in found)
 
 
-def test_old_runs_with_such_names_go_on(tmp_path: Path, named: Callable[[str], None]) -> None:
+def test_existing_runs_with_refused_names_resume(tmp_path: Path, named: Callable[[str], None]) -> None:
     """Folders that were begun before these names were refused: `con`, and arms that differ in case."""
     for name in ("con", "Fire"):
         named(name)
@@ -348,4 +346,4 @@ def test_old_runs_with_such_names_go_on(tmp_path: Path, named: Callable[[str], N
     code, said = say("resume", tmp_path / "shared")
     assert (code, said.count("\n")) == (2, 1)
     assert "would share the folder trunk" in said
-    assert jobs_of(tmp_path / "old", comparisons.read_comparison(tmp_path / "old"))
+    assert comparisons.read_comparison(tmp_path / "old").queue(tmp_path / "old")

@@ -1,4 +1,4 @@
-"""Odd environments × PPO, DQN, SAC, beside Stable-Baselines3: each trains or is refused in one line before training.
+"""PPO, DQN and SAC on odd environments, beside Stable-Baselines3: each trains, or is refused in one line at the start.
 
     pytest tests/stress/test_odd_environments.py
     python tests/stress/test_odd_environments.py        # the table and its counts
@@ -26,7 +26,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.trained import Trained
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError, UsageError
 
 STEPS, LENGTH = 80, 9
@@ -193,10 +194,10 @@ def ours(name: str, agent: str, folder: Path) -> Outcome:
     if env_id not in gym.registry:
         gym.register(env_id, entry_point=OddEnv)
     try:
-        create(folder, agent, AGENTS[agent](env=env_id, **settings), command="")
+        prepare(RunSpec(agent, AGENTS[agent](env=env_id, **settings)), folder).close()
     except (UsageError, RunError) as error:
         return Outcome(False, str(error))
-    train(folder, lambda step: None, lambda line: None)
+    open_run(folder, lambda line: None).train(lambda step: None)
     return Outcome(True, "", OddEnv.got, OddEnv.seen, folder)
 
 

@@ -1,4 +1,4 @@
-"""Windows and macOS, imitated (tests/other_systems): every module, and runs of many kinds, killed and resumed there.
+"""On imitated Windows and macOS (tests/other_systems), every module is imported, and runs are killed and resumed.
 
     pytest -s tests/stress/test_other_systems.py
 
@@ -58,7 +58,7 @@ def held(what: str, system: str, attempts: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_module_is_imported(system: str) -> None:
+def test_every_module_can_be_imported(system: str) -> None:
     code, (found,) = pretended(system, [["import", *ROOMS]])
     assert code == 0
     held("modules", system, found)
@@ -111,10 +111,8 @@ grid = { strength = [0.5, 0.8] }
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_commands_do_what_they_do_on_linux(
-    system: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two workers each, where several runs are trained."""
+def test_commands_work_as_on_linux(system: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several runs are trained by two workers."""
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
     out, run = str(tmp_path / "out"), str(tmp_path / "ppo")

@@ -232,7 +232,7 @@ CLOSES = ("closes its output", "hides its output")
 
 
 @pytest.mark.parametrize("method", MOMENTS)
-def test_whatever_a_moment_does_is_told(attempts: Attempts, method: str) -> None:
+def test_acts_of_an_interventions_methods_are_reported(attempts: Attempts, method: str) -> None:
     otherwise, hook = MOMENTS[method]
     for what, act in ACTS.items():
         attempts.begin(intervention(method, act, otherwise))
@@ -251,7 +251,7 @@ def test_whatever_a_moment_does_is_told(attempts: Attempts, method: str) -> None
 
 
 @pytest.mark.parametrize("method", RESULTS)
-def test_wrong_results_of_a_moment_are_told(attempts: Attempts, method: str) -> None:
+def test_wrong_results_of_an_interventions_methods_are_reported(attempts: Attempts, method: str) -> None:
     hook = MOMENTS[method][1]
     for wrong in RESULTS[method]:
         attempts.begin(intervention(method, f"return {wrong}", MOMENTS[method][0]))
@@ -261,7 +261,7 @@ def test_wrong_results_of_a_moment_are_told(attempts: Attempts, method: str) -> 
             attempts.goes_on(wrong)
 
 
-def test_what_apply_does_to_a_network_is_told(attempts: Attempts) -> None:
+def test_what_apply_does_to_a_network_is_reported(attempts: Attempts) -> None:
     for what, act in WRITES.items():
         attempts.begin(intervention("apply", act, "[]"))
         attempts.told("writes of apply", what, f"train {LINEAR}--hook bad@20 --out out", "bad@20", "at step 20")
@@ -276,21 +276,21 @@ UPDATED = {
 }
 
 
-def test_methods_that_would_not_run_are_refused(attempts: Attempts) -> None:
+def test_methods_that_could_not_be_called_are_refused(attempts: Attempts) -> None:
     for method, (what, code) in itertools.product([*MOMENTS, "load_state_dict"], IDLE.items()):
         attempts.begin(intervention("apply", "pass", "[]") + f"    {code.format(method=method)}\n")
         attempts.told("idle methods", f"{method} {what}", f"train {LINEAR}--hook bad@20 --out out", method, codes=(2,))
         assert not Path("out").exists()
 
 
-def test_what_an_update_does_to_a_network_is_told(attempts: Attempts) -> None:
+def test_what_an_update_does_to_a_network_is_reported(attempts: Attempts) -> None:
     for what, act in UPDATED.items():
         attempts.begin(intervention("after_update", act))
         attempts.told("writes of updates", what, f"train {LINEAR}--hook bad --out out", "bad", "step [0-9]+")
         attempts.goes_on(what)
 
 
-def test_acts_while_it_is_made_are_told(attempts: Attempts) -> None:
+def test_acts_of_a_constructor_are_reported(attempts: Attempts) -> None:
     for what, act in ACTS.items():
         attempts.begin(intervention("__init__", act))
         refused = "throw(ValueError" in act or "UsageError" in act
@@ -300,7 +300,7 @@ def test_acts_while_it_is_made_are_told(attempts: Attempts) -> None:
         assert not Path("out").exists()
 
 
-def test_properties_that_raise_are_told(attempts: Attempts) -> None:
+def test_properties_that_raise_are_reported(attempts: Attempts) -> None:
     compiled = PPO.replace("--compile off", "")
     for name in ("at_start", "traceable"):
         for act in ("sys.exit(0)", "throw(KeyError('a'))"):
@@ -313,7 +313,7 @@ def test_properties_that_raise_are_told(attempts: Attempts) -> None:
         attempts.told("properties", name, f"train {LINEAR}--hook bad@20 --out out", "bad")
 
 
-def test_acts_at_a_resume_are_told(attempts: Attempts) -> None:
+def test_acts_when_a_run_resumes_are_reported(attempts: Attempts) -> None:
     begun = "return WRONG and sys.exit(0) or []"
     for what, act in ACTS.items():
         attempts.begin(
@@ -341,7 +341,7 @@ metrics.register("bad")(Metric("bad", "weights", number))
 """
 
 
-def test_acts_of_a_metric_are_told(attempts: Attempts) -> None:
+def test_acts_of_a_metric_are_reported(attempts: Attempts) -> None:
     for what, act in {**ACTS, **{f"returns {wrong}": f"return {wrong}" for wrong in METRICS}}.items():
         attempts.begin(METRIC.format(head=HEAD, body=act))
         attempts.told("metrics", what, f"train {LINEAR}--out out", "metric bad", "at step 20", mute=what in CLOSES)
@@ -367,7 +367,7 @@ activation_registry.register("bad")(Bad)
 """
 
 
-def test_acts_of_an_activation_are_told(attempts: Attempts) -> None:
+def test_acts_of_an_activation_are_reported(attempts: Attempts) -> None:
     def trial(
         what: str, *expected: str, body: str = "pass", made: str = "pass", new: str = "pass", goes_on: bool = False
     ) -> None:
@@ -400,7 +400,7 @@ class Bad(Shift):
 SHIFTS = {"draw": "return None", "neutral": "return [1]", "reward": "return 'a'", "space": "return 3"}
 
 
-def test_acts_of_a_shift_are_told(attempts: Attempts) -> None:
+def test_acts_of_a_shift_are_reported(attempts: Attempts) -> None:
     others = ("check", "set", "begin_episode", "observation", "action", "__init__")
     for method in (*SHIFTS, *others):
         acts = [ACTS[what] for what in ("exits with 0", "cannot say why", "interrupts itself", "goes elsewhere")]
@@ -422,7 +422,7 @@ gym.register("Bad-v0", entry_point=Bad, max_episode_steps=50)
 """
 
 
-def test_acts_of_an_environment_are_told(attempts: Attempts) -> None:
+def test_acts_of_an_environment_are_reported(attempts: Attempts) -> None:
     acts = (
         "exits with 0",
         "cannot say why",
@@ -493,7 +493,7 @@ WORKS = {  # a method of a kind's work, and what it must not return
 }
 
 
-def test_acts_of_a_kind_of_run_are_told(attempts: Attempts) -> None:
+def test_acts_of_a_kind_of_run_are_reported(attempts: Attempts) -> None:
     run = f"train {LINEAR.replace('linear ', 'bad ', 1)}--out out"
     for method, results in WORKS.items():
         acts = [ACTS[what] for what in ("exits with 0", "cannot say why", "interrupts itself", "has no disk")]
@@ -522,7 +522,9 @@ def test_wrong_presets_are_refused(attempts: Attempts) -> None:
         assert not Path("out").exists()
 
 
-def test_acts_in_a_comparison_are_recorded_and_the_other_arms_end(attempts: Attempts, here: Callable[[], Any]) -> None:
+def test_acts_in_a_comparison_are_recorded_and_the_other_arms_finish(
+    attempts: Attempts, here: Callable[[], Any]
+) -> None:
     for what, act in ACTS.items():
         attempts.begin(intervention("apply", act, "[]"))
         words = f"compare {LINEAR}--fork-at 0.5 --arm none --arm bad@100 --arm reset@100 --seeds 0 --out out"
@@ -540,7 +542,7 @@ def test_acts_in_a_comparison_are_recorded_and_the_other_arms_end(attempts: Atte
         HELD["comparisons"] += 1
 
 
-def test_every_command_tells_what_a_plug_in_does(attempts: Attempts) -> None:
+def test_every_command_reports_a_misbehaving_plug_in(attempts: Attempts) -> None:
     for what, act in ACTS.items():
         mute = what in CLOSES
         attempts.begin(intervention("apply", act, "[]"))
@@ -550,7 +552,7 @@ def test_every_command_tells_what_a_plug_in_does(attempts: Attempts) -> None:
         attempts.told("doctor", what, "doctor run --plugin bad.py --try bad --updates 5", "bad", codes=(1,), mute=mute)
 
 
-def test_lists_tell_what_a_plug_in_does(attempts: Attempts) -> None:
+def test_lists_report_a_misbehaving_plug_in(attempts: Attempts) -> None:
     for what, act in ACTS.items():
         if "throw" in act or "exit" in act:
             more = f"\n    class Meta(type):\n        pass\n    __signature__ = property(lambda self: {act})"
@@ -562,7 +564,7 @@ def test_lists_tell_what_a_plug_in_does(attempts: Attempts) -> None:
             HELD["list"] += 1
 
 
-def test_from_python_the_same_line_is_raised(attempts: Attempts) -> None:
+def test_python_callers_get_the_same_line(attempts: Attempts) -> None:
     from supple.experiments import compare, train
     from supple.registry.errors import PluginFailed
 
@@ -597,7 +599,7 @@ settings = { tasks = "semantic,reversal", updates_per_task = 30 }
 """
 
 
-def test_acts_in_a_sweep_are_recorded_and_the_other_runs_end(attempts: Attempts, here: Callable[[], Any]) -> None:
+def test_acts_in_a_sweep_are_recorded_and_the_other_runs_finish(attempts: Attempts, here: Callable[[], Any]) -> None:
     for what in ("exits with 0", "cannot say why", "interrupts itself", "has no disk", "goes elsewhere"):
         attempts.begin(intervention("apply", ACTS[what], "[]"))
         Path("sweep.toml").write_text(SWEEP)
@@ -612,7 +614,7 @@ def test_acts_in_a_sweep_are_recorded_and_the_other_runs_end(attempts: Attempts,
         HELD["sweeps"] += 1
 
 
-def test_a_worker_that_a_plug_in_ends_is_recorded(attempts: Attempts) -> None:
+def test_a_worker_ended_by_a_plug_in_is_recorded(attempts: Attempts) -> None:
     for status in (0, 3):
         attempts.begin(intervention("apply", f"os._exit({status})", "[]"))
         COUNTS["workers"] += 1

@@ -1,4 +1,4 @@
-"""Bad files of people for every other reader: models, runs, data sets, corpora, examples; and files that need memory.
+"""Bad files for every other reader (models, runs, data sets, corpora, examples), and files that need much memory.
 
 As test_doctor_inputs.py. Sizes are looked at before anything is unpacked, and may lie.
 """
@@ -29,7 +29,7 @@ from supple.tracks.language.corpora.prepare import prepare
 from supple.tracks.language.corpora.tokenizers import read_tokenizer
 from supple.tracks.language.corpora.tokens import TokenFile, write_tokens
 from supple.tracks.language.examples import load_task
-from supple.tracks.language.models import load_model, model_type, new_model, save_model
+from supple.tracks.language.models import load_model, model_type, save_model
 from supple.tracks.vision.data import load
 from tests.stress.attempts import ask, counted, held, judge, nothing_written  # noqa: F401  (fixtures)
 
@@ -87,7 +87,7 @@ def linked(file: Path, to: str) -> None:
 def llama(tmp_path_factory) -> Path:
     pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("model") / "llama"
-    save_model(new_model("llama:32x1"), folder)
+    save_model(load_model("llama:32x1"), folder)
     return folder
 
 
@@ -158,7 +158,7 @@ MAY_WORK = {"tokenizer_object", "nan", "other_tokenizer", "weights_pipe", "vit"}
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_a_folder_of_transformers(name: str, llama: Path, tmp_path: Path, monkeypatch) -> None:
+def test_bad_folders_of_transformers_models(name: str, llama: Path, tmp_path: Path, monkeypatch) -> None:
     folder = shutil.copytree(llama, tmp_path / "model")
     (tmp_path / "text.txt").write_text("words " * 2000)
     FOLDERS[name](folder)
@@ -179,7 +179,7 @@ TEXTS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_text(name: str, llama: Path, tmp_path: Path, monkeypatch) -> None:
+def test_bad_texts_for_doctor(name: str, llama: Path, tmp_path: Path, monkeypatch) -> None:
     TEXTS[name](tmp_path / "text.txt")
     judge(
         "either",
@@ -222,7 +222,7 @@ RUNS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run(name: str, run: Path, tmp_path: Path, monkeypatch) -> None:
+def test_bad_checkpoints_of_a_run(name: str, run: Path, tmp_path: Path, monkeypatch) -> None:
     folder = shutil.copytree(run, tmp_path / "run")
     RUNS[name](folder)
     judge("refused", ask(["doctor", str(folder), "--updates", "1"], monkeypatch))
@@ -359,7 +359,7 @@ DATA = [
 @pytest.mark.parametrize(
     ("data", "make", "name", "change", "inner"), DATA, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_a_data_set(data: str, make, name: str, change, inner: str, tmp_path: Path, monkeypatch) -> None:
+def test_bad_data_sets(data: str, make, name: str, change, inner: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     (folder := tmp_path / "data").mkdir()
     make(folder)
@@ -395,7 +395,7 @@ ENDS = {"examples": "jsonl", "tokens": "json", "gguf": "gguf"}
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", FILES)
-def test_a_file(reader: str, name: str, tmp_path: Path) -> None:
+def test_bad_corpora_and_examples(reader: str, name: str, tmp_path: Path) -> None:
     file = tmp_path / f"file.{ENDS.get(reader, 'txt')}"
     FILES[name](file)
     (tmp_path / "file.bin").write_bytes(b"\0\0")
@@ -411,7 +411,7 @@ def test_a_file(reader: str, name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "1e999", "-5", '"7"', "null", "[]", "99999999999999999999", "true"])
 @pytest.mark.parametrize("entry", ["tokens", "vocab_size", "sha256", "tokenizer"])
-def test_a_description_of_tokens(entry: str, value: str, tmp_path: Path) -> None:
+def test_bad_descriptions_of_tokens(entry: str, value: str, tmp_path: Path) -> None:
     write_tokens(tmp_path / "a.bin", [np.arange(10, dtype=np.uint16)], "test", "bytes", "x", 256)
     about = (tmp_path / "a.json").read_text()
     old = json.dumps(json.loads(about)[entry])
@@ -433,7 +433,7 @@ FETCHED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_what_is_fetched(name: str, tmp_path: Path) -> None:
+def test_bad_downloads(name: str, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     for stem in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         FETCHED[name](tmp_path / f"source/{stem}-ubyte.gz")
@@ -473,7 +473,7 @@ def lying(file: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [bomb, nested, lying])
-def test_a_file_that_unpacks_to_gigabytes(make, tmp_path: Path) -> None:
+def test_files_that_unpack_to_gigabytes(make, tmp_path: Path) -> None:
     make(tmp_path / "model.zip")
     words = [str(tmp_path / "model.zip"), "--sb3", "DQN", "--env", "CartPole-v1"]
     code = (
@@ -508,7 +508,7 @@ CODE = {
 
 
 @pytest.mark.parametrize("name", CODE)
-def test_memory_that_ends(name: str, tmp_path: Path) -> None:
+def test_too_little_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(f"import torch\nfrom torch import nn\n{CODE[name]}\n")
     call = [sys.executable, "-m", "supple.scripts.doctor", "mine.py:f", "--updates", "1"]
     done = subprocess.run(call, capture_output=True, text=True, timeout=120, cwd=tmp_path, preexec_fn=limited(6))

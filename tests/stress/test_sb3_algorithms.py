@@ -1,4 +1,4 @@
-"""Six algorithms of SB3 × their three default policies: measured, intervened in, saved and continued, and diagnosed.
+"""Six algorithms of SB3, each with three policies: measured, intervened in, saved, continued and diagnosed.
 
 Not part of `make test`: `pytest tests/stress/test_sb3_algorithms.py`.
 """
@@ -38,9 +38,7 @@ def loaded(algorithm: str, policy: str, file: Path) -> Any:
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
-def test_a_measured_run_is_the_run_without_the_callback_saved_and_continued(
-    algorithm: str, policy: str, tmp_path: Path
-) -> None:
+def test_measuring_does_not_change_a_run_nor_its_continuation(algorithm: str, policy: str, tmp_path: Path) -> None:
     ends = []
     for callback in (None, SuppleCallback(measure_every=8)):
         model = model_of(algorithm, policy)
@@ -56,9 +54,7 @@ def test_a_measured_run_is_the_run_without_the_callback_saved_and_continued(
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
-def test_hooks_continue_from_a_saved_state_as_with_the_same_callback(
-    algorithm: str, policy: str, tmp_path: Path
-) -> None:
+def test_hooks_continue_from_a_saved_state(algorithm: str, policy: str, tmp_path: Path) -> None:
     callback = SuppleCallback(HOOKS, measure_every=8)
     model_of(algorithm, policy).learn(32, callback=callback).save(tmp_path / "model")
     torch.save(callback.state_dict(), tmp_path / "callback.pt")
@@ -75,7 +71,7 @@ def test_hooks_continue_from_a_saved_state_as_with_the_same_callback(
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
-def test_a_diagnosis_leaves_the_model_as_it_was(algorithm: str, policy: str) -> None:
+def test_a_diagnosis_does_not_change_the_model(algorithm: str, policy: str) -> None:
     model = model_of(algorithm, policy).learn(32)
     before, ids = result(model), objects(model)
     for learner in learners_of(model).values():
@@ -85,7 +81,7 @@ def test_a_diagnosis_leaves_the_model_as_it_was(algorithm: str, policy: str) -> 
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
-def test_the_doctor_reads_the_file(
+def test_doctor_reads_the_saved_model(
     algorithm: str, policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"Supple{algorithm}{policy}-v0"

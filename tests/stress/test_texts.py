@@ -1,4 +1,4 @@
-"""Texts of users × encodings × commands, and output that fails: no traceback, the right exit status, texts as texts.
+"""Odd texts of users in every encoding and command, and output that fails: no traceback, the right exit status.
 
     pytest -s tests/stress/test_texts.py
 
@@ -112,7 +112,7 @@ def quick() -> Iterator[None]:
     from tests.conftest import run_here
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(workers, "run_jobs", run_here)
+        patch.setattr(workers, "train_queue", run_here)
         warnings.simplefilter("ignore")
         yield
 
@@ -158,8 +158,8 @@ def place(base: Path, number: int, text: str) -> Path:
     return folder / NOT_IN_NAMES.sub("|", text)
 
 
-def test_paths(base: Path) -> None:
-    """Every command that takes a path or a name, with every text as its last part."""
+def test_texts_as_paths_and_names_of_every_command(base: Path) -> None:
+    """Run every command that takes a path or a name, with every text as its last part."""
     number = itertools.count()
     toml = '[s]\nkind = "linear"\nsettings = { tasks = "semantic", updates_per_task = 8, measure_every = 8 }\n'
 
@@ -206,8 +206,8 @@ def test_paths(base: Path) -> None:
                 (["compare", "ppo", *PPO, f"--arm={text}", "--out", at()], (2,)),
                 (["compare", "ppo", *PPO, f"--vary={text}=1", "--out", at()], (2,)),
                 (["bench", f"--studies={text}"], (2,)), (["bench", f" {text}", "--out", at()], (1, 2)),
-                (["language", "sib", "--model", at(), "--retain", at(), "--out", at()], (1, 2)),
-                (["linear", f" {text}"], (2,)), (["vision", f" {text}"], (2,)),
+                (["sib", "--model", at(), "--retain", at(), "--out", at()], (1, 2)),
+                (["linear", f" {text}"], (2,)),
                 (["train", "pretrain", *pretrain(corpus), "--out", at()], (0,)),
             ]  # fmt: skip
             for j, (words, codes) in enumerate(commands):
@@ -228,8 +228,8 @@ def toml_text(text: str) -> str:
     return '"' + "".join(c if c.isalnum() else f"\\U{ord(c):08x}" for c in plain) + '"'
 
 
-def test_files_of_reports(base: Path) -> None:
-    """Pages, tables, figures and scores of a comparison whose arms are these texts."""
+def test_texts_in_files_of_reports(base: Path) -> None:
+    """Make pages, tables, figures and scores of a comparison whose arms are these texts."""
     said = Said(["report", str(base / "arms"), "--plugin", str(base / "named.py")], "cp1252", True)
     folder = base / "arms" / "report"
 
@@ -242,8 +242,8 @@ def test_files_of_reports(base: Path) -> None:
     held("files of a report", attempts())
 
 
-def test_tables_and_figures(tmp_path: Path) -> None:
-    """Every text as a title, a column, a name of a row, a cell, a label, a title of a panel, and a name in a legend."""
+def test_texts_in_tables_and_figures(tmp_path: Path) -> None:
+    """Use every text as a title, a column, a row, a cell, a label, a panel's title and a legend's entry."""
 
     def attempts() -> Iterator[tuple[str, str]]:
         for what, text in TEXTS.items():
@@ -334,7 +334,7 @@ def as_json(text: str) -> str:
 CHECKS = {".csv": as_csv, ".tex": as_latex, ".svg": as_xml, ".html": as_html, ".json": as_json}
 
 
-def test_quoted_words_are_read_back_by_a_shell(tmp_path: Path) -> None:
+def test_a_shell_reads_quoted_words_back(tmp_path: Path) -> None:
     def attempts() -> Iterator[tuple[str, str]]:
         for encoding, (what, text) in itertools.product(("utf-8", "ascii"), TEXTS.items()):
             before, sys.stdout = sys.stdout, io.TextIOWrapper(io.BytesIO(), encoding)
@@ -417,8 +417,8 @@ def child(words: Sequence[str], out: Where, err: Where, first_line: bool = False
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
 
-def test_output_that_fails(base: Path) -> None:
-    """Runs reach their end with exit status 0; what only prints tells by its exit status that nobody could read it."""
+def test_commands_whose_output_fails(base: Path) -> None:
+    """Runs finish with exit status 0; commands that only print fail if nobody can read them."""
     number, work = itertools.count(), base / "failing"
     work.mkdir()
     (work / "s.toml").write_text('[s]\nkind = "linear"\nsettings = { tasks = "semantic", updates_per_task = 8 }\n')
@@ -470,7 +470,7 @@ def test_output_that_fails(base: Path) -> None:
     held("output that fails", attempts())
 
 
-def test_workers_whose_parent_has_no_reader(base: Path) -> None:
+def test_workers_of_a_command_whose_output_nobody_reads(base: Path) -> None:
     """Real processes, from a shell."""
 
     def attempts() -> Iterator[tuple[str, str]]:

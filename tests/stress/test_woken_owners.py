@@ -1,6 +1,6 @@
-"""Owners that are stopped, lose their run to another process and are woken: they write nothing more. Ten minutes.
+"""Suspended processes that lost their run to another one and are woken write nothing more. Ten minutes.
 
-The successor believes to be on another machine, and the heartbeat is made old, as if the first machine had slept.
+The other process believes to be on another machine, and the heartbeat is made old, as if the first one had slept.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ counts = {"attempts": 0, "held": 0, "refused": 0}
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files that the runs learn from."""
+    """Make the files that the runs learn from."""
     made: dict[str, str] = SMALL["places"](tmp_path_factory.mktemp("data"))
     return made
 
@@ -67,7 +67,7 @@ def stopped(child: int) -> bool:
 
 
 def held(out: Path) -> bytes:
-    """Return the claim on a run, or nothing."""
+    """Return the claim on a run, or None."""
     try:
         return (out / FILE).read_bytes()
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def another_machine(process: Any, words: list[str], errors: Path) -> int:
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_an_owner_that_is_woken_writes_nothing_more(
+def test_a_suspended_process_that_lost_its_run_writes_nothing_more(
     kind: str, places: dict[str, str], process: Any, tmp_path: Path
 ) -> None:
     whole, draw = tmp_path / "whole", random.Random(kind)

@@ -1,4 +1,4 @@
-"""Every network of the zoo through `supple doctor`: a diagnosis or one line, and the network is as it was."""
+"""`supple doctor` on every network of the zoo: a diagnosis or one line, and the network does not change."""
 
 from pathlib import Path
 

@@ -1,10 +1,10 @@
-"""Arms of the kinds that no stack has: each is what a run of its own with its hooks would have been."""
+"""Forks of the kinds that are not stacked: each arm equals a run of its own with the same hooks."""
 
 import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
+from tests.tracks.logs import read_log
 
 LOGS = ("metrics", "tasks", "events")
 LINES = "elm ash oak fir yew bay\noak fir yew bay elm ash\n"
@@ -79,19 +80,13 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield Arms(folder)
 
 
-def log(run: Path, name: str) -> list[Mapping[str, Any]]:
-    """The lines of a log without its clock."""
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
-
-
 def last_state(run: Path) -> tuple[str, bytes]:
     folder = max((run / "checkpoints").iterdir())
     return folder.name, (folder / "state.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("kind", TASK_ENDS)
-def test_a_fork_where_a_task_ends_with_ewc_is_the_whole_run_with_it(
+def test_a_fork_at_a_task_end_with_ewc_equals_the_uninterrupted_run(
     arms: Arms, tmp_path: Path, here: Any, kind: str
 ) -> None:
     """It saw the first task end, and its penalty draws back to it throughout the second."""
@@ -105,13 +100,13 @@ def test_a_fork_where_a_task_ends_with_ewc_is_the_whole_run_with_it(
     assert last_state(folder / "none") == last_state(none)
     assert last_state(none)[1] != last_state(whole)[1]
     for name in LOGS:
-        assert log(folder / "trunk", name) + log(folder / slug(hook), name) == log(whole, name), name
-        assert log(folder / "trunk", name) + log(folder / "none", name) == log(none, name), name
+        assert read_log(folder / "trunk", name) + read_log(folder / slug(hook), name) == read_log(whole, name), name
+        assert read_log(folder / "trunk", name) + read_log(folder / "none", name) == read_log(none, name), name
     config = json.loads((folder / slug(hook) / "config.json").read_text())
     assert (config["start_step"], config["hooks"]) == (TASK_ENDS[kind], [hook])
 
 
-def test_a_hook_that_the_kind_brings_sees_each_task_end_once(arms: Arms, tmp_path: Path, here: Any) -> None:
+def test_a_hook_of_the_method_is_called_once_at_each_task_end(arms: Arms, tmp_path: Path, here: Any) -> None:
     """Elastic weight consolidation as a method is in the trunk already."""
     method = ("--method", "ewc", "--ewc-strength", "10")
     with here():
@@ -121,7 +116,7 @@ def test_a_hook_that_the_kind_brings_sees_each_task_end_once(arms: Arms, tmp_pat
 
 
 @pytest.mark.parametrize("kind", HALVES)
-def test_a_fork_within_a_task_is_the_run_as_a_whole(arms: Arms, tmp_path: Path, here: Any, kind: str) -> None:
+def test_a_fork_within_a_task_equals_the_uninterrupted_run(arms: Arms, tmp_path: Path, here: Any, kind: str) -> None:
     """But for the measurement with which a trunk ends."""
     step = HALVES[kind]
     with here():
@@ -130,12 +125,12 @@ def test_a_fork_within_a_task_is_the_run_as_a_whole(arms: Arms, tmp_path: Path, 
     assert json.loads((tmp_path / "forked/comparison.json").read_text())["fork_step"] == step
     assert last_state(folder / "none") == last_state(whole)
     for name in LOGS:
-        lines = log(folder / "trunk", name)
+        lines = read_log(folder / "trunk", name)
         if name == "metrics":
             measured = [i for i, line in enumerate(lines) if line["step"] == step and "model/srank" in line]
             assert len(measured) == 1
             lines = [line for i, line in enumerate(lines) if i not in measured]
-        assert lines + log(folder / "none", name) == log(whole, name), name
+        assert lines + read_log(folder / "none", name) == read_log(whole, name), name
 
 
 def share(kind: str) -> list[str]:
@@ -144,7 +139,7 @@ def share(kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", HALVES)
-def test_a_comparison_that_is_killed_goes_on_to_the_same_end(
+def test_a_killed_comparison_resumes_to_the_same_result(
     arms: Arms, tmp_path: Path, here: Callable[..., Any], kind: str
 ) -> None:
     choice = [*share(kind), "--arm", "none", "--arm", "l2_init(strength=1e-2)"]
@@ -169,4 +164,4 @@ def test_a_comparison_that_is_killed_goes_on_to_the_same_end(
         ours, theirs = (folder / "seed-0" / run for folder in (broken, tmp_path / "whole"))
         assert last_state(ours) == last_state(theirs)
         for name in LOGS:
-            assert log(ours, name) == log(theirs, name), name
+            assert read_log(ours, name) == read_log(theirs, name), name

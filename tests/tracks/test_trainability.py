@@ -1,14 +1,13 @@
-"""`--trainability-every` of supervised tracks with one network: measured, resumed, and without any trace."""
+"""`--trainability-every` of tracks with one network: it is logged, resumes, and changes no result."""
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from supple.metrics import trainability
 from supple.scripts.main import dispatch
+from tests.tracks.logs import read_log
 
 LINEAR = (
     "train linear --tasks random,reversal --lam 1 --n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 "
@@ -30,12 +29,6 @@ def words(kind: str, folder: Path) -> list[str]:
     return [*f"{PRETRAIN} {COMMON}".split(), "--first", str(texts[0]), "--second", str(texts[1])]
 
 
-def log(run: Path, name: str) -> list[dict[str, Any]]:
-    """The lines of a log without its clock."""
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
-
-
 @pytest.mark.parametrize("kind", ["linear", "pretrain"])
 def test_trainability_of_one_network_is_measured_around_a_switch_and_leaves_no_trace(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -54,11 +47,11 @@ def test_trainability_of_one_network_is_measured_around_a_switch_and_leaves_no_t
             shutil.rmtree(folder)
     dispatch(["resume", str(again)])
     assert (run / last).read_bytes() == (again / last).read_bytes()
-    assert all(log(run, name) == log(again, name) for name in ("metrics", "tasks", "events"))
+    assert all(read_log(run, name) == read_log(again, name) for name in ("metrics", "tasks", "events"))
 
-    measured = [line for line in log(run, "metrics") if "model/trainability" in line]
+    measured = [line for line in read_log(run, "metrics") if "model/trainability" in line]
     assert [line["step"] for line in measured] == [0, 8, 12, 12, 16, 24]
     assert measured[0]["model/trainability"] == measured[0]["model/trainability/initial"] > 0
-    (event,) = [event for event in log(run, "events") if event["event"] == "intervention"]
+    (event,) = [event for event in read_log(run, "events") if event["event"] == "intervention"]
     assert {"trainability", "trainability/initial"} <= event["before"].keys() & event["after"].keys()
-    assert all(line["model/update_ratio"] > 0 for line in log(run, "metrics") if "model/update_ratio" in line)
+    assert all(line["model/update_ratio"] > 0 for line in read_log(run, "metrics") if "model/update_ratio" in line)

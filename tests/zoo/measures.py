@@ -24,14 +24,14 @@ COVERED: dict[str, str] = {}  # public name → the measure that calls it
 # Public functions that take numbers of runs, texts, or settings, and no network.
 NOT_OF_NETWORKS = {
     *("accuracy_recovery_time", "average_accuracy", "average_online_accuracy", "backward_transfer"),
-    *("bootstrap_coverage", "bootstrap_interval", "domain_average", "domain_last", "domain_transfer"),
+    *("bootstrap_coverage", "bootstrap_interval", "cheap_metrics", "domain_average", "domain_last", "domain_transfer"),
     *("final_window_return", "forgetting", "forward_transfer", "generalization_gap", "holm", "human_normalized"),
     *("human_normalized_score", "hypervolume", "iqm", "learning_curve_area", "non_recovery_rate"),
-    *("online_generalization_gap", "order_disparity", "overall_performance", "paired", "pareto_front"),
+    *("online_generalization_gap", "order_disparity", "overall_performance", "paired_difference", "pareto_front"),
     *("peak_saturation", "performance_profile", "plasticity_score", "probability_of_improvement"),
     *("saturation_area", "saturation_recovery_time", "seeds_needed", "share_of_fresh", "sign_flip", "t_interval"),
     *("total_average_online_accuracy", "activation", "parse_activation", "hidden_linear", "hidden_norm"),
-    *("stacked_hidden_linear", "no_batches", "normal_like", "contract_for", "did_you_mean", "make", "parse_call"),
+    *("stacked_hidden_linear", "no_batches", "normal_like", "did_you_mean", "make", "parse_call"),
     *("parse_hook", "parse_hook_text"),
 }
 # Public functions that change the network, which trials.py tries.
@@ -142,7 +142,12 @@ def another_learner(it: Subject) -> Any:
 
 @measures()
 def linear_pairs(it: Subject) -> Any:
-    return it.learner.linear_pairs(), it.learner.paired()
+    return it.learner.linear_pairs(), it.learner.pairs_and_reasons()
+
+
+@measures("contract_for")
+def contract(it: Subject) -> Any:
+    return I.contract_for("fire", "uniform", it.learner).describe("all", it.learner)
 
 
 @measures("weight_matrices")

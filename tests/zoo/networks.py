@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for
+from supple.interventions import LastLoss, Learner, OtherMinibatch, learner_for
 from supple.networks import evaluating
 from tests.zoo.state import differences, take
 
@@ -188,8 +188,8 @@ def subject(kind: Kind, optimizer: Callable[..., torch.optim.Optimizer] = torch.
     )  # fmt: skip
     if found := differences(before, take(module, inputs=inputs, optimizer=steps)):
         raise Harmed(f"learner_for changed {len(found)} things: {', '.join(found[:3])}")
-    learner.another = lambda: tuple(inputs)
-    learner.last_loss = lambda: losses().mean().detach()
+    learner.offer(OtherMinibatch(lambda: tuple(inputs)))
+    learner.offer(LastLoss(lambda: losses().mean().detach()))
     learner.values = lambda outputs: tensors(outputs)[0]
     it = Subject(kind, module, tuple(inputs), learner, run, losses)
     train(it)

@@ -45,7 +45,7 @@ HARMS: dict[str, Callable[[Subject], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_harm_is_found(harm: str) -> None:
+def test_every_kind_of_harm_is_found(harm: str) -> None:
     it = subject(zoo()["mlp"])
     before = state_of(it)
     assert differences(before, state_of(it)) == []

@@ -29,10 +29,17 @@ def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_size: int = 8) -> float:
-    """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode."""
+    """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode.
+
+    Args:
+        model: A causal language model of `transformers`.
+        encoded: The examples, at least one.
+        pad: The token for padding.
+        batch_size: Examples per forward pass.
+    """
     device = next(model.parameters()).device
-    ordered = sorted(encoded, key=lambda each: len(each.ids))
-    total, tokens = 0.0, sum(len(each.answer) for each in ordered)
+    ordered = sorted(encoded, key=lambda example: len(example.ids))
+    total, tokens = 0.0, sum(len(example.answer) for example in ordered)
     for start in range(0, len(ordered), batch_size):
         ids, labels, _ = (part.to(device) for part in collate(ordered[start : start + batch_size], pad))
         total += float(answer_nll(model, ids, labels).sum())
@@ -49,23 +56,31 @@ def generate(
 ) -> list[str]:
     """Return the model's answers to the prompts, decoded greedily, with a cache and left padding, in evaluation mode.
 
-    prompts: texts, to which the chat template is added, or examples, which may have a system turn. max_length: most
-    tokens of a prompt. Of a longer prompt the end is used."""
+    Args:
+        model: A causal language model of `transformers`.
+        tokenizer: Its tokenizer.
+        prompts: Texts, to which the chat template is added, or examples, which may have a system turn.
+        max_new_tokens: Most tokens of an answer.
+        batch_size: Prompts per forward pass.
+        max_length: Most tokens of a prompt, of which a longer one keeps the end. None: no limit.
+    """
     examples = [Example(prompt, "") if isinstance(prompt, str) else prompt for prompt in prompts]
     ids = [prompt_ids(tokenizer, example) for example in examples]
-    ids = [each[-max_length:] for each in ids] if max_length else ids
+    ids = [prompt[-max_length:] for prompt in ids] if max_length else ids
     stop = {*end_of_turn(tokenizer)} | ({tokenizer.eos_token_id} - {None})
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # little padding
     texts = [""] * len(ids)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        for row, written in zip(rows, _greedy(model, [ids[i] for i in rows], max_new_tokens, stop), strict=True):
+        for row, written in zip(
+            rows, _decode_greedily(model, [ids[i] for i in rows], max_new_tokens, stop), strict=True
+        ):
             texts[row] = tokenizer.decode(written, skip_special_tokens=True).strip()
     return texts
 
 
 @torch.no_grad()
-def _greedy(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop: set[int]) -> list[list[int]]:
+def _decode_greedily(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, stop: set[int]) -> list[list[int]]:
     device = next(model.parameters()).device
     width = max(len(prompt) for prompt in prompts)
     tokens = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=device)
@@ -98,9 +113,17 @@ def choose(
 
     This costs one forward pass per question, and one more for each choice of several tokens. It is cheaper than
     generation, and avoids the noise of finding the letter in a generated text. The score of a choice of several tokens
-    is the sum of their log-likelihoods, without the end of the turn."""
+    is the sum of their log-likelihoods, without the end of the turn.
+
+    Args:
+        model: A causal language model of `transformers`.
+        tokenizer: Its tokenizer.
+        examples: Questions with choices.
+        batch_size: Prompts per forward pass.
+        max_length: Most tokens of a prompt with a choice. None: no limit.
+    """
     rows: list[Encoded] = []
-    wanted: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
+    options: list[tuple[int, list[str], list[int]]] = []  # per row: question, choices, their first tokens if one each
     for i, example in enumerate(examples):
         prompt = prompt_ids(tokenizer, example)
         endings = [answer_ids(tokenizer, choice) for choice in example.choices]
@@ -108,18 +131,18 @@ def choose(
         prompt = prompt[-max(max_length - longest, 1) :] if max_length else prompt
         if longest == 1:
             rows.append(Encoded(prompt + endings[0], len(prompt)))
-            wanted.append((i, list(example.choices), [ending[0] for ending in endings]))
+            options.append((i, list(example.choices), [ending[0] for ending in endings]))
         else:
             rows += [Encoded(prompt + ending, len(prompt)) for ending in endings]
-            wanted += [(i, [choice], []) for choice in example.choices]
+            options += [(i, [choice], []) for choice in example.choices]
     best: list[tuple[float, str]] = [(float("-inf"), "")] * len(examples)
     order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
-        likelihoods = _likelihoods(model, [rows[i] for i in batch], [wanted[i][2] for i in batch])
-        for i, found in zip(batch, likelihoods, strict=True):
-            question, choices, _ = wanted[i]
-            best[question] = max(best[question], *zip(found, choices, strict=True), key=lambda pair: pair[0])
+        likelihoods = _likelihoods(model, [rows[i] for i in batch], [options[i][2] for i in batch])
+        for i, scores in zip(batch, likelihoods, strict=True):
+            question, choices, _ = options[i]
+            best[question] = max(best[question], *zip(scores, choices, strict=True), key=lambda pair: pair[0])
     return [choice for _, choice in best]
 
 
@@ -133,27 +156,37 @@ def _likelihoods(model: nn.Module, rows: Sequence[Encoded], options: Sequence[Se
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
     logits = model(tokens, use_cache=False, logits_to_keep=columns).logits.float().log_softmax(-1).cpu()
     place = {column: i for i, column in enumerate(columns.tolist())}
-    found = []
-    for row, (each, tokens_of_row) in enumerate(zip(rows, options, strict=True)):
-        at = [place[each.prompt - 1 + i] for i in range(len(each.answer))]
+    likelihoods = []
+    for row, (encoded, tokens_of_row) in enumerate(zip(rows, options, strict=True)):
+        at = [place[encoded.prompt - 1 + i] for i in range(len(encoded.answer))]
         if tokens_of_row:
-            found.append(logits[row, at[0], list(tokens_of_row)].tolist())
+            likelihoods.append(logits[row, at[0], list(tokens_of_row)].tolist())
         else:
-            found.append([float(logits[row, at, each.answer].sum())])
-    return found
+            likelihoods.append([float(logits[row, at, encoded.answer].sum())])
+    return likelihoods
 
 
 def task_score(
     model: nn.Module, tokenizer: Any, task: TaskData, *, max_new_tokens: int, batch_size: int = 8,
     max_length: int | None = None, examples: int | None = None,
 ) -> float:  # fmt: skip
-    """Return the mean score of a task's test examples, or of the first `count` of them, in [0, 1].
+    """Return the mean score of a task's test examples, in [0, 1].
 
-    Questions with choices are answered by likelihood (`choose`), others by greedy generation, in evaluation mode."""
+    Questions with choices are answered by likelihood (`choose`), others by greedy generation, in evaluation mode.
+
+    Args:
+        model: A causal language model of `transformers`.
+        tokenizer: Its tokenizer.
+        task: The task, whose `score` says how answers are compared.
+        max_new_tokens: Most tokens of a generated answer.
+        batch_size: Prompts per forward pass.
+        max_length: Most tokens of a prompt. None: no limit.
+        examples: The number of test examples that are used, the first ones. None: all.
+    """
     tested = task.test[:examples]
     closed = [example for example in tested if example.choices]
     open_ = [example for example in tested if not example.choices]
-    given = choose(model, tokenizer, closed, batch_size, max_length) if closed else []
-    given += generate(model, tokenizer, open_, max_new_tokens, batch_size, max_length) if open_ else []
-    pairs = zip(given, [*closed, *open_], strict=True)
+    answers = choose(model, tokenizer, closed, batch_size, max_length) if closed else []
+    answers += generate(model, tokenizer, open_, max_new_tokens, batch_size, max_length) if open_ else []
+    pairs = zip(answers, [*closed, *open_], strict=True)
     return sum(score(task.score, text, example.answer, example.prompt) for text, example in pairs) / len(tested)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...interventions import Balance, scale_pairs, sib_
+from ...interventions import Rescaling, scale_pairs, sib_
 from ...interventions.sib import check_ratio
 from ...metrics import hessian_eigenvalues
 
@@ -71,22 +71,22 @@ def balance(
         norms = [_gradient_norm(model, batch) for batch in batches]
         curvature = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
         started = time.perf_counter()
-        done = sib_(model, lambda: batch_loss(model, batches[0]), ratio)
+        balanced = sib_(model, lambda: batch_loss(model, batches[0]), ratio)
         seconds = time.perf_counter() - started
         report = {
             "architecture": getattr(getattr(model, "config", None), "model_type", type(model).__name__),
-            "pairs": done.pairs,
-            "channels": len(done.alpha),
+            "pairs": balanced.pairs,
+            "channels": len(balanced.alpha),
             "logits": _difference(model, batches, logits),
-            "gradient_norm": _compared(norms, [_gradient_norm(model, batch) for batch in batches])
-            | {"of_pairs": [done.gradient_norm, done.predicted]},
+            "gradient_norm": _compare(norms, [_gradient_norm(model, batch) for batch in batches])
+            | {"of_pairs": [balanced.gradient_norm, balanced.predicted]},
             "eigenvalues": None,
-            "alpha": _factors(done, ratio),
+            "alpha": _factors(balanced, ratio),
             "seconds": seconds,
         }
         if eigenvalues:
             after = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
-            report["eigenvalues"] = _compared(curvature, after)
+            report["eigenvalues"] = _compare(curvature, after)
     finally:
         model.train(training)
     return report
@@ -103,18 +103,18 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "sib.json"]
-    put_json(_whole(written[0]), json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False))
+    put_json(_temporary(written[0]), json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False))
     for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
         if plot is not None:
             written.append(folder / f"{plot.name}.png")
             show_texts_literally(plot.figure)
-            plot.figure.savefig(_whole(written[-1]), format="png")
+            plot.figure.savefig(_temporary(written[-1]), format="png")
     for path in written:
-        _whole(path).replace(path)
+        _temporary(path).replace(path)
     return written
 
 
-def _whole(path: Path) -> Path:
+def _temporary(path: Path) -> Path:
     """Return a temporary name for a file until it is complete."""
     return path.with_name(path.name + ".tmp")
 
@@ -142,8 +142,8 @@ def _difference(model: nn.Module, batches: Sequence[Batch], before: Sequence[Ten
 
 
 def _gradient_norm(model: nn.Module, batch: Batch) -> float:
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    gradients = torch.autograd.grad(batch_loss(model, batch), wanted, allow_unused=True)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(batch_loss(model, batch), trained, allow_unused=True)
     norms = [torch.linalg.vector_norm(g, dtype=torch.float64) for g in gradients if g is not None]
     return float(torch.linalg.vector_norm(torch.stack(norms)))
 
@@ -153,34 +153,34 @@ def _curvature(
 ) -> list[float]:
     if not k:
         return []
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    found = hessian_eigenvalues(
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    eigenvalues = hessian_eigenvalues(
         lambda: batch_loss(model, batch),
-        wanted,
+        trained,
         k,
         tolerance=tolerance,
         max_iterations=max_iterations,
         block=1,
         max_basis=max_basis or 3 * k + 1,
     )
-    return [float(value) for value in found]
+    return [float(value) for value in eigenvalues]
 
 
-def _compared(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
+def _compare(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
     ratios = [new / old if old > 0 else None for old, new in zip(before, after, strict=True)]
     return {"before": list(before), "after": list(after), "ratio": ratios}
 
 
-def _factors(done: Balance, ratio: float) -> dict[str, Any]:
-    alpha = done.alpha.double().cpu().numpy()
+def _factors(balanced: Rescaling, ratio: float) -> dict[str, Any]:
+    alpha = balanced.alpha.double().cpu().numpy()
     edges = np.geomspace(1 / ratio, ratio, BINS + 1) if ratio > 1 else np.array([0.9, 1.1])
     edges[[0, -1]] = min(edges[0], alpha.min()), max(edges[-1], alpha.max())  # rounding at the ends
     return {
         "smallest": float(alpha.min()),
         "median": float(np.median(alpha)),
         "largest": float(alpha.max()),
-        "clipped": done.clipped,
-        "idle": done.idle,
+        "clipped": balanced.clipped,
+        "idle": balanced.idle,
         "edges": edges.tolist(),
         "counts": np.histogram(alpha, edges)[0].tolist(),
     }

@@ -43,15 +43,15 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list
     end is cut, with space for one token of the prompt.
     """
     end = end_of_turn(tokenizer)
-    found = []
+    encoded = []
     for example in examples:
         prompt = prompt_ids(tokenizer, example)
         answer = [*answer_ids(tokenizer, example.answer), *end]
         length = len(prompt) + len(answer)
         answer = answer[: max_length - 1]
         prompt = prompt[max(len(prompt) + len(answer) - max_length, 0) :]
-        found.append(Encoded(prompt + answer, len(prompt), length - len(prompt) - len(answer)))
-    return found
+        encoded.append(Encoded(prompt + answer, len(prompt), length - len(prompt) - len(answer)))
+    return encoded
 
 
 def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -59,14 +59,14 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
 
     Padding is on the right, where causal attention does not see it, so the loss does not need the mask.
     """
-    width = max(len(each.ids) for each in encoded)
+    width = max(len(example.ids) for example in encoded)
     tokens = torch.full((len(encoded), width), pad, dtype=torch.int64)
     labels = torch.full_like(tokens, IGNORED)
     mask = torch.zeros(len(encoded), width, dtype=torch.int64)
-    for row, each in enumerate(encoded):
-        ids = torch.tensor(each.ids)
+    for row, example in enumerate(encoded):
+        ids = torch.tensor(example.ids)
         tokens[row, : len(ids)] = ids
-        labels[row, each.prompt : len(ids)] = ids[each.prompt :]
+        labels[row, example.prompt : len(ids)] = ids[example.prompt :]
         mask[row, : len(ids)] = 1
     return tokens, labels, mask
 
@@ -78,16 +78,16 @@ def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
     turn (Gemma), the system text comes before the question.
     """
     if not tokenizer.chat_template:
-        _warn(tokenizer)
+        _warn_once(tokenizer)
         system = f"{example.system}\n" if example.system else ""
-        return _with_start(tokenizer, f"{system}Question: {example.prompt}\nAnswer:")
-    return _plain_ids(tokenizer, _rendered(tokenizer, example))
+        return _tokenize_with_start(tokenizer, f"{system}Question: {example.prompt}\nAnswer:")
+    return _tokenize(tokenizer, _render(tokenizer, example))
 
 
 def answer_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens of an answer after the prompt, without the end of its turn."""
     text = text.strip()
-    return _plain_ids(tokenizer, text if tokenizer.chat_template else f" {text}")
+    return _tokenize(tokenizer, text if tokenizer.chat_template else f" {text}")
 
 
 def end_of_turn(tokenizer: Any) -> list[int]:
@@ -99,13 +99,13 @@ def end_of_turn(tokenizer: Any) -> list[int]:
         turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": MARK}]
         text = tokenizer.apply_chat_template(turns, **TEMPLATE_SETTINGS)
         special = set(tokenizer.all_special_ids)
-        for token in _plain_ids(tokenizer, text.rpartition(MARK)[2]):
+        for token in _tokenize(tokenizer, text.rpartition(MARK)[2]):
             if token in special:
                 return [token]
     return [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
 
 
-def _rendered(tokenizer: Any, example: Example) -> str:
+def _render(tokenizer: Any, example: Example) -> str:
     user = {"role": "user", "content": example.prompt}
     turns = [{"role": "system", "content": example.system}, user] if example.system else [user]
     settings = {**TEMPLATE_SETTINGS, "add_generation_prompt": True}
@@ -120,17 +120,17 @@ def _rendered(tokenizer: Any, example: Example) -> str:
         return str(tokenizer.apply_chat_template([user], **settings))
 
 
-def _plain_ids(tokenizer: Any, text: str) -> list[int]:
+def _tokenize(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False).input_ids)
 
 
-def _with_start(tokenizer: Any, text: str) -> list[int]:
+def _tokenize_with_start(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens with the token that begins a sequence, if this tokenizer has one."""
     start = [tokenizer.bos_token_id]
-    return (start if tokenizer("").input_ids[:1] == start else []) + _plain_ids(tokenizer, text)
+    return (start if tokenizer("").input_ids[:1] == start else []) + _tokenize(tokenizer, text)
 
 
-def _warn(tokenizer: Any) -> None:
+def _warn_once(tokenizer: Any) -> None:
     name = tokenizer.name_or_path or type(tokenizer).__name__
     if name not in _plain:
         _plain.add(name)

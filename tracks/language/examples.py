@@ -52,7 +52,7 @@ class TaskData:
     source: str = ""
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """The source, with a fingerprint of all examples by which other data are detected."""
         text = json.dumps([[asdict(example) for example in part] for part in (self.train, self.test)])
         return f"{self.source} (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:16]})"
@@ -61,35 +61,37 @@ class TaskData:
 def load_task(text: str, seed: int, train: int | None = None, test: int | None = None) -> TaskData:
     """Return the examples that a text names.
 
-    text: a file of examples (see `read_examples`), with the other split beside it if its name has train or test; a
-        folder with such a pair, or with several files; or `reasoning-gym:NAME`, a seeded generator. `mcq:` before a
-        file or folder selects its multiple-choice questions.
-    seed: draws the training examples: a subset of a file's if there are more than `train`, or the generated ones. The
-        test examples are the same for every seed.
-    train, test: most examples of each; None: all (of a generator 1000 and 200).
-
     Without a test set, the examples of each file are shuffled, in the same way for every seed, and the last 20 % are
     the test set. Training questions that are also test questions are left out there, as they are among generated ones,
     so there may be fewer than asked for.
 
+    Args:
+        text: A file of examples (see `read_examples`), with the other split beside it if its name has train or test; a
+            folder with such a pair, or with several files; or `reasoning-gym:NAME`, a seeded generator. `mcq:` before a
+            file or folder selects its multiple-choice questions.
+        seed: Draws the training examples: a subset of a file's if there are more than `train`, or the generated ones.
+            The test examples are the same for every seed.
+        train: Most training examples. None: all (of a generator 1000).
+        test: Most test examples. None: all (of a generator 200).
+
     Raises UsageError if a file is missing, has no examples, or is damaged. The message names the file and the line.
     """
     if text.startswith(GENERATED):
-        return _generated(text, seed, train, test)
+        return _generate(text, seed, train, test)
     only_choices = text.startswith(CHOICE_ONLY)
     path = Path(text.removeprefix(CHOICE_ONLY)).expanduser()
     if not path.exists():
         forms = "a JSONL file, a folder of them, or reasoning-gym:NAME"
         raise UsageError(f"no such task: {text!r} (a task is {forms})")
     keep: Callable[[Example], bool] = (lambda e: bool(e.choices)) if only_choices else (lambda e: True)
-    parts, how = _parts(path, keep)
+    parts, how = _split_examples(path, keep)
     for split, examples in zip(SPLITS, parts, strict=True):
         if not examples:
             kind = "multiple-choice " if only_choices else ""
             raise UsageError(f"task {text!r} has no {kind}examples to {'learn from' if split == 'train' else 'test'}")
     name = _task_name(path)
-    chosen = _some(parts[0], train, derive(seed, "examples", name))
-    tested = _some(parts[1], test, derive(0, "test examples"))
+    chosen = _sample(parts[0], train, derive(seed, "examples", name))
+    tested = _sample(parts[1], test, derive(0, "test examples"))
     score = next((score for key, score in TRACE_SCORES.items() if key in name.lower()), "accuracy")
     source = f"{text}: {how}; {len(chosen)} of {len(parts[0])} to learn, {len(tested)} of {len(parts[1])} to test"
     return TaskData(name, chosen, tested, score, source)
@@ -105,13 +107,13 @@ def read_examples(path: Path | str) -> tuple[Example, ...]:
     Raises UsageError if an entry is missing or invalid. The message names the file and the line, or the item
     of a list."""
     path = Path(path).expanduser()
-    return tuple(_example(record, where) for record, where in _records(path))
+    return tuple(_read_example(record, where) for record, where in _read_records(path))
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def _records(path: Path) -> Iterator[tuple[Any, str]]:
+def _read_records(path: Path) -> Iterator[tuple[Any, str]]:
     """Yield (object, its place) for each example of a file."""
     try:
         text = archives.contents(path).decode()
@@ -135,32 +137,34 @@ def _parse(text: str, where: str) -> Any:
         raise UsageError(f"{where}: not JSON ({getattr(error, 'msg', error)})") from error
 
 
-def _example(record: Any, where: str) -> Example:
+def _read_example(record: Any, where: str) -> Example:
     if not isinstance(record, dict):
         raise UsageError(f"{where}: not an object with prompt and answer")
     if "answerKey" in record:
-        return _of_sciknoweval(record, where)
-    prompt = _text(record, where, "prompt", "question")
+        return _read_sciknoweval(record, where)
+    prompt = _read_text(record, where, "prompt", "question")
     choices = record.get("choices") or ()
-    answer = _text(record, where, "answer")
+    answer = _read_text(record, where, "answer")
     _check_texts(choices, where, "choices")
     if choices and answer not in choices:
         raise UsageError(f"{where}: the answer {answer!r} is none of the choices")
     system = record.get("system") or ""
-    return Example(prompt, answer, tuple(choices), _text(record, where, "system") if system else "")
+    return Example(prompt, answer, tuple(choices), _read_text(record, where, "system") if system else "")
 
 
-def _of_sciknoweval(record: dict[str, Any], where: str) -> Example:
+def _read_sciknoweval(record: dict[str, Any], where: str) -> Example:
     """Return a line of SciKnowEval (Feng et al. 2024) as an example.
 
     The options of a multiple-choice question follow it, each with a letter and a bracket, and its answer is the letter.
     Other questions have their answer in `answer`."""
     instruction = record.get("prompt")
-    lead = _text(instruction, f"{where}, prompt", "default") if isinstance(instruction, dict) else (instruction or "")
-    prompt = f"{lead}\n\n{_text(record, where, 'question')}".strip()
+    lead = (
+        _read_text(instruction, f"{where}, prompt", "default") if isinstance(instruction, dict) else (instruction or "")
+    )
+    prompt = f"{lead}\n\n{_read_text(record, where, 'question')}".strip()
     key = record["answerKey"]
     if not key:
-        return Example(prompt, _text(record, where, "answer"))
+        return Example(prompt, _read_text(record, where, "answer"))
     options = record.get("choices")
     if not isinstance(options, dict) or not options.get("label") or not options.get("text"):
         raise UsageError(f"{where}: choices.text and choices.label are missing")
@@ -173,7 +177,7 @@ def _of_sciknoweval(record: dict[str, Any], where: str) -> Example:
     return Example("\n".join([prompt, "", *lines]), key, tuple(labels))
 
 
-def _text(record: dict[str, Any], where: str, *names: str) -> str:
+def _read_text(record: dict[str, Any], where: str, *names: str) -> str:
     """Return the first of these fields that exists."""
     name = next((name for name in names if name in record), None)
     if name is None:
@@ -192,13 +196,13 @@ def _check_texts(values: Any, where: str, name: str) -> None:
         raise UsageError(f"{where}: {name} must be a list of texts, none of them blank")
 
 
-def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:
+def _split_examples(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:
     """Return [train, test], and a description of how they were divided."""
 
     def read(files: Sequence[Path]) -> list[Example]:
         return [example for file in files for example in read_examples(file) if keep(example)]
 
-    pair = _pair(path)
+    pair = _find_pair(path)
     if pair:
         return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
@@ -206,7 +210,7 @@ def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Examp
         raise UsageError(f"{path} has no examples: no .jsonl or .json file lies in it")
     parts: list[list[Example]] = [[], []]
     for file in files:
-        shuffled = _some(read([file]), None, derive(0, "split", file.name))
+        shuffled = _sample(read([file]), None, derive(0, "split", file.name))
         tests = min(max(round(TEST_SHARE * len(shuffled)), 1), len(shuffled) // 2)
         parts[0] += shuffled[: len(shuffled) - tests]
         parts[1] += shuffled[len(shuffled) - tests :]
@@ -218,7 +222,7 @@ def _parts(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Examp
     return [learned, parts[1]], how
 
 
-def _pair(path: Path) -> tuple[Path, Path] | None:
+def _find_pair(path: Path) -> tuple[Path, Path] | None:
     """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
 
     The partner of a file is in the same folder. A file without a partner is no pair."""
@@ -230,8 +234,8 @@ def _pair(path: Path) -> tuple[Path, Path] | None:
                     return (path, partner) if here == "train" else (partner, path)
         return None
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-    found = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
-    return (found[0][0], found[1][0]) if [len(each) for each in found] == [1, 1] else None
+    by_split = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
+    return (by_split[0][0], by_split[1][0]) if [len(matches) for matches in by_split] == [1, 1] else None
 
 
 def _task_name(path: Path) -> str:
@@ -241,7 +245,7 @@ def _task_name(path: Path) -> str:
     return stem
 
 
-def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Example, ...]:
+def _sample(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Example, ...]:
     """Return at most `count` of the examples, drawn at random, or all of them in random order if None."""
     if count is not None and count >= len(examples):
         count = None
@@ -252,7 +256,7 @@ def _some(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Ex
 # -- generators ----------------------------------------------------------------------------------------------------
 
 
-def _generated(text: str, seed: int, train: int | None, test: int | None) -> TaskData:
+def _generate(text: str, seed: int, train: int | None, test: int | None) -> TaskData:
     """Return a data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty.
 
     Only the answer that it gives is correct here, even if its own check would accept others."""
@@ -274,8 +278,8 @@ def _generated(text: str, seed: int, train: int | None, test: int | None) -> Tas
         return tuple(Example(entry["question"], str(entry["answer"])) for entry in entries)
 
     tested = draw(counts[1], seeds[1])
-    known = {example.prompt for example in tested}
-    learned = tuple(example for example in draw(counts[0], seeds[0]) if example.prompt not in known)
+    asked = {example.prompt for example in tested}
+    learned = tuple(example for example in draw(counts[0], seeds[0]) if example.prompt not in asked)
     if not learned or not tested:
         raise UsageError(f"task {text!r} has no examples")
     source = f"{text}: {len(learned)} drawn with seed {seed} to learn, {len(tested)} with seed 0 to test"

@@ -1,8 +1,8 @@
 """GPT in nanoGPT's 124M configuration, its optimizer, and its learner for interventions and metrics.
 
-    tokens (B, T) → wte + wpe → layers × Block → ln_f → lm_head → logits (B, T, V)
+    tokens (B, T) → wte + wpe → layers × DecoderBlock → ln_f → lm_head → logits (B, T, V)
 
-    Block:  x ← x + attn(ln_1(x));  x ← x + mlp(ln_2(x))
+    DecoderBlock:  x ← x + attn(ln_1(x));  x ← x + mlp(ln_2(x))
 
 This is GPT-2 (Radford et al. 2019) with nanoGPT's choices (Karpathy 2023), which FIRE's experiments adopted (E.2): no
 biases, no dropout, and a vocabulary of 50,257 padded to 50,304. Parameters have GPT-2's names, and its weights fit
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...interventions import Layer, Learner, Wiring
+from ...interventions import FireScope, Layer, Learner, Wiring
 from ...networks import no_batches
 from ...networks.activations import Units
 from ...networks.symmetry import ScalePair
@@ -56,7 +56,7 @@ class GPTConfig:
             raise ValueError(f"gpt: dropout must lie in [0, 1), got {self.dropout}")
 
 
-class Attention(nn.Module):
+class CausalSelfAttention(nn.Module):
     """Causal multi-head self-attention, with query, key and value in one layer: (B, T, width) → the same shape."""
 
     def __init__(self, config: GPTConfig) -> None:
@@ -76,7 +76,7 @@ class Attention(nn.Module):
         return self.c_proj(y.transpose(1, 2).flatten(2))
 
 
-class MLP(nn.Module):
+class FeedForward(nn.Module):
     """Two linear layers with 4 · width units between them: (B, T, width) → the same shape."""
 
     def __init__(self, config: GPTConfig, units: Units) -> None:
@@ -90,13 +90,13 @@ class MLP(nn.Module):
         return self.c_proj(self.activation(self.c_fc(x)))
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     def __init__(self, config: GPTConfig, units: Units) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(config.width, bias=config.bias)
-        self.attn = Attention(config)
+        self.attn = CausalSelfAttention(config)
         self.ln_2 = nn.LayerNorm(config.width, bias=config.bias)
-        self.mlp = MLP(config, units)
+        self.mlp = FeedForward(config, units)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class GPT(nn.Module):
             self.wte = nn.Embedding(config.vocab_size, config.width)
             self.wpe = nn.Embedding(config.block_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
-            self.h = nn.ModuleList(Block(config, units) for _ in range(config.layers))
+            self.h = nn.ModuleList(DecoderBlock(config, units) for _ in range(config.layers))
             self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
             self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
@@ -161,7 +161,7 @@ class GPT(nn.Module):
         The MLP has no gate, and GELU(αx) is not αGELU(x), so it has no pair."""
         c, pairs = self.config, []
         for i, block in enumerate(self.h):
-            assert isinstance(block, Block)
+            assert isinstance(block, DecoderBlock)
             layers = block.attn.c_attn, block.attn.c_proj
             pairs.append(ScalePair(f"h.{i}.attn", *layers, c.width, heads=c.heads, first=2 * c.width))
         return pairs
@@ -177,26 +177,24 @@ class GPT(nn.Module):
                     part.bias.zero_()
 
 
-def optimizer_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's parameter groups as in nanoGPT.
+def make_adamw(
+    model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
+) -> torch.optim.AdamW:
+    """Return nanoGPT's optimizer, fused.
 
-    Tensors of two dimensions or more (matrices, embeddings) have weight decay; biases and normalisations have none."""
+    Tensors of two dimensions or more (matrices, embeddings) have weight decay; biases and normalisations have none.
+
+    Args:
+        learning_rate: The highest one, which schedules scale.
+        weight_decay: Of matrices and embeddings, ≥ 0.
+        betas: The decay rates of both moments, in [0, 1).
+    """
     parameters = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return [group for group in groups if group["params"]]
-
-
-def adamw(
-    model: nn.Module, learning_rate: float, weight_decay: float = 0.1, betas: tuple[float, float] = (0.9, 0.95)
-) -> torch.optim.AdamW:
-    """Return nanoGPT's optimizer, fused. Its groups store the learning rate as `initial_lr`, which schedules scale."""
-    optimizer = torch.optim.AdamW(optimizer_groups(model, weight_decay), lr=learning_rate, betas=betas, fused=True)
-    for group in optimizer.param_groups:
-        group["initial_lr"] = learning_rate
-    return optimizer
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=learning_rate, betas=betas, fused=True)
 
 
 def gpt_layers(model: GPT) -> tuple[Layer, ...]:
@@ -205,11 +203,11 @@ def gpt_layers(model: GPT) -> tuple[Layer, ...]:
     They are `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of each block, all hidden, and the head,
     which is also the embedding. No layer is only an encoder. Positions and normalisations are no layers: `fire` leaves
     them alone, while `snp` and `reset` with the scope "all" include them."""
-    layers = [
-        Layer(name := f"h.{i}.{path}", model.get_submodule(name), "hidden", i * len(PARTS) + j, part, split)
-        for i in range(len(model.h))
-        for j, (path, (part, split)) in enumerate(PARTS.items())
-    ]
+    layers: list[Layer] = []
+    for i in range(len(model.h)):
+        for path, (part, split) in PARTS.items():
+            name = f"h.{i}.{path}"
+            layers.append(Layer(name, model.get_submodule(name), "hidden", len(layers), part, split))
     return (*layers, Layer("lm_head", model.lm_head, "head", len(layers)))
 
 
@@ -226,8 +224,18 @@ def gpt_learner(
 ) -> Learner:
     """Return the learner of a GPT for interventions and metrics. Call it before the first update.
 
-    Arguments are those of `Learner`. Units are the activations of the MLPs, between c_fc and c_proj. Features are the
-    outputs of ln_f, which the head reads. New draws (`redraw`) come from the learner's generator.
+    Units are the activations of the MLPs, between c_fc and c_proj. Features are the outputs of ln_f, which the head
+    reads. New draws (`redraw`) come from the learner's generator.
+
+    Args:
+        model: The GPT.
+        optimizer: Its optimizer, or None.
+        probe: Returns recent inputs, (B, T) int64, as the arguments of a forward pass.
+        loss: Returns the loss on recent data, differentiable, ().
+        generator: Draws for interventions.
+        batches: Yields losses of single sequences, (B,), for as many batches as it is given.
+        activation_draws: The generators of random activations, if there are any.
+        name: The learner's name.
     """
     blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(
@@ -243,6 +251,6 @@ def gpt_learner(
         batches=batches,
         wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
         features="ln_f",
-        fire_scope=("hidden", "head"),  # also the head, which is tied to the embedding
         activation_draws=activation_draws,
+        capabilities=(FireScope(("hidden", "head")),),  # also the head, which is tied to the embedding
     )

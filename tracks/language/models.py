@@ -60,7 +60,10 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     require("transformers")
     path = Path(name).expanduser()
     if name == SMOLLM2:
-        model, tokenizer, source = *_read(_smollm2()), "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)"
+        model, tokenizer, source = (
+            *_read_model(_find_smollm2()),
+            "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)",
+        )
     elif name.startswith("llama:"):
         from .fresh import fresh_llama
 
@@ -69,30 +72,28 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     elif path.suffix == ".gguf":
         if not path.is_file():
             raise UsageError(f"no such file: {name}")
-        model, tokenizer, source = *_read(path.parent, path.name), f"{path.name}, dequantised to float32"
+        model, tokenizer, source = *_read_model(path.parent, path.name), f"{path.name}, dequantised to float32"
     elif path.is_dir():
         if not (path / "config.json").is_file():
             raise UsageError(f"{name} is no model in transformers' layout: it has no config.json")
-        model, tokenizer, source = *_read(path), name
-    elif on_the_hub(name):
-        model, tokenizer = from_hub(name, _pretrained)
+        model, tokenizer, source = *_read_model(path), name
+    elif is_on_hub(name):
+        model, tokenizer = read_from_hub(name, _pretrained)
         source = f"{name} from the hub"
     else:
         raise UsageError(f"no such model: {name!r} (a model is {FORMS})")
     return LanguageModel(model.float().to(device).eval(), tokenizer, source)
 
 
-def new_model(text: str, seed: int = 0, device: str = "cpu") -> LanguageModel:
-    """Return a LLaMA with random weights and a tokenizer of bytes. text: `llama:WIDTHxLAYERS` (see fresh.py)."""
-    from .fresh import fresh_llama
-
-    require("transformers")
-    model, tokenizer = fresh_llama(text, seed)
-    return LanguageModel(model.to(device).eval(), tokenizer, f"{text}, random weights of seed {seed}")
-
-
 def check_context(language_model: LanguageModel, name: str, max_length: int, max_new_tokens: int) -> None:
-    """Raise UsageError if a prompt with this number of tokens and its answer do not fit the model's positions."""
+    """Raise UsageError if a prompt and its answer do not fit the model's positions.
+
+    Args:
+        language_model: The model.
+        name: What the user calls it, for the message.
+        max_length: Most tokens of a prompt.
+        max_new_tokens: Most tokens of a generated answer.
+    """
     context = getattr(language_model.model.config, "max_position_embeddings", None)
     if context is not None and max_length + max_new_tokens > context:
         raise UsageError(
@@ -105,7 +106,7 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
     """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and other programs.
 
     The folder appears completely or not at all. An existing one is replaced."""
-    with files.appearing(folder) as temporary, quiet():
+    with files.appearing(folder) as temporary, silence_transformers():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
 
@@ -119,14 +120,14 @@ def require(package: str, purpose: str = "a language model of transformers") -> 
         raise RunError(f"{purpose} needs {package}: pip install 'supple[language]'")
 
 
-def on_the_hub(name: str) -> bool:
+def is_on_hub(name: str) -> bool:
     """Return whether a name means a model on the hub, and not a path that does not exist."""
     return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
 
 
-def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
+def _read_model(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     """Return (model, tokenizer) from files, without the network."""
-    with reading(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
+    with read_safely(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
         require("gguf", "a .gguf file")
@@ -138,7 +139,7 @@ def _read(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
 
 
 @contextmanager
-def reading(folder: Path, otherwise: str) -> Iterator[None]:
+def read_safely(folder: Path, otherwise: str) -> Iterator[None]:
     """Raise RunError, which begins with `otherwise`, for whatever is raised while a folder is read in this block.
 
     It is also raised for a folder with a pipe or a device, or with weights that would unpack to much more.
@@ -167,8 +168,9 @@ def _check_weights(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # of a .gguf file
         return
-    found = schema.parse(archives.contents(config))
-    said = [n for key, n in found.items() if key.endswith(LAYERS) and type(n) is int] if isinstance(found, dict) else []
+    content = schema.parse(archives.contents(config))
+    entries = content if isinstance(content, dict) else {}
+    counts = [n for key, n in entries.items() if key.endswith(LAYERS) and type(n) is int]
     weights = list(folder.glob("*.safetensors"))
     count = 0
     for file in weights:
@@ -177,11 +179,11 @@ def _check_weights(folder: Path) -> None:
             if strange := next((n for n in names if tensors.get_slice(n).get_dtype().startswith("C")), None):
                 raise ValueError(f"'{strange}' has complex numbers")
             count += len(names)
-    if weights and max(said, default=0) > count:
-        raise ValueError(f"config.json says {max(said):,} layers, but there are only {count:,} weights")
+    if weights and max(counts, default=0) > count:
+        raise ValueError(f"config.json says {max(counts):,} layers, but there are only {count:,} weights")
 
 
-def from_hub(name: str, read: Callable[..., Any]) -> Any:
+def read_from_hub(name: str, read: Callable[..., Any]) -> Any:
     """Return `read(name, local_files_only=…)`, from the hub's own cache or over the network.
 
     Raises RunError, which explains how to use a local path, if the model is not available. UsageErrors pass."""
@@ -210,11 +212,11 @@ def model_type(name: str) -> str:
     It is "" for any other name, and for a folder that does not have this entry. Raises RunError if a model is not
     available from the hub.
     """
-    if on_the_hub(name):
+    if is_on_hub(name):
         require("transformers")
         from transformers import AutoConfig
 
-        return str(from_hub(name, AutoConfig.from_pretrained).model_type)
+        return str(read_from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
         with archives.plain(Path(name).expanduser() / "config.json") as stream:
             config = schema.parse(stream.read())
@@ -226,31 +228,31 @@ def model_type(name: str) -> str:
 def _pretrained(name: str, **where: Any) -> tuple[nn.Module, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with quiet():
+    with silence_transformers():
         tokenizer = AutoTokenizer.from_pretrained(name, **where)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True, **where
         )
-    model, found = loaded
-    if missing := sorted(found["missing_keys"]):  # which transformers would leave at random values
+    model, info = loaded
+    if missing := sorted(info["missing_keys"]):  # which transformers would leave at random values
         raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
     return model, tokenizer
 
 
-def _smollm2() -> Path:
+def _find_smollm2() -> Path:
     """Return the folder of SmolLM2, which is made from its GGUF file if necessary (half a minute)."""
     home = cache_folder() / SMOLLM2
     folder = home / CONVERTED
     if not (folder / "config.json").is_file():
         if not (home / GGUF).is_file():
             raise UsageError(f"smollm2 is not in {home}: fetch it with `supple fetch smollm2`")
-        model, tokenizer = _read(home, GGUF)
+        model, tokenizer = _read_model(home, GGUF)
         save_model(LanguageModel(model, tokenizer, SMOLLM2), folder)
     return folder
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Silence the progress bars and log messages of transformers."""
     from transformers.utils import logging
 

@@ -3,11 +3,17 @@
 import math
 
 
-def linear(update: int, updates: int, warmup: int, floor: float) -> float:
-    """Return the factor of the rate, which rises linearly over `warmup` updates, then falls linearly to `floor` at the
-    last (FIRE's paper, E.2).
+def linear_rate(update: int, updates: int, warmup: int, floor: float) -> float:
+    """Return the learning rate of an update, as a share of the highest (FIRE's paper, E.2).
 
-    update: from 0. The first update has the rate 1/(warmup + 1), not 0: an update at rate 0 would be lost.
+    It rises linearly, then falls linearly to `floor` at the last update. The first update has the rate 1/(warmup + 1),
+    not 0: an update at rate 0 would be lost.
+
+    Args:
+        update: From 0.
+        updates: In all.
+        warmup: Updates over which the rate rises.
+        floor: The last rate, in [0, 1].
     """
     if update < warmup:
         return (update + 1) / (warmup + 1)
@@ -15,12 +21,18 @@ def linear(update: int, updates: int, warmup: int, floor: float) -> float:
     return 1.0 - (1.0 - floor) * min(done, 1.0)
 
 
-def cosine(update: int, updates: int, warmup: int, cooldown: int, floor: float) -> float:
-    """Return the factor of the rate, which rises linearly over `warmup` updates, falls as a cosine to `floor`, and in
-    the last `cooldown` updates, which come on top, stays there (the SIB paper, 3.1: it names 50 cool-down steps and not
-    what happens in them).
+def cosine_rate(update: int, updates: int, warmup: int, cooldown: int, floor: float) -> float:
+    """Return the learning rate of an update, as a share of the highest (the SIB paper, 3.1).
 
-    updates: in all, cool-down included.
+    It rises linearly, falls as a cosine to `floor`, and stays there. The paper names 50 cool-down steps and not what
+    happens in them.
+
+    Args:
+        update: From 0.
+        updates: In all, cool-down included.
+        warmup: Updates over which the rate rises.
+        cooldown: The last updates, which have the rate `floor`.
+        floor: The last rate, in [0, 1].
     """
     if update < warmup:
         return (update + 1) / (warmup + 1)

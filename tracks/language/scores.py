@@ -12,43 +12,50 @@ FINAL = "####"  # what stands before the result in answers of GSM8K
 ORDERS = 4  # of n-grams in SARI
 
 
-def score(name: str, given: str, expected: str, source: str = "") -> float:
+def score(name: str, answer: str, expected: str, source: str = "") -> float:
     """Return the score of an answer, in [0, 1].
 
-    accuracy: 1 or 0. If the expected answer has a result after "####" (GSM8K), the last number of the given answer is
+    accuracy: 1 or 0. If the expected answer has a result after "####" (GSM8K), the last number of the answer is
         compared with it. If it begins with a letter alone in its line (TRACE's ScienceQA, before reasons), the first
         letters are compared. Otherwise both texts are, without case, spaces and a final full stop.
-    rouge_l: F1 of the longest common subsequence of words (Lin 2004). sari: for simplifications of `source`, see
-    `sari`. similarity: the same F1 over characters, 2·LCS/(m + n). TRACE uses it as fuzzywuzzy's `ratio`, the
-    Levenshtein
+    rouge_l: F1 of the longest common subsequence of words (Lin 2004).
+    sari: For simplifications of `source`, see `sari`.
+    similarity: The same F1 over characters, 2·LCS/(m + n). TRACE uses it as fuzzywuzzy's `ratio`, the Levenshtein
         similarity in which a substitution costs 2.
+
+    Args:
+        name: One of these four.
+        answer: The text to be scored.
+        expected: The right answer.
+        source: The text that was to be simplified, for sari.
+
     Raises ValueError for another name.
     """
     if name == "accuracy":
-        return float(_right(given, expected))
+        return float(_right(answer, expected))
     if name == "rouge_l":
-        return _overlap(_words(given), _words(expected))
+        return _overlap(_words(answer), _words(expected))
     if name == "sari":
-        return sari(source, given, expected)
+        return sari(source, answer, expected)
     if name == "similarity":
-        return _overlap(given.strip(), expected.strip())
+        return _overlap(answer.strip(), expected.strip())
     raise ValueError(f"unknown score {name!r} (known: {', '.join(SCORES)})")
 
 
-def sari(source: str, given: str, expected: str) -> float:
+def sari(source: str, answer: str, expected: str) -> float:
     """Return SARI (Xu et al. 2016) with one reference.
 
     It is the mean over n-grams of 1 to 4 words of three numbers: the F1 of the additions, the F1 of what was kept, and
     the precision of the deletions. A number is 1 if there was nothing to do and nothing was done."""
-    source_words, given_words, expected_words = _words(source), _words(given), _words(expected)
+    source_words, given_words, expected_words = _words(source), _words(answer), _words(expected)
     total = 0.0
     for n in range(1, ORDERS + 1):
         s, g, e = (_ngrams(words, n) for words in (source_words, given_words, expected_words))
         keep = _f1(_share(s & g & e, s & g), _share(s & g & e, s & e))
         delete = _share((s - g) - e, s - g)
-        added, wanted = set(g) - set(s), set(e) - set(s)
-        right = Counter(added & wanted)
-        add = _f1(_share(right, Counter(added)), _share(right, Counter(wanted)))
+        added, expected_new = set(g) - set(s), set(e) - set(s)
+        right = Counter(added & expected_new)
+        add = _f1(_share(right, Counter(added)), _share(right, Counter(expected_new)))
         total += (keep + delete + add) / 3
     return total / ORDERS
 
@@ -70,14 +77,14 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text.lower())
 
 
-def _right(given: str, expected: str) -> bool:
+def _right(answer: str, expected: str) -> bool:
     if FINAL in expected:
-        found, wanted = _numbers(given), _numbers(expected.rpartition(FINAL)[2])
-        return bool(found) and bool(wanted) and found[-1] == wanted[-1]
+        numbers, results = _numbers(answer), _numbers(expected.rpartition(FINAL)[2])
+        return bool(numbers) and bool(results) and numbers[-1] == results[-1]
     letter, below, _ = expected.strip().partition("\n")
     if below and len(letter) == 1:
-        return given.strip()[:1] == letter
-    return _normal(given) == _normal(expected)
+        return answer.strip()[:1] == letter
+    return _normal(answer) == _normal(expected)
 
 
 def _numbers(text: str) -> list[float]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from ...engine.settings import device_here
 from ..settings import TrackSettings
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(kw_only=True)
@@ -23,12 +26,17 @@ class LanguageSettings(TrackSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.weight_decay < 0:
-            yield f"--weight-decay must be 0 or more, got {self.weight_decay}"
+        yield from self.negative("weight_decay")
+
+    def autocast(self) -> "torch.autocast":
+        """Return the context in which products are computed in `precision`."""
+        import torch  # settings are read for help texts too, which are not to wait for it
+
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bfloat16")
 
     def resolve(self) -> str | None:
         if self.precision == "auto":
-            import torch  # settings are read for help texts too, which are not to wait for it
+            import torch
 
             self.device = device_here(self.device)
             fast = self.device == "cuda" and torch.cuda.is_bf16_supported()

@@ -12,7 +12,7 @@ from .noise import (
 )
 from .representations import (
     Quadrants,
-    converged,
+    converged_quadrants,
     gram,
     kernel_distance,
     lazy_limit,
@@ -23,7 +23,7 @@ from .representations import (
     rsm_output,
 )
 from .singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
-from .tasks import Task, random_regression, reversal, scaled, semantic_hierarchy, with_feature
+from .tasks import LinearTask, add_feature, random_regression, reversal, scale_targets, semantic_hierarchy
 from .transfer import generalisation_loss, hierarchy_feature, new_feature
 from .weights import (
     aligned_init,
@@ -38,16 +38,17 @@ from .weights import (
 __all__ = [
     "Course",
     "Exact",
+    "LinearTask",
     "Quadrants",
-    "Task",
+    "add_feature",
     "aligned_init",
     "balance",
     "balance_residual",
     "balanced_factors",
     "balanced_init",
-    "converged",
     "converged_norms",
     "converged_parameter_noise_loss",
+    "converged_quadrants",
     "exact_qq",
     "expected_balance",
     "exponential_limit",
@@ -72,11 +73,10 @@ __all__ = [
     "reversal",
     "rsm_input",
     "rsm_output",
-    "scaled",
+    "scale_targets",
     "semantic_hierarchy",
     "sigmoidal_limit",
     "singular_values",
     "time_to_converge",
     "transition",
-    "with_feature",
 ]

@@ -8,22 +8,22 @@ from numpy.typing import ArrayLike
 from .weights import Array
 
 
-def network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
+def check_network(first: ArrayLike, second: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
     """Return the arrays W₁ (…, N_h, N_i), W₂ (…, N_o, N_h) and Σyx (…, N_o, N_i).
 
     Raises ValueError if the shapes do not match or a number is not finite.
     """
-    w1, w2, sigma = (np.asarray(each, float) for each in (first, second, sigma_yx))
+    w1, w2, sigma = (np.asarray(array, float) for array in (first, second, sigma_yx))
     shapes = w1.shape, w2.shape, sigma.shape
     fits = all(len(shape) >= 2 and min(shape[-2:]) for shape in shapes)
     if not fits or w2.shape[-1] != w1.shape[-2] or sigma.shape[-2:] != (w2.shape[-2], w1.shape[-1]):
         raise ValueError("W1 is (N_h, N_i), W2 (N_o, N_h) and sigma_yx (N_o, N_i), got {}, {} and {}".format(*shapes))
-    if not all(np.isfinite(each).all() for each in (w1, w2, sigma)):
+    if not all(np.isfinite(array).all() for array in (w1, w2, sigma)):
         raise ValueError("W1, W2 and sigma_yx must be finite")
     return w1, w2, sigma
 
 
-def in_units_of(tau: float, times: ArrayLike) -> Array:
+def rescale_times(tau: float, times: ArrayLike) -> Array:
     """Return times/τ, of any shape.
 
     Raises ValueError unless all times are finite and ≥ 0, and τ is finite and > 0.

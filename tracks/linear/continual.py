@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .exact import Exact
-from .tasks import Task
+from .tasks import LinearTask
 from .weights import Array
 
 ROUNDS, POINTS = 10, 65  # each round narrows the time 64-fold: 60 bits, more than a float64 has
@@ -26,7 +26,7 @@ class Course:
 
     Attributes:
         function: W₂W₁, (K, T, N_o, N_i).
-        losses: (K, T, K): [task trained, time, task tested], as `Task.loss`.
+        losses: (K, T, K): [task trained, time, task tested], as `LinearTask.loss`.
         W1, W2: The weights at the end of the last task, up to a rotation of the hidden units.
     """
 
@@ -36,11 +36,17 @@ class Course:
     W2: Array
 
 
-def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: ArrayLike, tau: float = 1.0) -> Course:
-    """Return the exact solution for λ-balanced weights W₁ (N_h, N_i), W₂ (N_o, N_h) over tasks of the same sizes.
+def follow(
+    first: ArrayLike, second: ArrayLike, tasks: Sequence[LinearTask], times: ArrayLike, tau: float = 1.0
+) -> Course:
+    """Return the exact solution for λ-balanced weights over tasks of the same sizes.
 
-    times: (T,), ascending, measured from the start of each task. Each task ends at the last one. N_h is any size that λ
-    allows.
+    Args:
+        first: W₁, (N_h, N_i). N_h is any size that λ allows.
+        second: W₂, (N_o, N_h).
+        tasks: At least one, in the order of learning.
+        times: (T,), ascending, measured from the start of each task. Each task ends at the last one.
+        tau: The time constant τ > 0.
 
     Raises ValueError as `Exact` does, if there is no task, and if the times are not ascending.
     """
@@ -62,11 +68,16 @@ def follow(first: ArrayLike, second: ArrayLike, tasks: Sequence[Task], times: Ar
     return Course(function, np.stack([task.loss(function) for task in tasks], axis=-1), W1, W2)
 
 
-def forgetting(tasks: Sequence[Task], i: int, j: int, k: int) -> float:
+def forgetting(tasks: Sequence[LinearTask], i: int, j: int, k: int) -> float:
     """Return 𝓕_i(T_j, T_k) = ½(‖Σ_k − Σ_i‖² − ‖Σ_j − Σ_i‖²), the forgetting of a task (D.1).
 
-    It is the increase of the loss of task i from the end of task j to the end of task k, if every task is learned to
-    convergence. It does not depend on λ, and is negative if the loss falls.
+    It does not depend on λ, and is negative if the loss falls.
+
+    Args:
+        tasks: The sequence, of which every task is learned to convergence.
+        i: The task whose loss increases by this number.
+        j: The task from whose end the increase is measured.
+        k: The task to whose end it is measured.
     """
     return float(tasks[i].loss(tasks[k].sigma_yx) - tasks[i].loss(tasks[j].sigma_yx))
 

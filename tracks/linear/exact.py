@@ -31,7 +31,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .checks import in_units_of, network
+from .checks import check_network, rescale_times
 from .weights import Array, balance, balance_residual
 
 # ‖W₂ᵀW₂ − W₁W₁ᵀ − λI‖ over ‖W₁‖² + ‖W₂‖², above which weights are not λ-balanced; float32's rounding stays below
@@ -51,6 +51,21 @@ def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
         W2: (N_o, N_h).
         sigma_yx: (N_o, N_i), of whitened inputs.
         times: (T,), finite and ≥ 0, in any order.
+        tau: The time constant τ = 1/η > 0.
+
+    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
+
+    Examples:
+        >>> from supple.tracks.linear import balanced_init
+        >>> W1, W2 = balanced_init(1.0, n_in=2, n_hidden=2, n_out=3, scale=0.1, rng=0)
+        >>> sigma_yx = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+        >>> qq = exact_qq(W1, W2, sigma_yx, times=[0.0, 50.0])
+        >>> qq.shape
+        (2, 5, 5)
+        >>> np.allclose(qq[0, 2:, :2], W2 @ W1)  # the network function at the start
+        True
+        >>> np.allclose(qq[1, 2:, :2], sigma_yx)  # and when the task is learned
+        True
     """
     return Exact(W1, W2, sigma_yx, tau).qq(times)
 
@@ -58,20 +73,27 @@ def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
 class Exact:
     """The exact solution for one network and one task, which can be evaluated at many times.
 
-    `lam` is the λ of the given weights. tau: the time constant τ = 1/η > 0.
-
     A part of Q(0) along an eigenvector is set to zero if it is smaller than 1e-14·‖Q(0)‖. A network on a separatrix
     therefore stays on it, whereas rounding lets a numerical integration leave it after some time. The weights may have
     the rounding error of float32.
+
+    Args:
+        W1: (N_h, N_i).
+        W2: (N_o, N_h).
+        sigma_yx: (N_o, N_i), of whitened inputs.
+        tau: The time constant τ = 1/η > 0.
+
+    Attributes:
+        lam: The λ of the given weights.
 
     Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
     """
 
     def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
-        w1, w2, sigma = network(W1, W2, sigma_yx)
+        w1, w2, sigma = check_network(W1, W2, sigma_yx)
         if max(w1.ndim, w2.ndim, sigma.ndim) > 2:
             raise ValueError(f"the exact solution is of one network, got {w1.shape}, {w2.shape} and {sigma.shape}")
-        in_units_of(tau, 0.0)  # raises ValueError if tau is no time constant
+        rescale_times(tau, 0.0)  # raises ValueError if tau is no time constant
         self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
         self.lam = float(np.trace(balance(w1, w2))) / len(w1)
         size = float(np.square(w1).sum() + np.square(w2).sum())
@@ -123,11 +145,11 @@ class Exact:
 
     def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
         """Return `write` of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
-        checked = np.atleast_1d(in_units_of(self.tau, times))
+        checked = np.atleast_1d(rescale_times(self.tau, times))
         if checked.ndim != 1:
             raise ValueError(f"times must be (T,), got {checked.shape}")
-        found = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
-        out = torch.from_numpy(found)
+        result = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
+        out = torch.from_numpy(result)
         chunk = max(1, CHUNK // max(1, self._start.numel()))
 
         def evaluate(time: Tensor, part: Tensor) -> None:
@@ -136,7 +158,7 @@ class Exact:
 
         with _each_chunk_on_a_thread() as pool:
             list(pool.map(evaluate, torch.from_numpy(checked).split(chunk), out.split(chunk)))
-        return found
+        return result
 
     def _rotated(self, time: Tensor) -> Tensor:
         """Return a transposed root of PᵀQQᵀP: B⁻¹·Tᵀe^{Λt} with B·Bᵀ = I + TᵀΦT, (times, rank, N_i+N_o).
@@ -150,7 +172,7 @@ class Exact:
         rate = 2 * values.abs()
         passed = torch.where(rate > 0, -torch.expm1(-rate * time) / rate.clamp(min=1e-300), time).sqrt()  # of √Φ
         rows, above = (torch.empty(len(time), *begun.shape, dtype=torch.float64) for _ in range(2))
-        ahead, behind = (each[..., :growing] for each in (rows, above))
+        ahead, behind = (factor[..., :growing] for factor in (rows, above))
         torch.mul(torch.exp((values[:growing] - speed).clamp(max=0) * time), begun[:, :growing], out=ahead)
         torch.mul(ahead, passed[..., :growing], out=behind)
         fading = begun[:, growing:] * left

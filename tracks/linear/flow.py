@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import in_units_of, network
+from .checks import check_network, rescale_times
 from .weights import Array
 
 
@@ -19,10 +19,15 @@ def gradient_flow(
 ) -> tuple[Array, Array]:
     """Return the weights of gradient flow, W₁ (T, N_h, N_i) and W₂ (T, N_o, N_h), at the given times.
 
-    The method is an explicit Runge–Kutta method of order 8 (SciPy's DOP853). `rtol` is its relative tolerance. The
-    absolute tolerance is `rtol` times the size of the weights.
+    The method is an explicit Runge–Kutta method of order 8 (SciPy's DOP853).
 
-    times: (T,), finite and ≥ 0, in any order. W1 and W2 are the weights at time 0.
+    Args:
+        first: W₁ at time 0, (N_h, N_i).
+        second: W₂ at time 0, (N_o, N_h).
+        sigma_yx: (N_o, N_i), of whitened inputs.
+        times: (T,), finite and ≥ 0, in any order.
+        tau: The time constant τ > 0.
+        rtol: The relative tolerance. The absolute one is `rtol` times the size of the weights.
 
     Raises:
         ValueError: A time is negative or not finite, the shapes do not match, or a number is not finite.
@@ -30,8 +35,8 @@ def gradient_flow(
     """
     from scipy.integrate import solve_ivp  # with which linear runs would begin later, and which they do not need
 
-    w1, w2, sigma = network(first, second, sigma_yx)
-    times, place = np.unique(np.ravel(in_units_of(tau, times)), return_inverse=True)
+    w1, w2, sigma = check_network(first, second, sigma_yx)
+    times, place = np.unique(np.ravel(rescale_times(tau, times)), return_inverse=True)
     if not len(times):
         raise ValueError("there is no time to integrate to")
     size = w1.size
@@ -45,10 +50,10 @@ def gradient_flow(
     states = start[None]
     if times[-1] > 0:
         tolerance = max(rtol * math.sqrt(np.square(start).mean()), 1e-300)  # weights may all be zero
-        found = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
-        if not found.success:
-            raise RuntimeError(f"the gradient flow could not be integrated: {found.message}")
-        states = found.y.T
+        solved = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
+        if not solved.success:
+            raise RuntimeError(f"the gradient flow could not be integrated: {solved.message}")
+        states = solved.y.T
     states = states[place]
     return states[:, :size].reshape(-1, *w1.shape), states[:, size:].reshape(-1, *w2.shape)
 
@@ -58,18 +63,25 @@ def gradient_descent(
 ) -> tuple[Array, Array]:
     """Train by full-batch gradient descent. Return W₁ and W₂ at steps 0, every, 2·every, ….
 
-    Their shapes are (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h). Leading dimensions are
-    networks that are trained together. `sigma_yx` may have them too. Step n corresponds to time n·learning_rate·τ of
-    the flow. With a learning rate that is too large, training diverges.
+    Their shapes are (1 + steps//every, …, N_h, N_i) and (1 + steps//every, …, N_o, N_h). Step n corresponds to time
+    n·learning_rate·τ of the flow. With a learning rate that is too large, training diverges.
+
+    Args:
+        first: W₁ at step 0, (…, N_h, N_i). Leading dimensions are networks that are trained together.
+        second: W₂ at step 0, (…, N_o, N_h).
+        sigma_yx: (…, N_o, N_i), of whitened inputs.
+        steps: ≥ 0.
+        learning_rate: η.
+        every: Steps from one result to the next, ≥ 1.
 
     Raises ValueError if the shapes do not match, a number is not finite, steps < 0 or every < 1.
     """
     if steps < 0 or every < 1:
         raise ValueError(f"steps must be ≥ 0 and every ≥ 1, got {steps} and {every}")
-    one, other, sigma = network(first, second, sigma_yx)
-    shape = np.broadcast_shapes(one.shape[:-2], other.shape[:-2], sigma.shape[:-2])
-    w1 = np.broadcast_to(one, (*shape, *one.shape[-2:])).copy()
-    w2 = np.broadcast_to(other, (*shape, *other.shape[-2:])).copy()
+    first_start, second_start, sigma = check_network(first, second, sigma_yx)
+    shape = np.broadcast_shapes(first_start.shape[:-2], second_start.shape[:-2], sigma.shape[:-2])
+    w1 = np.broadcast_to(first_start, (*shape, *first_start.shape[-2:])).copy()
+    w2 = np.broadcast_to(second_start, (*shape, *second_start.shape[-2:])).copy()
     kept = 1 + steps // every
     firsts, seconds = np.empty((kept, *w1.shape)), np.empty((kept, *w2.shape))
     firsts[0], seconds[0] = w1, w2

@@ -80,11 +80,11 @@ def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
     Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
     the inputs cancel. The result equals `kernel_distance` of `ntk`, and so do the errors.
     """
-    first, second = ([_over(part, _ntk_norm(*each)) for part in each] for each in ((a[0], a[2]), (b[0], b[2])))
+    first, second = ([_over(part, _ntk_norm(*pair)) for part in pair] for pair in ((a[0], a[2]), (b[0], b[2])))
     return np.asarray(_ntk_norm(first[0] - second[0], first[1] - second[1]) ** 2 / 2)
 
 
-def converged(sigma_yx: Array, lam: float) -> Quadrants:
+def converged_quadrants(sigma_yx: Array, lam: float) -> Quadrants:
     """Return the quadrants of a λ-balanced network with N_h = min(N_i, N_o) for t → ∞ (Theorem C.3).
 
     From any start that reaches the global minimum: W₁ᵀW₁ = Ṽ S₁² Ṽᵀ, W₂W₁ = Σyx, W₂W₂ᵀ = Ũ S₂² Ũᵀ, with S₁ and S₂ of
@@ -102,12 +102,12 @@ def converged(sigma_yx: Array, lam: float) -> Quadrants:
 
 
 def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
-    """Return the leading order of `converged` for λ → ±∞ (Theorem C.4).
+    """Return the leading order of `converged_quadrants` for λ → ±∞ (Theorem C.4).
 
     λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
     λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).
 
-    Raises ValueError as `converged` does, and for λ = 0.
+    Raises ValueError as `converged_quadrants` does, and for λ = 0.
     """
     if lam == 0:
         raise ValueError("λ = 0 is the rich network, which has no lazy limit")

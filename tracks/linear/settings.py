@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...engine.settings import Device, not_positive
+from ...engine.settings import Device
 from ..settings import TrackSettings
 from .stream import names_of
 
@@ -46,16 +46,7 @@ class LinearSettings(TrackSettings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         names = names_of(self.tasks)
-        yield from not_positive(
-            **{
-                "--n-in": self.n_in,
-                "--n-hidden": self.n_hidden,
-                "--n-out": self.n_out,
-                "--samples": self.samples,
-                "--init-scale": self.init_scale,
-                "--updates-per-task": self.updates_per_task,
-            }
-        )
+        yield from self.not_positive("n_in", "n_hidden", "n_out", "samples", "init_scale", "updates_per_task")
         if self.init_scale > MOST:
             yield f"--init-scale must be {MOST:g} at most, got {self.init_scale}"
         if "semantic" in names and (self.n_in, self.n_out) != (8, 8):
@@ -64,4 +55,4 @@ class LinearSettings(TrackSettings):
                 f"{self.n_out} outputs: give --n-in 8 --n-out 8"
             )
         if "random" in names and self.samples < self.n_in:
-            yield (f"--samples {self.samples} are too few for --n-in {self.n_in}: whitened inputs need as many")
+            yield f"--samples {self.samples} are too few for --n-in {self.n_in}: whitened inputs need as many"

@@ -8,21 +8,23 @@ direction of the mode (Appendix D.2).
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import in_units_of
+from .checks import rescale_times
 from .weights import Array
 
 
 def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
     """Return γ(t; λ) ∈ [0, 1], the share of the way from s(0) to s̃ that a singular value has gone by time t (eq. 116).
 
-    Args:
-        times: ≥ 0, in the unit of tau.
-        target: s̃.
-        start: s(0), of either sign. All arguments are broadcast together.
-
     The formula is eq. 116 divided by its growing exponential, with every difference written as a product. It is
     accurate to rounding at all times, also for s̃ = 0 and s(0) = 0. γ does not converge to 1 if λ = 0 and start and
     target have opposite signs, or the start is 0. Then s → 0, which is the saddle.
+
+    Args:
+        times: ≥ 0, in the unit of tau. All arguments are broadcast together.
+        target: s̃.
+        start: s(0), of either sign.
+        lam: λ.
+        tau: The time constant τ > 0.
 
     Raises ValueError for times that are negative or not finite, and for tau ≤ 0.
     """
@@ -33,8 +35,14 @@ def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: Array
 def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
     """Return s(t) = s(0) + γ(t; λ) (s̃ − s(0)) of a task-aligned network (eq. 115).
 
-    Arguments and errors are those of `transition`. For one curve per mode, pass times of shape (T, 1), and target and
-    start of shape (N_h,). The result is (T, N_h).
+    Args:
+        times: ≥ 0, in the unit of tau. For one curve per mode, (T, 1); the result is then (T, N_h).
+        target: s̃, such as (N_h,).
+        start: s(0), such as (N_h,), of either sign.
+        lam: λ.
+        tau: The time constant τ > 0.
+
+    Raises ValueError as `transition` does.
     """
     gone, left = _parts(times, target, start, lam, tau)
     return (gone * np.asarray(target) + left * np.asarray(start)) / (gone + left)
@@ -44,7 +52,13 @@ def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: 
     """Return γ for λ → 0: (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), the rich limit (eq. 117).
 
     As printed, it holds for s(0) > 0 only: for s(0) < 0 its denominator is zero at a finite time. Here it holds for any
-    start, as `transition` does.
+    start.
+
+    Args:
+        times: ≥ 0, in the unit of tau. All arguments are broadcast together.
+        target: s̃.
+        start: s(0), of either sign.
+        tau: The time constant τ > 0.
     """
     return transition(times, target, start, 0.0, tau)
 
@@ -52,7 +66,7 @@ def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: 
 def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
     """Return γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117). The error is O(1/λ²) at fixed |λ|t."""
     with np.errstate(over="ignore"):
-        return np.asarray(-np.expm1(-np.abs(lam) * in_units_of(tau, times)))
+        return np.asarray(-np.expm1(-np.abs(lam) * rescale_times(tau, times)))
 
 
 def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float) -> tuple[Array, Array]:
@@ -63,7 +77,7 @@ def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike
     does not depend on the unit of s, λ and 1/t. The largest of them is scaled to 1, so that no square overflows.
     """
     time, goal, first, half = np.broadcast_arrays(
-        in_units_of(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
+        rescale_times(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
     )
     unit = np.maximum(np.maximum(np.abs(goal), np.abs(first)), np.abs(half))
     unit = np.where(unit > 0, unit, 1.0)

@@ -6,7 +6,7 @@ from ...engine.seeding import derive
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
 from . import tasks
-from .tasks import Task
+from .tasks import LinearTask
 
 STREAM = {
     "random": "a new random regression: whitened Gaussian inputs, Gaussian targets",
@@ -31,12 +31,19 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
-def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, Task]]:
+def make_stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
     """Return pairs (name, task) in their order. The random numbers of a task depend on the seed and its position only.
+
+    Args:
+        text: The names of the tasks, with commas between them.
+        n_in: N_i, of random tasks.
+        n_out: N_o, of random tasks.
+        samples: P, of random tasks, ≥ n_in.
+        seed: The run's seed.
 
     Raises UsageError if the names are not a sequence of tasks, or if no item can get a new feature.
     """
-    found: list[tuple[str, Task]] = []
+    named_tasks: list[tuple[str, LinearTask]] = []
     for place, name in enumerate(names_of(text)):
         rng = np.random.default_rng(derive(seed, "task", place))
         if name == "random":
@@ -44,20 +51,20 @@ def stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tu
         elif name == "semantic":
             task = tasks.semantic_hierarchy()
         elif name == "reversal":
-            task = tasks.reversal(found[-1][1])
+            task = tasks.reversal(named_tasks[-1][1])
         elif name == "scaled":
-            task = tasks.scaled(found[-1][1])
+            task = tasks.scale_targets(named_tasks[-1][1])
         else:
-            task = _with_feature(found[-1][1], rng, text)
-        found.append((name, task))
-    return found
+            task = _add_feature(named_tasks[-1][1], rng, text)
+        named_tasks.append((name, task))
+    return named_tasks
 
 
-def _with_feature(task: Task, rng: np.random.Generator, text: str) -> Task:
+def _add_feature(task: LinearTask, rng: np.random.Generator, text: str) -> LinearTask:
     lacking = np.argwhere(task.y == 0)
     if not len(lacking):
         raise UsageError(
             f"--tasks {text}: feature needs an item that lacks one, as after semantic; here every item has all features"
         )
     feature, item = rng.choice(lacking)
-    return tasks.with_feature(task, int(feature), int(item))
+    return tasks.add_feature(task, int(feature), int(item))

@@ -15,7 +15,7 @@ WHITE = 1e-9  # how far Σxx may be from I
 
 
 @dataclass(frozen=True)
-class Task:
+class LinearTask:
     """A task with P examples: inputs x (N_i, P), whitened (x·xᵀ/P = I), and targets y (N_o, P).
 
     Raises ValueError if the inputs are not whitened, the shapes do not match, or a number is not finite."""
@@ -67,7 +67,7 @@ class Task:
         return self.excess_loss(function) + self.least_loss
 
 
-def whitened(x: Array) -> Array:
+def whiten(x: Array) -> Array:
     """Return inputs (N_i, P), transformed linearly so that x·xᵀ/P = I.
 
     Raises ValueError if they span fewer than N_i dimensions."""
@@ -79,10 +79,17 @@ def whitened(x: Array) -> Array:
     return white
 
 
-def random_regression(n_in: int, n_out: int, samples: int, scale: float | None = None, rng: Random = None) -> Task:
+def random_regression(
+    n_in: int, n_out: int, samples: int, scale: float | None = None, rng: Random = None
+) -> LinearTask:
     """Return the task of whitened Gaussian inputs with independent Gaussian targets (E.2.1).
 
-    scale: The standard deviation of the targets, by default 1/√N_o as in the paper. samples: P ≥ n_in.
+    Args:
+        n_in: N_i.
+        n_out: N_o.
+        samples: P ≥ n_in.
+        scale: The standard deviation of the targets, by default 1/√N_o as in the paper.
+        rng: A generator, a seed, or None for a new generator.
 
     Raises ValueError for fewer samples, for sizes < 1, and for a scale that is negative or not finite.
     """
@@ -91,11 +98,11 @@ def random_regression(n_in: int, n_out: int, samples: int, scale: float | None =
     if scale is not None and not 0 <= scale < np.inf:
         raise ValueError(f"scale must be a finite standard deviation ≥ 0, got {scale}")
     rng = np.random.default_rng(rng)
-    x = whitened(rng.normal(size=(n_in, samples)))
-    return Task(x, rng.normal(0.0, n_out**-0.5 if scale is None else scale, (n_out, samples)))
+    x = whiten(rng.normal(size=(n_in, samples)))
+    return LinearTask(x, rng.normal(0.0, n_out**-0.5 if scale is None else scale, (n_out, samples)))
 
 
-def semantic_hierarchy(perturbation: float = 0.1) -> Task:
+def semantic_hierarchy(perturbation: float = 0.1) -> LinearTask:
     """Return the task of eight items at the leaves of a tree: N_i = N_o = P = 8 (E.2.2).
 
     The rows are features: one that all items share, and one for each fork of the tree, which is 1 for the items in its
@@ -113,10 +120,10 @@ def semantic_hierarchy(perturbation: float = 0.1) -> Task:
             row[start : start + width // 2], row[start + width // 2 : start + width] = 1.0, -1.0
             rows.append(row)
     y = np.stack(rows) * (1 + perturbation / np.arange(1, items + 1))
-    return Task(np.sqrt(items) * np.eye(items), y)
+    return LinearTask(np.sqrt(items) * np.eye(items), y)
 
 
-def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
+def reversal(task: LinearTask, columns: ArrayLike = (0,)) -> LinearTask:
     """Return the task with the sign of some singular directions reversed: ũ_i → −ũ_i (D.2).
 
     columns: i, from 0, in descending order of the singular values.
@@ -137,13 +144,20 @@ def reversal(task: Task, columns: ArrayLike = (0,)) -> Task:
     return replace(task, y=task.y + ((left * values * (signs - 1)) @ right) @ task.x)
 
 
-def scaled(task: Task, factor: float = 2.0) -> Task:
+def scale_targets(task: LinearTask, factor: float = 2.0) -> LinearTask:
     """Return the task with all targets multiplied by a factor."""
     return replace(task, y=factor * task.y)
 
 
-def with_feature(task: Task, feature: int, item: int, value: float = 1.0) -> Task:
-    """Return the task in which one example has one more feature (the first task of D.4): y[feature, item] ← value."""
+def add_feature(task: LinearTask, feature: int, item: int, value: float = 1.0) -> LinearTask:
+    """Return the task in which one example has one more feature (the first task of D.4): y[feature, item] ← value.
+
+    Args:
+        task: The task, which stays as it is.
+        feature: The row of y, from 0.
+        item: The column of y, from 0.
+        value: The new target.
+    """
     y = task.y.copy()
     y[feature, item] = value
     return replace(task, y=y)

@@ -3,7 +3,7 @@
 A trained network gets one more output, whose row w of W₂ starts near 0 and learns the feature for one item x_i. All
 other weights are frozen. The row converges to the shortest solution, w = v·W₁x_i/‖W₁x_i‖² for the value v (eq. 186).
 For the other items, the network answers ŷ_f(x_j) = v·x_iᵀW₁ᵀW₁x_j/‖W₁x_i‖² (eq. 187). Transfer therefore depends on
-W₁ᵀW₁ only, and `converged` has its closed form.
+W₁ᵀW₁ only, and `converged_quadrants` has its closed form.
 
 λ → +∞ makes W₁ᵀW₁ ∝ ΣyxᵀΣyx. An item then gets the feature in proportion to the similarity of its targets to those of
 the trained item, which is the structure of the hierarchy. λ = 0 (W₁ᵀW₁ = ṼS̃Ṽᵀ) transfers less, and λ → −∞ (W₁ᵀW₁ ∝ I
@@ -12,7 +12,7 @@ for N_i = N_h) nothing.
 
 import numpy as np
 
-from .tasks import Task
+from .tasks import LinearTask
 from .weights import Array
 
 
@@ -33,7 +33,7 @@ def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
     return np.asarray(value * answers / trained)
 
 
-def hierarchy_feature(task: Task, item: int, value: float = 1.0) -> Array:
+def hierarchy_feature(task: LinearTask, item: int, value: float = 1.0) -> Array:
     """Return value·y_iᵀy_j/‖y_i‖² for every item j, (P,): the feature according to the structure of the task.
 
     An item has the feature in proportion to the similarity of its targets to those of the trained item i. Raises

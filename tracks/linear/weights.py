@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from ...interventions.orthogonalize import completed
+from ...interventions.orthogonalize import complete_isometry
 
 Array = NDArray[np.float64]
 Random = np.random.Generator | int | None
@@ -35,10 +35,23 @@ def balanced_init(
 
     Args:
         lam: λ, any finite number.
+        n_in: N_i, the number of inputs.
+        n_hidden: N_h, the number of hidden units.
+        n_out: N_o, the number of outputs.
         scale: σ > 0, the standard deviation of the Gaussian matrices.
         rng: A generator, a seed, or None for a new generator.
 
+    Returns:
+        W₁, (N_h, N_i), and W₂, (N_o, N_h).
+
     Raises ValueError if no weights of these sizes can have this λ.
+
+    Examples:
+        >>> W1, W2 = balanced_init(2.0, n_in=4, n_hidden=3, n_out=5, rng=0)
+        >>> W1.shape, W2.shape
+        ((3, 4), (5, 3))
+        >>> np.allclose(W2.T @ W2 - W1 @ W1.T, 2.0 * np.eye(3))
+        True
     """
     check_sizes(lam, n_in, n_hidden, n_out)
     if not 0 < scale < math.inf:
@@ -77,12 +90,19 @@ def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random 
 
 
 def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng: Random = None) -> tuple[Array, Array]:
-    """Return Gaussian weights (W₁, W₂) by a common rule.
+    """Return Gaussian weights (W₁, W₂), (n_hidden, n_in) and (n_out, n_hidden), by a common rule.
 
-    Their variance is 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot) or 2/fan_in (he). Wide layers become λ-balanced,
-    with λ from `expected_balance` (Theorem A.3).
+    Wide layers become λ-balanced, with λ from `expected_balance` (Theorem A.3).
 
-    Raises ValueError for another rule and for sizes < 1."""
+    Args:
+        n_in: N_i.
+        n_hidden: N_h.
+        n_out: N_o.
+        kind: The variance of the weights: 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot) or 2/fan_in (he).
+        rng: A generator, a seed, or None for a new generator.
+
+    Raises ValueError for another rule and for sizes < 1.
+    """
     rng = np.random.default_rng(rng)
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return (
@@ -92,7 +112,14 @@ def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng:
 
 
 def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun") -> float:
-    """Return the λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI with `random_init`: N_o·Var(w₂) − N_i·Var(w₁) (Table 1)."""
+    """Return the λ of the expectation of W₂ᵀW₂ − W₁W₁ᵀ = λI: N_o·Var(w₂) − N_i·Var(w₁) (Table 1).
+
+    Args:
+        n_in: N_i.
+        n_hidden: N_h.
+        n_out: N_o.
+        kind: The rule of `random_init`.
+    """
     first, second = _variances(n_in, n_hidden, n_out, kind)
     return n_out * second - n_in * first
 
@@ -109,11 +136,15 @@ def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float,
 
 
 def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: Array) -> tuple[Array, Array]:
-    """Return the λ-balanced (W₁, W₂) whose product is `function`, (N_o, N_i), of rank at most N_h.
+    """Return the λ-balanced (W₁, W₂) whose product is a given function.
 
-    rotation: R, (N_h, N_h), orthogonal. It is all that the product and λ do not determine, except for directions in
-    which the product has no part. These lie near the coordinate axes. The signs of the product's singular vectors,
-    which LAPACK chooses, count as a part of R. QQᵀ does not depend on them.
+    Args:
+        function: W₂W₁, (N_o, N_i), of rank at most N_h.
+        n_hidden: N_h.
+        lam: λ.
+        rotation: R, (N_h, N_h), orthogonal. It is all that the product and λ do not determine, except for directions in
+            which the product has no part. These lie near the coordinate axes. The signs of the product's singular
+            vectors, which LAPACK chooses, count as a part of R. QQᵀ does not depend on them.
 
     Raises ValueError for sizes that λ does not allow, and for a product that has a higher rank or is not finite.
     """
@@ -130,9 +161,9 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
     small, large = singular_pair(np.pad(values[:rank], (0, n_hidden - rank)), lam)
     u, v = (np.pad(basis[:, :rank], ((0, 0), (0, n_hidden - rank))) for basis in (left, right.T))
     if lam > 0:
-        u = completed(torch.from_numpy(u)).numpy()
+        u = complete_isometry(torch.from_numpy(u)).numpy()
     elif lam < 0:
-        v = completed(torch.from_numpy(v)).numpy()
+        v = complete_isometry(torch.from_numpy(v)).numpy()
     return (rotation * small) @ v.T, (u * large) @ rotation.T
 
 
@@ -168,7 +199,14 @@ def random_rotation(size: int, rng: Random = None) -> Array:
 
 
 def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
-    """Raise ValueError if no network of these sizes can be λ-balanced with this λ."""
+    """Raise ValueError if no network of these sizes can be λ-balanced with this λ.
+
+    Args:
+        lam: λ, which has to be finite.
+        n_in: N_i ≥ 1.
+        n_hidden: N_h ≥ 1; at most N_o if λ > 0, and at most N_i if λ < 0.
+        n_out: N_o ≥ 1.
+    """
     _at_least_one(n_in, n_hidden, n_out)
     if not math.isfinite(lam):
         raise ValueError(f"λ must be a finite number, got {lam}")

@@ -16,7 +16,7 @@ from ...networks import chain
 from ..supervised import SupervisedWork
 from .representations import gram, ntk_distance
 from .settings import LinearSettings
-from .stream import STREAM, stream
+from .stream import STREAM, make_stream
 from .weights import Array, balanced_init
 
 
@@ -40,6 +40,8 @@ class LinearWork(SupervisedWork):
 
     In tasks.jsonl, `losses` has the losses on every task so far. `forgetting` is the mean over the earlier tasks of
     their present loss minus their loss at the end of their own training (D.1).
+
+    Raises UsageError if the tasks are no sequence, and ValueError if no network of these sizes has this λ.
     """
 
     settings: LinearSettings
@@ -48,37 +50,36 @@ class LinearWork(SupervisedWork):
     def __init__(self, settings: LinearSettings) -> None:
         super().__init__()
         s = self.settings = settings
-        found = stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
+        named_tasks = make_stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
         span = s.updates_per_task
-        self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(found))
-        self.sources = {name: STREAM[name] for name, _ in found}
+        self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks))
+        self.sources = {name: STREAM[name] for name, _ in named_tasks}
         self.place = self.tasks[0], 0
-        self.data = [task for _, task in found]
+        self.data = [task for _, task in named_tasks]
         self.examples = [
-            tuple(torch.from_numpy(np.ascontiguousarray(each.T)).to(s.device) for each in (task.x, task.y))
+            tuple(torch.from_numpy(np.ascontiguousarray(array.T)).to(s.device) for array in (task.x, task.y))
             for task in self.data
         ]
         self.network = LinearNetwork(s.n_in, s.n_hidden, s.n_out).to(s.device)
         with torch.no_grad():
-            for parameter, drawn in zip(self.network.parameters(), self._drawn(derive(s.seed, "network")), strict=True):
+            for parameter, drawn in zip(
+                self.network.parameters(), self._draw_weights(derive(s.seed, "network")), strict=True
+            ):
                 parameter.copy_(drawn)
         self.learned: list[float] = []  # of every task, its loss at its end
         self.began: dict[str, list[Tensor]] = {}  # the weights with which training of the "run" and the "task" began
-        optimizer = torch.optim.SGD(self.network.parameters(), lr=s.learning_rate)
-        for group in optimizer.param_groups:
-            group["initial_lr"] = s.learning_rate
         draws = generator(s.seed, "interventions")
         self.learner = Learner(
             "model",
             self.network,
-            optimizer,
+            torch.optim.SGD(self.network.parameters(), lr=s.learning_rate),
             chain(self.network),
             ("hidden",),
             probe=lambda: (self.examples[self.place[0].index][0],),
             loss=lambda: self._losses().mean(),
             batches=self._batches,
             generator=draws,
-            redraw=lambda: self._redrawn(draws),
+            redraw=lambda: self._redraw_weights(draws),
         )
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
@@ -106,7 +107,10 @@ class LinearWork(SupervisedWork):
         numbers |= {f"loss/{i}-{self.tasks[i].name}": loss for i, loss in enumerate(losses)}
         if task.index:
             numbers["forgetting"] = float(np.mean(np.subtract(losses[:-1], self.learned)))
-        return numbers | {"kernel_distance": self._moved("run"), "kernel_distance_task": self._moved("task")}
+        return numbers | {
+            "kernel_distance": self._kernel_distance("run"),
+            "kernel_distance_task": self._kernel_distance("task"),
+        }
 
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
         losses = self.losses(task.index)
@@ -120,7 +124,7 @@ class LinearWork(SupervisedWork):
 
     def _function(self) -> Array:
         """Return W₂W₁, (n_out, n_in)."""
-        return _numpy(self.network.second.weight) @ _numpy(self.network.first.weight)
+        return _to_numpy(self.network.second.weight) @ _to_numpy(self.network.first.weight)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -145,34 +149,27 @@ class LinearWork(SupervisedWork):
         for _ in range(1 if count is None else count):
             yield self._losses()
 
-    def _drawn(self, seed: int) -> tuple[Tensor, ...]:
+    def _draw_weights(self, seed: int) -> tuple[Tensor, ...]:
         s = self.settings
         return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.init_scale, seed)))
 
-    def _redrawn(self, draws: torch.Generator) -> dict[str, Tensor]:
+    def _redraw_weights(self, draws: torch.Generator) -> dict[str, Tensor]:
         names = [name for name, _ in self.network.named_parameters()]
-        return dict(zip(names, self._drawn(int(torch.randint(2**62, (), generator=draws))), strict=True))
+        return dict(zip(names, self._draw_weights(int(torch.randint(2**62, (), generator=draws))), strict=True))
 
-    def _moved(self, since: str) -> float:
+    def _kernel_distance(self, since: str) -> float:
         """Return the distance of the tangent kernel from that at the start of the run or the task.
 
         It is NaN for a network of zeros, which has no such distance."""
         if since not in self.began:
             return 0.0
-        then, now = (gram(*map(_numpy, each)) for each in (self.began[since], self.network.parameters()))
+        then, now = (gram(*map(_to_numpy, weights)) for weights in (self.began[since], self.network.parameters()))
         try:
             return float(ntk_distance(then, now))
         except ValueError:
             return math.nan
 
 
-def _numpy(weight: Tensor) -> Array:
+def _to_numpy(weight: Tensor) -> Array:
     array: Array = weight.detach().cpu().numpy()
     return array
-
-
-def build(settings: LinearSettings) -> LinearWork:
-    """Return the run's work.
-
-    Raises UsageError if the tasks are no sequence, and ValueError if no network of these sizes has this λ."""
-    return LinearWork(settings)

@@ -11,7 +11,7 @@ from .stream import Images, ImageTask, Stream
 PROBE = 256  # images that metrics look at
 
 
-class Feed:
+class ImageFeed:
     """The batches of a task, cut from an endless sequence of shuffled epochs.
 
     All batches have the same size. With a replay memory, a batch has as many images of earlier tasks as of this one."""
@@ -22,22 +22,22 @@ class Feed:
         self.size = stream.settings.batch_size
         self.update = 0  # of the task: the next batch
         self._epochs: dict[int, Tensor] = {}
-        self._memory = self._remembered(device)
+        self._memory = self._fill_memory(device)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Return the images (members, n, c, h, w) uint8 and labels (members, n) of the next update.
 
         The images of the task come first, then those of the memory."""
-        images, labels = self._own(self.update)
+        images, labels = self._task_batch(self.update)
         if self._memory is not None:
-            old_images, old_labels = self._memory.batch(self._draws(self.update))
+            old_images, old_labels = self._memory.batch(self._draw_memory_rows(self.update))
             images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
         self.update += 1
         return images, labels
 
     def last(self) -> tuple[Tensor, Tensor]:
         """Return the task's images in the batch of the last update, or of the first one before any update."""
-        return self._own(max(0, self.update - 1))
+        return self._task_batch(max(0, self.update - 1))
 
     def probe(self) -> tuple[Tensor, Tensor]:
         """Return the first images of the task, of which metrics are computed."""
@@ -53,13 +53,13 @@ class Feed:
                 yield self.images.batch(self._rows(start, min(start + self.size, self.images.size)))
         else:
             for update in range(self.update, self.update + count):
-                yield self._own(update)
+                yield self._task_batch(update)
 
     def _rows(self, start: int, stop: int) -> Tensor:
         members = len(self.images.rows)
         return torch.arange(start, stop, device=self.images.rows.device).expand(members, -1)
 
-    def _own(self, update: int) -> tuple[Tensor, Tensor]:
+    def _task_batch(self, update: int) -> tuple[Tensor, Tensor]:
         """Return the task's images and labels in the batch of an update."""
         epoch, offset = divmod(update * self.size, self.task.size)
         parts, missing = [], self.size
@@ -80,22 +80,22 @@ class Feed:
 
     # -- memory -------------------------------------------------------------------------------------------------
 
-    def _remembered(self, device: str) -> Images | None:
+    def _fill_memory(self, device: str) -> Images | None:
         """Return images of earlier tasks: an equal share of the memory for each, at most `replay_per_task`."""
         s, index = self.stream.settings, self.task.index
         if not s.replay or not index:
             return None
-        each = min(s.replay_per_task, s.replay // index)
+        count = min(s.replay_per_task, s.replay // index)
         kept = []
         for task in self.stream.tasks[:index]:
             images, picks = self.stream.train(task), []
             for seed in s.members:
-                picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:each])
+                picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:count])
             kept.append((images.rows.gather(1, torch.stack(picks)), images.labels.gather(1, torch.stack(picks))))
         rows, labels = (torch.cat([pair[i] for pair in kept], 1) for i in (0, 1))
         return Images(self.stream.data.train_images, rows, labels).to(device)
 
-    def _draws(self, update: int) -> Tensor:
+    def _draw_memory_rows(self, update: int) -> Tensor:
         """Return positions in the memory, (members, size), drawn for one update."""
         assert self._memory is not None
         draws = [generator(seed, "replay", self.task.index, update) for seed in self.stream.settings.members]

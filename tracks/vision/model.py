@@ -7,13 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...engine.seeding import derive, generator
-from ...interventions import Learner
+from ...interventions import FireScope, Injectable, Learner
 from ...networks import evaluating
 from ...networks.activations import set_generators
 from .adam import StackedAdam
 from .data import DataSet
-from .feed import Feed
-from .networks import Network, initialize_, network
+from .feed import ImageFeed
+from .networks import Network, initialize_, make_network
 from .settings import VisionSettings
 from .stream import Images
 
@@ -23,20 +23,28 @@ class Model:
 
     All tensors have the members as their first axis: images, labels, losses and hits.
 
-    learner: what interventions and metrics use. Its data come from `feed`, which the loop sets.
+    Args:
+        settings: The settings.
+        data: The data set, for the images' shape and the pixels' statistics.
+        classes: The number of outputs.
+        device: cpu or cuda.
+
+    Attributes:
+        learner: What interventions and metrics use. Its data come from `feed`, which the loop sets.
+
+    Raises ValueError if the network does not fit the images, the activation or the width.
     """
 
     def __init__(self, settings: VisionSettings, data: DataSet, classes: int, device: str) -> None:
-        """Raises ValueError if the network does not fit the images, the activation or the width."""
         s = self.settings = settings
         self.device, self.members, self.stacked = device, len(s.members), s.stacked
         self.shape, self.classes = data.image_shape, classes
         self.updates = 0  # so far; draws for interventions are keyed by it
-        self.feed: Feed | None = None
-        drawn = [self._drawn(seed, "network") for seed in s.members]
+        self.feed: ImageFeed | None = None
+        drawn = [self._draw_network(seed, "network") for seed in s.members]
         self.network = drawn[0]
         if self.stacked:
-            self.network = network(s.network, self.members, self.shape, classes, s.activation, s.width)
+            self.network = make_network(s.network, self.members, self.shape, classes, s.activation, s.width)
             initialize_(self.network, drawn)
         self.network.to(device)
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
@@ -47,8 +55,6 @@ class Model:
             optimizer = StackedAdam(self.network.parameters(), lr=s.learning_rate)
         else:
             optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, fused=True)
-        for group in optimizer.param_groups:
-            group["initial_lr"] = s.learning_rate  # which the warm-up scales
         self.learner = Learner(
             "model",
             self.network,
@@ -63,9 +69,11 @@ class Model:
             redraw=self._redraw,
             batches=self._batches,
             activation_draws=self.generators,
-            injectable=self.network.injectable,
             features=getattr(self.network, "features", None),
-            fire_scope=getattr(self.network, "fire_scope", "all"),
+            capabilities=(
+                Injectable(self.network.injectable),
+                FireScope(getattr(self.network, "fire_scope", "all")),
+            ),
         )
 
     def pixels(self, images: Tensor) -> Tensor:
@@ -129,16 +137,16 @@ class Model:
 
     def _redraw(self) -> dict[str, Tensor]:
         """Return new parameters, drawn from the number of updates so far. Members draw independently."""
-        drawn = [self._drawn(seed, "redraw", self.updates) for seed in self.settings.members]
+        drawn = [self._draw_network(seed, "redraw", self.updates) for seed in self.settings.members]
         names = [name for name, _ in drawn[0].named_parameters()]
-        return {name: torch.cat([each.get_parameter(name).detach() for each in drawn]) for name in names}
+        return {name: torch.cat([network.get_parameter(name).detach() for network in drawn]) for name in names}
 
-    def _drawn(self, seed: int, *purpose: int | str) -> Network:
+    def _draw_network(self, seed: int, *purpose: int | str) -> Network:
         """Return a network drawn from this seed: a single one, or a stack of one."""
         s = self.settings
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(seed, *purpose))
-            return network(s.network, 1, self.shape, self.classes, s.activation, s.width, s.init_lambda)
+            return make_network(s.network, 1, self.shape, self.classes, s.activation, s.width, s.init_lambda)
 
 
 def _pixel_statistics(data: DataSet, device: str) -> tuple[Tensor, Tensor]:

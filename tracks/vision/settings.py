@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import MOST_TASKS, Interval, RunSettings, Seeds, SeedsOption, not_positive
+from ...engine.settings import MOST_TASKS, Interval, RunSettings, Seeds, SeedsOption
 from ..settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
@@ -100,7 +100,7 @@ class VisionSettings(TrackSettings):
     def of_seeds(self, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
         """Return one stack for the small networks of all seeds, or one run per seed for large networks."""
         together = [tuple(seeds)] if self.stacked else [(seed,) for seed in seeds]
-        return {own: replace(self, seed=own[0], seeds=own) for own in together}
+        return {members: replace(self, seed=members[0], seeds=members) for members in together}
 
     @property
     def stacked(self) -> bool:
@@ -128,25 +128,18 @@ class VisionSettings(TrackSettings):
 
     def classes_needed(self) -> int:
         """Return the number of classes that a data set must have for this stream."""
-        if not self.by_class:
-            return 1
-        return self.classes_between(self.tasks - 1)[1]
+        return self.classes_between(self.tasks - 1)[1] if self.by_class else 1
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(
-            **{
-                f"--{name.replace('_', '-')}": getattr(self, name)
-                for name in (
-                    "tasks", "images", "images_per_class", "classes_per_task", "epochs", "first_epochs",
-                    "updates_per_task", "width", "batch_size", "replay_per_task",
-                )
-            }
+        yield from self.not_positive(
+            "tasks", "images", "images_per_class", "classes_per_task", "epochs", "first_epochs", "updates_per_task",
+            "width", "batch_size", "replay_per_task",
         )  # fmt: skip
         if min(self.replay, self.shock_every, self.eval_epochs) < 0:
             yield "--replay, --shock-every and --eval-epochs must be 0 or more"
         if self.init_lambda is not None and self.network != "mlp":
-            yield (f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}")
+            yield f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}"
         if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
             yield f"--seeds must be different numbers of 0 or more, got {self.seeds}"
         if self.seeds and self.seed not in (0, self.seeds[0]):

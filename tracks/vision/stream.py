@@ -84,9 +84,11 @@ class Stream:
         if s.images is not None and s.stream in ("permuted", "random-labels") and s.images > len(d.train_labels):
             raise UsageError(f"--images {s.images}: {d.name} has {len(d.train_labels)} training images")
         if s.by_class:
-            fewest, wanted = min(map(len, self._by_class)), s.images_per_class or 1
-            if fewest < wanted:
-                raise UsageError(f"--images-per-class {wanted}: {d.name} has a class of {fewest} training images")
+            fewest, needed_images = min(map(len, self._by_class)), s.images_per_class or 1
+            if fewest < needed_images:
+                raise UsageError(
+                    f"--images-per-class {needed_images}: {d.name} has a class of {fewest} training images"
+                )
             if not min(map(len, self._test_by_class)):
                 raise UsageError(f"{d.name} has a class without test images")
 
@@ -118,7 +120,7 @@ class Stream:
         rows, labels, permutations = zip(
             *(self._train(m, task.index) for m in range(len(self.settings.members))), strict=True
         )
-        return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stacked(permutations))
+        return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stack(permutations))
 
     def test(self, task: ImageTask) -> Images:
         """Return the images on which a task is tested: held-out images of its kind, as many of each of its classes.
@@ -127,9 +129,9 @@ class Stream:
         if self.settings.stream == "random-labels":
             return self.train(task)
         pairs = [self._test(m, task.index) for m in range(len(self.settings.members))]
-        rows, labels = (torch.stack([each[i] for each in pairs]) for i in (0, 1))
+        rows, labels = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))
         permutations = [self._permutation(m, task.index) for m in range(len(self.settings.members))]
-        return Images(self.data.test_images, rows, labels, _stacked(permutations))
+        return Images(self.data.test_images, rows, labels, _stack(permutations))
 
     def order(self, task: ImageTask, epoch: int) -> Tensor:
         """Return the order of a task's images in an epoch, which each member draws for itself: (members, task.size)."""
@@ -191,5 +193,5 @@ def _rows_by_class(labels: Tensor, classes: int) -> Sequence[Tensor]:
     return labels.argsort(stable=True).split(torch.bincount(labels, minlength=classes).tolist())
 
 
-def _stacked(permutations: Sequence[Tensor | None]) -> Tensor | None:
+def _stack(permutations: Sequence[Tensor | None]) -> Tensor | None:
     return None if permutations[0] is None else torch.stack([p for p in permutations if p is not None])

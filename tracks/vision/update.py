@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...engine.compile import compiled as compile_step
 from ...engine.hooks.driver import HookDriver
-from ...networks.activations import Random
+from ...networks.activations import RandomActivation
 from ...networks.optimizers import step
 from .model import Model
 
@@ -20,7 +20,7 @@ class Update:
         self.compiled = compile_step(self._gradients) if compiled and hooks.traceable else None
         self.architecture = -1  # the changes that `parameters` and `random` are of
         self.parameters: list[nn.Parameter] = []
-        self.random: list[Random] = []
+        self.random: list[RandomActivation] = []
 
     def __call__(self, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """Make one gradient step. Return the mean loss and the hits of the task's own images, both (members,).
@@ -41,7 +41,7 @@ class Update:
         if (limit := self.model.settings.clip) is not None:
             clip_(self.parameters, limit, self.model.stacked)
         for group in optimizer.param_groups:
-            group["lr"] = rate * group["initial_lr"]
+            group["lr"] = rate * group.setdefault("initial_lr", group["lr"])
         if self.hooks.precedes_updates:
             self.hooks.before_update(self.learner)
         step(optimizer)
@@ -55,20 +55,20 @@ class Update:
         if self.architecture != len(self.learner.changes):
             self.architecture = len(self.learner.changes)
             self.parameters = [p for p in network.parameters() if p.requires_grad]
-            self.random = [part for part in network.modules() if isinstance(part, Random)]
+            self.random = [part for part in network.modules() if isinstance(part, RandomActivation)]
             if self.compiled and self.random:
-                self._try(images, labels)
+                self._trace_random_shapes(images, labels)
         if not self.compiled:
             return self._gradients(images, labels, self.parameters)
         for part in self.random:
             part.draw_ahead()
-        found = self.compiled(images, labels, self.parameters)
+        result = self.compiled(images, labels, self.parameters)
         for part in self.random:
             part.ahead = None
-        return found
+        return result
 
     @torch.no_grad()
-    def _try(self, images: Tensor, labels: Tensor) -> None:
+    def _trace_random_shapes(self, images: Tensor, labels: Tensor) -> None:
         """Make an eager forward pass, which shows in what shapes random activations draw. It changes no later number.
 
         A resumed run makes it too, at another update than a run that was never interrupted."""
@@ -89,12 +89,12 @@ class Update:
         if self.hooks.penalizes:
             total = total + self.hooks.drawn_penalty(self.learner)
         gradients = torch.autograd.grad(total, parameters)
-        own = self.model.settings.batch_size  # without those from memory
-        numbers = losses.detach()[:, :own].mean(1), hits[:, :own].sum(1)
-        return *numbers, [laid_out_as(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)]
+        count = self.model.settings.batch_size  # without those from memory
+        numbers = losses.detach()[:, :count].mean(1), hits[:, :count].sum(1)
+        return *numbers, [match_layout(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)]
 
 
-def laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
+def match_layout(parameter: Tensor, gradient: Tensor) -> Tensor:
     """Return the gradient in the memory format of its parameter, such as channels_last.
 
     Fused steps go through both entry by entry. In another format, an entry would get the gradient of another one."""

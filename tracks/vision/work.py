@@ -16,7 +16,7 @@ from ...interventions.contract import zero_slots_
 from ...metrics import METRICS, View, measure, measure_members
 from ...registry.errors import Diverged, UsageError
 from .data import load
-from .feed import Feed
+from .feed import ImageFeed
 from .model import Model
 from .settings import VisionSettings
 from .shock import Shock
@@ -66,18 +66,18 @@ class VisionWork(Work):
         self.shocked_before = self._shocks_before(task)
 
     def look_at(self, task: ImageTask, step: int) -> None:
-        self.model.feed = self.feed = Feed(self.stream, task, self.model.device)
+        self.model.feed = self.feed = ImageFeed(self.stream, task, self.model.device)
         self.feed.update = min(step, task.end) - task.start
 
     def advance(self, task: ImageTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Make one optimizer step of every member."""
         if self.update is None:
             self.update = Update(self.model, hooks, self.settings.compile == "on")
-        done = step - task.start
+        update = step - task.start
         if self.shock:
-            self.shock.set(self._epoch(task, done), self.shocked_before)
+            self.shock.set(self._epoch(task, update), self.shocked_before)
         images, labels = self.feed.batch()
-        loss, hits = self.update(images, labels, self._rate(task, done))
+        loss, hits = self.update(images, labels, self._rate(task, update))
         self.sums["loss"] += loss
         self.sums["hits"] += hits
         return 1
@@ -91,32 +91,32 @@ class VisionWork(Work):
             seeds = ", ".join(str(self.seeds[member]) for member in bad)
             raise Diverged(f"the loss of seed {seeds} is not finite in task {self.feed.task.index}")
 
-    def _epoch(self, task: ImageTask, done: int) -> int:
+    def _epoch(self, task: ImageTask, update: int) -> int:
         """Return the epoch of a task, from 0, to which an update belongs."""
-        return done * self.settings.batch_size // task.size
+        return update * self.settings.batch_size // task.size
 
     def _shocks_before(self, task: ImageTask) -> int:
         """Return the number of shocks in the tasks before this one."""
-        every, earlier = self.settings.shock_every, self.tasks[: task.index]
-        return sum(self._epoch(t, t.steps - 1) // every for t in earlier) if every else 0
+        period, earlier = self.settings.shock_every, self.tasks[: task.index]
+        return sum(self._epoch(t, t.steps - 1) // period for t in earlier) if period else 0
 
-    def _rate(self, task: ImageTask, done: int) -> float:
+    def _rate(self, task: ImageTask, update: int) -> float:
         """Return the learning rate as a share of its full value. It rises linearly during the task's warm-up."""
         rising = self.settings.warmup * task.steps
-        return min(1.0, (done + 1) / rising) if rising else 1.0
+        return min(1.0, (update + 1) / rising) if rising else 1.0
 
     # -- how well it does -----------------------------------------------------------------------------------------
 
     def measure(self, costly: bool) -> list[dict[str, float]]:
         view = View(self.model.learner)
-        own = measure_members(view, True, costly) if self.model.stacked else [measure(view, True, costly=costly)]
+        by_member = measure_members(view, True, costly) if self.model.stacked else [measure(view, True, costly=costly)]
         updates = max(1, self.feed.update)
         loss = (self.sums["loss"] / updates).tolist()
         accuracy = (self.sums["hits"] / (updates * self.settings.batch_size)).tolist()
         return [
             {f"model/{name}": value for name, value in numbers.items()}
             | {"online_loss": loss[member], "online_accuracy": accuracy[member]}  # of this task so far
-            for member, numbers in enumerate(own)
+            for member, numbers in enumerate(by_member)
         ]
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
@@ -158,12 +158,12 @@ class VisionWork(Work):
 
     def _accuracies(self, task: ImageTask) -> dict[str, list[Any]]:
         """Return each member's accuracy on the task's test images; in a split stream, on those of all tasks so far."""
-        found: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
+        accuracies: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
         if self.settings.stream == "split":
             past = [self.model.accuracy(self._test_images(t)) for t in self.tasks[: task.index]]
-            rows = torch.stack([*past, torch.tensor(found["test_accuracy"])], 1)
-            found["accuracies"] = rows.tolist()
-        return found
+            rows = torch.stack([*past, torch.tensor(accuracies["test_accuracy"])], 1)
+            accuracies["accuracies"] = rows.tolist()
+        return accuracies
 
     def _test_images(self, task: ImageTask) -> Images:
         if task.index not in self.tested:
@@ -177,7 +177,7 @@ class VisionWork(Work):
         return {
             "learner": learner_state(self.model.learner),
             "sums": self.sums,
-            "activations": [each.get_state() for each in self.model.generators],
+            "activations": [source.get_state() for source in self.model.generators],
             "updates": self.model.updates,
         }
 

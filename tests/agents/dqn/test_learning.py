@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from supple.agents.dqn import DQNSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 
 
 class Catch(gym.Env):
@@ -49,8 +50,7 @@ def test_dqn_learns_to_catch_a_ball(tmp_path: Path) -> None:
         exploration_steps=1_000, target_period=200, eval_every=0, eval_episodes=40, checkpoint_every=10_000,
         measure_every=3_000, device="cpu",
     )  # fmt: skip
-    create(tmp_path / "run", "dqn", settings, "")
-    train(tmp_path / "run", lambda step: None, print)
+    prepare(RunSpec("dqn", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     early = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines()][:40]
     assert np.mean([episode["return"] for episode in early]) < -0.4

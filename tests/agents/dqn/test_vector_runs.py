@@ -13,7 +13,8 @@ import pytest
 from gymnasium import spaces
 
 from supple.agents.dqn import DQNSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 
 RUN = shlex.split(
     "train dqn --env CartPole-v1 --steps 800 --num-envs 2 --learning-starts 60 --replay-size 150 --batch-size 4 "
@@ -52,8 +53,7 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
         normalization=normalization, eval_every=0, eval_episodes=20, checkpoint_every=10_000, measure_every=2_000,
         device="cpu",
     )  # fmt: skip
-    create(tmp_path / "run", "dqn", settings, "")
-    train(tmp_path / "run", lambda step: None, print)
+    prepare(RunSpec("dqn", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["eval/return"] > 3.5  # 0.8 at random
 

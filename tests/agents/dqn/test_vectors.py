@@ -15,7 +15,8 @@ from supple.agents.dqn import DQN, DQNSettings, Vectors
 from supple.agents.dqn.network import MLP
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import create
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.envs import StepResult
 from supple.interventions import make
 from supple.metrics import measure
@@ -226,7 +227,7 @@ def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None
     changes, line = WRONG[case]
     values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
     with pytest.raises(UsageError) as error:
-        create(tmp_path / "run", "dqn", DQNSettings(**{**values, **changes}), "")
+        prepare(RunSpec("dqn", DQNSettings(**{**values, **changes})), tmp_path / "run").close()
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()

@@ -10,7 +10,8 @@ from supple.agents.dqn import DQN, DQNSettings
 from supple.agents.dqn.agent import Vectors
 from supple.agents.sac import SAC, Control, SACSettings
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.envs import StepResult
 from supple.registry.errors import UsageError
 
@@ -83,7 +84,7 @@ def test_a_primed_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Any, s
         measure_every=40, eval_episodes=0, device="cpu", compile="off",
     )  # fmt: skip
     for name, ends in (("whole", ()), ("killed", (24, 46))):
-        create(tmp_path / name, "sac", settings, "")
+        prepare(RunSpec("sac", settings), tmp_path / name).close()
         for end in ends:
 
             def kill(step: int, end: int = end) -> None:
@@ -91,6 +92,6 @@ def test_a_primed_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Any, s
                     raise Killed
 
             with pytest.raises(Killed):
-                train(tmp_path / name, kill, print)
-        train(tmp_path / name, lambda step: None, print)
+                open_run(tmp_path / name, print).train(kill)
+        open_run(tmp_path / name, print).train(lambda step: None)
     same.assert_runs(tmp_path / "killed", tmp_path / "whole")

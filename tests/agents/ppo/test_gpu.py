@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from supple.agents.ppo import PPO, PPOSettings
-from supple.engine.runs import create
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.interventions import make
 from supple.metrics import measure
 from supple.registry.errors import UsageError
@@ -35,7 +36,7 @@ def test_ppo_learns_on_the_cpu_unless_it_is_told_otherwise() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
 def test_a_gpu_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^--device cuda: PyTorch finds no CUDA GPU here; use --device cpu.*$"):
-        create(tmp_path / "run", "ppo", PPOSettings(env="Pendulum-v1", steps=1_000, device="cuda"), "")
+        prepare(RunSpec("ppo", PPOSettings(env="Pendulum-v1", steps=1_000, device="cuda")), tmp_path / "run").close()
     assert not (tmp_path / "run").exists()
 
 

@@ -12,7 +12,8 @@ import pytest
 from gymnasium import spaces
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.scripts import train as command
 
 SMALL = shlex.split(
@@ -66,7 +67,6 @@ def test_ppo_learns_which_action_each_observation_asks_for(env: str, tmp_path: P
         hidden=(16,), adapter=0, gamma=0.5, eval_every=10_000, eval_episodes=20,
         measure_every=10_000, checkpoint_every=10_000, compile="off",
     )  # fmt: skip
-    create(tmp_path / "run", "ppo", settings, "")
-    train(tmp_path / "run", lambda step: None, print)
+    prepare(RunSpec("ppo", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["eval/return"] > 3.5  # 1 at random

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from supple.agents.sac import SACSettings
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 
 
 def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:
@@ -16,8 +17,7 @@ def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:
         learning_starts=500, actor_width=32, critic_width=32, critic_blocks=1, learning_rate=1e-3, temperature=0.1,
         eval_episodes=20, measure_every=6_000, checkpoint_every=6_000, device="cpu", compile="off",
     )  # fmt: skip
-    create(tmp_path / "run", "sac", settings, "")
-    train(tmp_path / "run", lambda step: None, print)
+    prepare(RunSpec("sac", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     episodes = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines()]
     assert np.mean([episode["return"] for episode in episodes[:3]]) < -700

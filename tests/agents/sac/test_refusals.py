@@ -11,7 +11,8 @@ import torch
 
 from supple.agents.offpolicy import replay
 from supple.agents.sac import SACSettings
-from supple.engine.runs import create
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import UsageError
 
 
@@ -84,7 +85,7 @@ def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None
     changes, line = WRONG[case]
     values = {"env": "Pendulum-v1", "steps": 1_000, "action_repeat": 1, "learning_starts": 100, "replay_size": 1_000}
     with pytest.raises(UsageError) as error:
-        create(tmp_path / "run", "sac", SACSettings(**{**values, "device": "cpu", **changes}), "")
+        prepare(RunSpec("sac", SACSettings(**{**values, "device": "cpu", **changes})), tmp_path / "run").close()
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
@@ -95,4 +96,6 @@ def test_a_memory_that_does_not_fit_is_refused_before_the_first_step(
 ) -> None:
     monkeypatch.setattr(replay, "free_memory", lambda: 1_000_000)
     with pytest.raises(UsageError, match=r"^a replay memory of 1,000,000 transitions needs .*, but only 1 MB"):
-        create(tmp_path / "run", "sac", SACSettings(env="Pendulum-v1", steps=20_000, device="cpu", compile="off"), "")
+        prepare(
+            RunSpec("sac", SACSettings(env="Pendulum-v1", steps=20_000, device="cpu", compile="off")), tmp_path / "run"
+        ).close()

@@ -361,6 +361,6 @@ def test_penalties_enter_the_gradient_of_the_learner_they_are_of() -> None:
 
 def test_soft_update_wants_an_actor_with_a_temperature() -> None:
     agent = agent_with()
-    lone = replace(agent.learners["actor"], temperature=None)
+    lone = replace(agent.learners["actor"], capabilities=())
     with pytest.raises(AssertionError):
         SoftUpdate(lone, agent.learners["critic"], GAMMA, TAU, -1.0, False)

@@ -12,7 +12,15 @@ from torch.nn import functional as F
 
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
-from supple.interventions import Intervention, Learner, learner_for, parse_hook
+from supple.interventions import (
+    EntropyTemperature,
+    Injectable,
+    Intervention,
+    Learner,
+    ReleasedCode,
+    learner_for,
+    parse_hook,
+)
 from supple.interventions.schedule import Moment
 
 
@@ -24,22 +32,23 @@ def pair() -> dict[str, Learner]:
     actor = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
     critic = nn.Sequential(OrderedDict(net=net))
-    learners = {"actor": trainable("actor", actor), "critic": trainable("critic", critic, injectable="net")}
+    learners = {"actor": trainable("actor", actor), "critic": trainable("critic", critic, Injectable("net"))}
     learners["critic"].followers = (copy.deepcopy(critic).requires_grad_(False),)
     for learner in (temperature, *learners.values()):
         if learner is not temperature:
-            learner.algorithm, learner.temperature = "sac", temperature
+            learner.offer(ReleasedCode("sac"))
+            learner.offer(EntropyTemperature(temperature))
         for _ in range(3):
             sum(p.square().sum() for p in learner.module.parameters()).backward()
             learner.optimizer.step()
     return learners
 
 
-def trainable(name: str, module: nn.Module, injectable: str | None = None) -> Learner:
+def trainable(name: str, module: nn.Module, *capabilities: object) -> Learner:
     x = torch.randn(16, 3)
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-2)
     loss = lambda: F.mse_loss(module(x), torch.zeros(()).expand_as(module(x)))  # noqa: E731
-    return learner_for(module, optimizer, probe=lambda: (x,), loss=loss, injectable=injectable, name=name)
+    return learner_for(module, optimizer, probe=lambda: (x,), loss=loss, capabilities=capabilities, name=name)
 
 
 def drive(*texts: str, learners: dict[str, Learner] | None = None) -> tuple[HookDriver, list[dict[str, Any]]]:
@@ -226,7 +235,7 @@ def test_a_schedule_is_asked_once_for_each_moment_and_memory(text, monkeypatch):
 
 def test_resetting_the_temperature_once_for_each_learner_is_resetting_it_once():
     learners = pair()
-    temperature = learners["actor"].temperature
+    temperature = learners["actor"].offers(EntropyTemperature).learner
     seen = []
     start, later = temperature.initial, dict(temperature.module.named_parameters())
     assert not any(torch.equal(start[name], value) for name, value in later.items())

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from supple.engine.machine.denormals import flushes, flushing_denormals
-from supple.experiments.comparisons.comparison import Comparison, create
-from supple.experiments.queue.jobs import jobs_of
-from supple.experiments.queue.workers import run_jobs
+from supple.experiments.comparisons.comparison import Comparison, create, make_points
+from supple.experiments.queue.workers import train_queue
 from supple.tracks.linear.settings import LinearSettings
 
 if not torch.set_flush_denormal(False):
@@ -83,7 +82,7 @@ def test_the_flag_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
     code = """
         from multiprocessing import Pipe
-        from supple.experiments import workers
+        from supple.experiments.queue import workers
         from supple.engine.machine.denormals import flushes
         ours, theirs = Pipe()
         ours.send([])
@@ -97,11 +96,11 @@ def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
 def test_arms_of_a_comparison_train_on_threads_that_flush(tmp_path: Path) -> None:
     """Each runs in a worker whose threads begin after the flag: there is nothing to warn of."""
     settings = LinearSettings(tasks="random", updates_per_task=4, threads=2)
-    comparison, told = Comparison("linear", settings, ("none",), (0,), 0, "test"), list[str]()
+    comparison, told = Comparison("linear", settings, make_points(("none",)), (0,), fork_step=0), list[str]()
     try:
-        create(tmp_path / "out", comparison, jobs=1)
+        comparison = create(tmp_path / "out", comparison, jobs=1)
     finally:
         torch.set_num_threads(1)
-    run_jobs(jobs_of(tmp_path / "out", comparison), 1, lambda *_: None, told.append)
+    train_queue(comparison.queue(tmp_path / "out"), 1, lambda *_: None, told.append)
     assert (tmp_path / "out/seed-0/none/checkpoints/000000000004").is_dir()
     assert told == []

@@ -90,7 +90,7 @@ def test_processes_that_could_not_find_each_other_are_refused_before_anything_is
 ) -> None:
     put(monkeypatch, given)
     shared = replace(find_kind("linear"), shared=True)
-    monkeypatch.setattr("supple.engine.runs.find_kind", lambda name: shared)
+    monkeypatch.setattr("supple.engine.spec.find_kind", lambda name: shared)
     with pytest.raises(UsageError) as refused:
         train.main([*LINEAR, str(tmp_path / "run")])
     assert str(refused.value).startswith(names)

@@ -6,7 +6,7 @@ import pytest
 
 from supple.engine.storage.names import LONGEST, OWN, problem, require, require_apart, slug
 from supple.experiments import Study, Sweep
-from supple.experiments.comparisons.comparison import folder_of
+from supple.experiments.comparisons.comparison import name_seeds
 from supple.registry.errors import UsageError
 
 
@@ -50,8 +50,8 @@ def test_a_text_that_leaves_too_little_or_too_much_has_a_folder_of_its_own() -> 
     texts = ["火", "水", "x" * 300, "x" * 301]
     assert len({slug(text) for text in texts}) == 4
     assert all("~" in slug(text) and len(slug(text)) <= LONGEST for text in texts)
-    assert len({folder_of(tuple(range(n))) for n in (300, 301)}) == 2
-    assert len(folder_of(tuple(range(300)))) <= LONGEST
+    assert len({name_seeds(tuple(range(n))) for n in (300, 301)}) == 2
+    assert len(name_seeds(tuple(range(300)))) <= LONGEST
 
 
 def test_a_sweep_refuses_the_name_of_a_study_before_anything_is_written(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.engine.storage.checkpoint import newest_step
 from supple.engine.storage.files import NotPlain
 from supple.engine.storage.run_directory import LOGS, RunDirectory
@@ -193,8 +194,7 @@ def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeyp
         return whole(*values)
 
     monkeypatch.setattr(LinearWork, "advance", advance)
-    create(Path("run"), "linear", settings, "test")
-    train(Path("run"), lambda step: None, pytest.fail)
+    prepare(RunSpec("linear", settings), Path("run"), pytest.fail).train(lambda step: None)
     assert Path.cwd() == tmp_path
     assert newest_step(Path("run/checkpoints")) == 40
     assert not [*(tmp_path / "elsewhere").iterdir()]

@@ -29,7 +29,7 @@ def test_whatever_is_raised_becomes_one_line_that_names_the_place(error: BaseExc
         raise error
     said = str(refusal.value)
     assert "\n" not in said
-    assert said.startswith("my_net.py:network: test_user_code.py, line ")
+    assert said.startswith("my_net.py:network: test_one_line.py, line ")
     assert type(error).__name__ in said
     assert place_of(error) in said
 

@@ -8,14 +8,14 @@ import pytest
 
 from supple.engine.settings import RunSettings
 from supple.engine.storage.names import slug
-from supple.experiments.comparisons.comparison import Comparison, create, folder_of
+from supple.experiments.comparisons.comparison import Comparison, Point, create, make_points, name_seeds
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
 
 
 def test_folders_are_named_after_seeds_and_hooks() -> None:
-    assert folder_of((3,)) == "seed-3"
-    assert folder_of((0, 1, 5)) == "seeds-0-1-5"
+    assert name_seeds((3,)) == "seed-3"
+    assert name_seeds((0, 1, 5)) == "seeds-0-1-5"
     assert slug("fire@task + snp(lam=0.5)") == "fire_task_snp_lam=0.5"
 
 
@@ -25,14 +25,16 @@ def test_folders_are_named_after_seeds_and_hooks() -> None:
         ({"seeds": (0, 0)}, "--seeds must be different numbers"),
         ({"seeds": (0, -1)}, "--seeds must be different numbers"),
         ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
-        ({"arms": ("none + fire",)}, "none cannot be combined"),
-        ({"arms": ("fire", "fire ")}, "two runs would share the folder fire: fire and fire "),
+        ({"points": (Point("none + fire", {}),)}, "none cannot be combined"),
+        ({"points": (Point("fire", {}), Point("fire ", {}))}, "two runs would share the folder fire: fire and fire "),
     ],
 )
 def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    comparison = replace(Comparison("ppo", RunSettings(), ("none", "fire"), (0, 1), 100, "test"), **changes)
+    comparison = replace(
+        Comparison("ppo", RunSettings(), make_points(("none", "fire")), (0, 1), fork_step=100), **changes
+    )
     with pytest.raises(UsageError, match=words):
         create(tmp_path / "out", comparison, 1)
     assert not (tmp_path / "out").exists()
@@ -40,13 +42,13 @@ def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
 
 def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
     """They stand beside its hooks, and in its folder's name; its seeds share tasks with the others'."""
-    comparison = Comparison(
-        "linear", LinearSettings(), ("none", "snp@task + learning_rate=0.5", "n_hidden=4"), (0,), 0, "test"
-    )
-    assert [comparison.own(arm) for arm in comparison.arms] == [
-        {"hook": ("none",)},
-        {"hook": ("snp@task",), "learning_rate": 0.5},
-        {"hook": ("none",), "n_hidden": 4},
+    points = make_points(("none", "snp@task + learning_rate=0.5", "n_hidden=4"))
+    comparison = Comparison("linear", LinearSettings(), points, (0,), fork_step=0)
+    base = LinearSettings(hook=("none",))
+    assert [comparison.settings_at(point) for point in comparison.points] == [
+        base,
+        replace(base, hook=("snp@task",), learning_rate=0.5),
+        replace(base, n_hidden=4),
     ]
 
 
@@ -60,4 +62,6 @@ def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
 )
 def test_an_arm_that_cannot_have_such_settings_is_refused(tmp_path: Path, arm: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        create(tmp_path / "c", Comparison("linear", LinearSettings(), ("none", arm), (0,), 20, "test"), 1)
+        create(
+            tmp_path / "c", Comparison("linear", LinearSettings(), make_points(("none", arm)), (0,), fork_step=20), 1
+        )

@@ -9,8 +9,8 @@ import pytest
 
 from supple.engine.kinds import all_kinds, find_kind, preset_of, settings_with
 from supple.engine.work import Task
-from supple.experiments.comparisons.comparison import Comparison, checked, plan, points_of, read_comparison
-from supple.experiments.comparisons.default_fork import default_fork
+from supple.experiments.comparisons.comparison import Comparison, make_comparison, make_points, read_comparison
+from supple.experiments.comparisons.default_fork import find_default_fork
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
@@ -26,7 +26,7 @@ THREE = tuple(Task(i, 400 * i, 400 * (i + 1), f"task {i}") for i in range(3))
 
 def test_hooks_that_never_act_are_only_told_where_they_are_refused() -> None:
     for hooks in (["none"], ["fire@task"], ["none", "fire@task", "snp@task:2"]):
-        assert default_fork(find_kind("ppo"), hooks, THREE[:1], 4, own_settings=False).line == ""
+        assert find_default_fork(find_kind("ppo"), hooks, THREE[:1], 4, own_settings=False).line == ""
 
 
 @pytest.mark.parametrize("kind", ["ppo", "linear"])
@@ -56,7 +56,7 @@ def test_the_fork_is_where_the_hook_that_acts_earliest_can_act_first(
     kind: str, hooks: str, step: int, because: str
 ) -> None:
     for order in (1, -1):
-        place = default_fork(find_kind(kind), hooks.split()[::order], THREE, 4, own_settings=False)
+        place = find_default_fork(find_kind(kind), hooks.split()[::order], THREE, 4, own_settings=False)
         assert place.step == step
         assert because in place.line
 
@@ -80,25 +80,25 @@ def test_hooks_without_a_schedule_are_applied_where_the_kind_forks(
     hooks: str, ppo: int, vision: int, linear: int
 ) -> None:
     found = {
-        name: default_fork(find_kind(name), hooks.split(), THREE, 4, False) for name in ("ppo", "vision", "linear")
+        name: find_default_fork(find_kind(name), hooks.split(), THREE, 4, False) for name in ("ppo", "vision", "linear")
     }
     assert {name: place.step for name, place in found.items()} == {"ppo": ppo, "vision": vision, "linear": linear}
     assert bool(found["ppo"].line) == (ppo != 600)
 
 
 def test_a_setting_of_one_arm_acts_from_the_start() -> None:
-    assert default_fork(find_kind("ppo"), ["none", "fire@task"], THREE, 4, own_settings=True).step == 0
+    assert find_default_fork(find_kind("ppo"), ["none", "fire@task"], THREE, 4, own_settings=True).step == 0
 
 
 def planned(kind: str, settings: dict[str, Any], arms: Sequence[str], lines: list[str], **more: Any) -> Comparison:
     row = find_kind(kind)
     preset = preset_of(row, more.pop("preset", None))
-    places = {"reference": None, "fork_at": None, "fork_at_task": None, "command": "", **more}
-    vary = places.pop("vary", {})
+    points = make_points(arms, more.pop("vary", {}))
     made = settings_with(row, preset, settings)
-    found = plan(row, preset, made, (0,), points_of(arms, vary), warn=lines.append, **places)
-    lines += [found.note] if found.note else []
-    return found
+    comparison = make_comparison(row, preset, made, (0,), points, **{"reference": "none", **more})
+    comparison = comparison.resolve(1, lines.append)
+    lines += [comparison.note] if comparison.note else []
+    return comparison
 
 
 ARMS = (
@@ -124,7 +124,6 @@ def test_no_arms_hook_is_lost_and_one_line_says_where_and_why(
     comparison = planned(kind, settings, arms, lines)
     assert len(lines) == 1
     assert lines[0].endswith("(--fork-at changes this)")
-    checked(comparison, 1, print)
     first = min(arms[1:], key=len)
     if "@task" in first and ":" not in first and "l2" not in first:
         assert comparison.fork_step == settings.get("steps_per_task", 20)
@@ -148,12 +147,11 @@ def test_variants_with_other_tasks_share_no_step() -> None:
     comparison = planned("linear", LINEAR, ("none", "snp@task"), lines, vary=vary)
     assert comparison.fork_step == 0
     assert "variants have other tasks" in lines[-1]
-    checked(comparison, 1, print)
     assert planned("linear", LINEAR, ("none", "snp@task"), lines, vary={"lam": (1.0, 2.0)}).fork_step == 20
 
 
 def test_the_line_has_the_hook_as_it_was_typed() -> None:
-    place = default_fork(find_kind("ppo"), ["snp(lam=.5)@when:srank<20"], THREE, 4, own_settings=False)
+    place = find_default_fork(find_kind("ppo"), ["snp(lam=.5)@when:srank<20"], THREE, 4, own_settings=False)
     assert "because snp(lam=.5)@when:srank<20 can act" in place.line
 
 
@@ -161,7 +159,6 @@ def test_arms_with_settings_of_their_own_need_no_option() -> None:
     lines: list[str] = []
     comparison = planned("ppo", PPO, ("none", "none + learning_rate=0.001"), lines)
     assert comparison.fork_step == 0
-    checked(comparison, 1, print)
 
 
 def test_second_phases_begin_where_their_start_says() -> None:
@@ -199,4 +196,6 @@ def test_an_extended_study_keeps_its_fork(tmp_path: Path) -> None:
 def test_an_arm_alone_has_no_trunk_where_its_kind_has_none(tmp_path: Path) -> None:
     """There is no other to share it with, as in sweeps whose points have one arm each."""
     space = Space({"lam": [0.3, 0.6]})
-    assert [job.arm for job in Sweep([study("snp@task", space=space)]).planned(tmp_path)] == ["snp@task"] * 2
+    assert [job.spec.labels.arm for job in Sweep([study("snp@task", space=space)]).preview(tmp_path)] == [
+        "snp@task"
+    ] * 2

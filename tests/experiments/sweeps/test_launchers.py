@@ -1,4 +1,4 @@
-"""Workers that Slurm or Ray starts: what they are stopped at goes on elsewhere, to the same bytes."""
+"""QueueWorker that Slurm or Ray starts: what they are stopped at goes on elsewhere, to the same bytes."""
 
 import logging
 import os
@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from supple.experiments.queue.jobs import Job, work_off
-from supple.experiments.sweeps.launchers import Workers, on_ray, on_slurm, settled, watch_over
+from supple.experiments.queue.queue import QueuedRun
+from supple.experiments.sweeps.launchers import QueueWorker, explain_stop, on_ray, on_slurm, watch_over
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import RunError, UsageError
@@ -31,7 +31,8 @@ def weights(path: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     path = tmp_path_factory.mktemp("undisturbed") / "out"
-    work_off(Sweep([STUDY]).begin(path), lambda job, held: job.attempt(held, lambda step, end: None, lambda line: None))
+    queue = Sweep([STUDY]).begin(path)
+    queue.work_off(lambda run, held: run.train(held, lambda step, end: None, lambda line: None))
     return weights(path)
 
 
@@ -39,15 +40,15 @@ def wait_for_a_checkpoint(path: Path, started: list[Any]) -> None:
     """Wait until a run is under way, and not yet at its end."""
     until = time.monotonic() + 120
     while not any(name.isdecimal() for _, names, _ in os.walk(path) for name in names):
-        assert settled(started) is None
+        assert explain_stop(started) is None
         assert time.monotonic() < until
         time.sleep(0.01)
 
 
-def watched(jobs: list[Job], started: list[Any]) -> list[str]:
+def watched(jobs: list[QueuedRun], started: list[Any]) -> list[str]:
     """Wait for the jobs; returns what was said, but for the jobs that ended."""
     said: list[str] = []
-    seen: list[Job] = []
+    seen: list[QueuedRun] = []
     watch_over(jobs, started, lambda job, step, end: seen.append(job), said.append)
     assert sorted(job.label for job in seen) == sorted(job.label for job in jobs if not job.open)
     return said
@@ -60,7 +61,7 @@ def test_a_worker_that_slurm_preempts_is_queued_again_and_goes_on(
     pytest.importorskip("submitit")
     path = tmp_path / "out"
     jobs = Sweep([STUDY]).begin(path)
-    (started,) = on_slurm(Workers(str(path)), 1, {"timeout_min": 60}, cluster="local")
+    (started,) = on_slurm(QueueWorker(str(path)), 1, {"timeout_min": 60}, cluster="local")
     wait_for_a_checkpoint(path, [started])
     (task,) = psutil.Process(int(started.job_id)).children()  # the job is a process that starts the work in another
     task.send_signal(signal.SIGUSR2)
@@ -75,7 +76,7 @@ def test_submitits_debug_executor_works_off_the_queue_where_it_is_asked(tmp_path
     path = tmp_path / "out"
     short = replace(STUDY, settings={**SETTINGS, "updates_per_task": 50}, arms=("none",))
     jobs = Sweep([short]).begin(path)
-    started = on_slurm(Workers(str(path)), 1, {}, cluster="debug")
+    started = on_slurm(QueueWorker(str(path)), 1, {}, cluster="debug")
     assert watched(jobs, started) == []
     assert [job.outcome for job in jobs] == [{"outcome": "finished"}]
 
@@ -102,7 +103,7 @@ def test_what_was_trained_on_a_node_that_is_lost_goes_on_on_another(
     path = tmp_path / "out"
     jobs = Sweep([STUDY]).begin(path)
     lost = cluster.add_node(num_cpus=1)
-    started = on_ray(Workers(str(path)), 1, {"num_cpus": 1})
+    started = on_ray(QueueWorker(str(path)), 1, {"num_cpus": 1})
     wait_for_a_checkpoint(path, started)
     cluster.remove_node(lost, allow_graceful=False)
     cluster.add_node(num_cpus=1)
@@ -114,7 +115,7 @@ def test_workers_that_die_are_told_and_what_they_left_is_counted(tmp_path: Path)
     pytest.importorskip("submitit")
     path = tmp_path / "out"
     jobs = Sweep([STUDY]).begin(path)
-    started = on_slurm(Workers(str(tmp_path / "nowhere")), 1, {}, cluster="local")
+    started = on_slurm(QueueWorker(str(tmp_path / "nowhere")), 1, {}, cluster="local")
     (said,) = watched(jobs, started)
     assert "is not a comparison" in said
     assert "2 of 2 runs" in said
@@ -139,7 +140,7 @@ def test_options_that_a_starter_does_not_know_are_refused(
     pytest.importorskip("ray")
     more = {"cluster": "local"} if start is on_slurm else {}
     with pytest.raises(UsageError, match=says):
-        start(Workers(str(tmp_path)), 1, options, **more)
+        start(QueueWorker(str(tmp_path)), 1, options, **more)
 
 
 @pytest.mark.parametrize(

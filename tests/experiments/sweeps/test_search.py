@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from supple.experiments.history.collect import Episodes, RunData, Segment
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.search import WORST, Method, Search, score
 from supple.experiments.sweeps.space import Choice, Range, Values
@@ -23,7 +23,7 @@ from supple.reports.tables.published import tuning_tables
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
 RATE = Range(1e-4, 1.0, log=True)
 SHORT: Any = {"points": 5, "share": 0.7, "seeds": (100,)}
-Worked = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[QueuedRun]], list[str]]
 
 
 def good(values: Values) -> float:
@@ -34,7 +34,7 @@ def good(values: Values) -> float:
 @pytest.mark.parametrize("method", ["random", "tpe"])
 def test_every_arm_has_so_many_points_and_the_best_of_them(method: Method) -> None:
     search = Search({"rate": RATE, "other": Choice((1, 2))}, 10, method)
-    points, best = search.tried(["rate"], good)
+    points, best = search.choose(["rate"], good)
     assert len(points) == 10
     assert all(point.keys() == {"rate"} for point in points)
     assert best == max(points, key=good)
@@ -43,13 +43,13 @@ def test_every_arm_has_so_many_points_and_the_best_of_them(method: Method) -> No
 def test_what_comes_next_depends_on_scores_alone_and_waits_for_them() -> None:
     """A round is asked for when all scores of the one before it are known, and is the same whenever that is."""
     search = Search({"rate": RATE}, 10)
-    whole, _ = search.tried(["rate"], good)
+    whole, _ = search.choose(["rate"], good)
     for known in range(10):
         have = [point["rate"] for point in whole[:known]]
-        points, best = search.tried(["rate"], lambda v, have=have: good(v) if v["rate"] in have else None)
+        points, best = search.choose(["rate"], lambda v, have=have: good(v) if v["rate"] in have else None)
         assert best is None
         assert points == whole[: min(10, known // 4 * 4 + 4)]
-    assert Search({"rate": RATE}, 14).tried(["rate"], good)[0][:10] == whole  # more points are added to these
+    assert Search({"rate": RATE}, 14).choose(["rate"], good)[0][:10] == whole  # more points are added to these
 
 
 def test_the_estimator_finds_more_than_chance() -> None:
@@ -60,7 +60,7 @@ def test_the_estimator_finds_more_than_chance() -> None:
 
     def missed(method: Method) -> float:
         ranges = {"rate": RATE, "share": Range(0.0, 1.0)}
-        found = (Search(ranges, 24, method, seed=seed).tried(list(ranges), both)[1] for seed in range(20))
+        found = (Search(ranges, 24, method, seed=seed).choose(list(ranges), both)[1] for seed in range(20))
         return float(np.mean([-both(best) for best in found if best]))
 
     assert missed("tpe") < 0.8 * missed("random")
@@ -70,13 +70,13 @@ def test_a_point_that_failed_is_worse_than_every_other() -> None:
     def half(values: Values) -> float:
         return WORST if values["rate"] > 0.005 else good(values)
 
-    points, best = Search({"rate": RATE}, 12).tried(["rate"], half)
+    points, best = Search({"rate": RATE}, 12).choose(["rate"], half)
     assert best is not None
     assert half(best) == max(map(half, points)) > WORST
 
 
 def test_an_arm_of_which_nothing_is_searched_is_one_point() -> None:
-    assert Search({"rate": RATE}, 10).tried([], good) == ([{}], {})
+    assert Search({"rate": RATE}, 10).choose([], good) == ([{}], {})
 
 
 # -- what points are scored by ------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def tuned(**changes: Any) -> Study:
     return Study("lin", "linear", **given)
 
 
-def to_the_end(sweep: Sweep, path: Path, worked: Worked) -> tuple[list[Job], list[int]]:
+def to_the_end(sweep: Sweep, path: Path, worked: Worked) -> tuple[list[QueuedRun], list[int]]:
     """Train all that a sweep comes to; its runs, and how many each round had."""
     rounds = []
     while True:
@@ -129,7 +129,7 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
     tmp_path: Path, worked: Worked
 ) -> None:
     path, sweep = tmp_path / "s", Sweep([tuned()])
-    planned = sweep.planned(path)
+    planned = sweep.preview(path)
     jobs, rounds = to_the_end(sweep, path, worked)
     assert rounds == [8, 2, 2]  # four of each arm, the fifth of each, and the two results
     assert len(planned) == len(jobs) == 12
@@ -137,12 +137,12 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
     for arm, points in told["arms"].items():
         assert len(points) == 5
         assert told["chosen"][arm] == max(points, key=lambda point: point["score"])["arm"]
-    results = {job.arm: job for job in jobs if job.seeds == (0,)}
+    results = {job.spec.labels.arm: job for job in jobs if job.spec.seeds == (0,)}
     assert set(results) == set(told["chosen"].values())
     for job in jobs:
         config = json.loads((job.folder / "config.json").read_text())
-        assert config["stop_step"] == (None if job.seeds == (0,) else 28)
-        assert f"learning_rate={config['settings']['learning_rate']}" in job.arm
+        assert config["stop_step"] == (None if job.spec.seeds == (0,) else 28)
+        assert f"learning_rate={config['settings']['learning_rate']}" in job.spec.labels.arm
     chosen, tried = tuning_tables(path / "lin")
     assert [row[1] for row in chosen.rows] == list(told["chosen"].values())
     assert len(tried.rows) == 10
@@ -152,8 +152,8 @@ def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
     """A learning rate at which every run diverges: the sweep goes on with the others."""
     search = Search({"learning_rate": Choice((0.05, 1e30))}, method="random", **{**SHORT, "points": 6})
     jobs, _ = to_the_end(Sweep([tuned(arms=("none",), search=search)]), tmp_path / "s", worked)
-    assert {job.arm for job in jobs if job.failed} == {"none + learning_rate=1e+30"}
-    assert [job.arm for job in jobs if job.seeds == (0,)] == ["none + learning_rate=0.05"]
+    assert {job.spec.labels.arm for job in jobs if job.failed} == {"none + learning_rate=1e+30"}
+    assert [job.spec.labels.arm for job in jobs if job.spec.seeds == (0,)] == ["none + learning_rate=0.05"]
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,14 @@
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from supple.engine.kinds import find_kind
-from supple.experiments.comparisons.comparison import FRESH, Comparison, folder_of_arm
-from supple.experiments.queue.jobs import Job
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import Scale, read_sweep
-from supple.experiments.sweeps.study import Asked, Study
+from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.suites import about, find_suite, suites
 from supple.interventions import AtStart, parse_hook
 from supple.networks import Units
@@ -39,8 +37,9 @@ def studies(name: str, scale: Scale) -> list[Study]:
     return list(read_sweep(find_suite(name), scale, settings=NAMED.get(kind, {})).studies)
 
 
-def asked(study: Study) -> Iterator[Asked]:
-    yield from study.asked(lambda folder, point, measure: 0.0).values()
+def comparisons(study: Study) -> Iterator[Comparison]:
+    for comparison, _ in study.comparisons(lambda folder, point, measure: 0.0).values():
+        yield comparison
 
 
 def hours(name: str) -> dict[str, float]:
@@ -52,14 +51,11 @@ def hours(name: str) -> dict[str, float]:
 def test_a_suite_names_nothing_that_its_kind_does_not_know(name: str) -> None:
     for scale in SCALES:
         for study in studies(name, scale):
-            kind = find_kind(study.kind)
-            for found in asked(study):
-                for arm, variant in found.points:
-                    plan = Comparison(kind.name, found.settings, (arm,), found.seeds, 0, "", (variant,))
-                    own = plan.own(arm)
-                    settings = replace(plan.first, **{**variant, **own})
+            for comparison in comparisons(study):
+                for point in comparison.points:
+                    settings = comparison.settings_at(point)
                     settings.check()
-                    for hook in own["hook"]:
+                    for hook in settings.hook:
                         parse_hook(hook, AtStart())
                     Units(getattr(settings, "activation", "relu"))
 
@@ -67,10 +63,9 @@ def test_a_suite_names_nothing_that_its_kind_does_not_know(name: str) -> None:
 @pytest.mark.parametrize("name", suites())
 def test_what_was_published_stands_beside_runs_of_the_suite(name: str) -> None:
     for study in studies(name, "paper"):
-        points = [point for found in asked(study) for point in found.points]
-        points += [(FRESH, variant) for _, variant in points if study.reference == FRESH]
+        points = [point for comparison in comparisons(study) for point in comparison.points]
         rows = study.published.rows if study.published else {}
-        assert rows.keys() <= {folder_of_arm(arm, variant) for arm, variant in points}
+        assert rows.keys() <= {point.folder for point in points}
 
 
 @pytest.mark.parametrize("name", suites())
@@ -95,7 +90,7 @@ CONTINUOUS = {"parseval", "l2_init", "cbp", "snr", "muon", "redo"}
 def arms_of(name: str, scale: Scale) -> Iterator[tuple[Study, VisionSettings, Call, bool]]:
     """Yield the arms of a suite of images: study, settings, hook, and whether it acts from the first update on."""
     for study in studies(name, scale):
-        for found in asked(study):
+        for found in comparisons(study):
             assert isinstance(found.settings, VisionSettings)
             for arm in study.arms:
                 if arm != "none":
@@ -137,26 +132,26 @@ def test_a_figure_that_nothing_computes_is_no_suites() -> None:
 
 
 def test_suites_have_titles_of_their_own_and_are_installed() -> None:
-    assert list(suites()) == sorted(file.stem for file in (ROOT / "experiments/suites").glob("*.toml"))
+    assert list(suites()) == sorted(file.stem for file in (ROOT / "experiments/sweeps/suites").glob("*.toml"))
     titles = [read_sweep(file).about["title"] for file in suites().values()]
     assert len(set(titles)) == len(titles)
 
 
 @pytest.mark.parametrize("name", ["linear-continual", "frozen-lake"])
 def test_a_suite_passes_all_checks_of_a_sweep(name: str, tmp_path: Path) -> None:
-    jobs = read_sweep(find_suite(name), "small").planned(tmp_path / "out")
+    jobs = read_sweep(find_suite(name), "small").preview(tmp_path / "out")
     assert len({job.folder for job in jobs}) == len(jobs) > 1
 
 
 def test_a_suite_goes_by_its_name_and_takes_settings_that_it_cannot_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[Job] = []
-    monkeypatch.setattr("supple.scripts.sweep.foretell", lambda every, jobs: found.extend(every))
+    found: list[QueuedRun] = []
+    monkeypatch.setattr("supple.scripts.sweep.print_estimates", lambda every, jobs: found.extend(every))
     words = ["--scale", "small", "--dry-run", "--setting", "updates_per_task=5", "tasks=random,random"]
     dispatch(["sweep", "linear-continual", "--out", str(tmp_path / "out"), *words])
-    assert {job.seeds for job in found} == {(0,), (1,)}
-    for settings in (job.settings for job in found):
+    assert {job.spec.seeds for job in found} == {(0,), (1,)}
+    for settings in (job.spec.settings for job in found):
         assert isinstance(settings, LinearSettings)
         assert (settings.updates_per_task, settings.tasks, settings.n_hidden) == (5, "random,random", 10)
 

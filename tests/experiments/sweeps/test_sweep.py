@@ -11,7 +11,7 @@ import pytest
 
 from supple.engine.storage import signed_json
 from supple.experiments.history.collect import failures, load
-from supple.experiments.queue.jobs import Job
+from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.search import Search
 from supple.experiments.sweeps.space import Choice, Random, Range, Space
@@ -22,7 +22,7 @@ from supple.reports.pages.run_list import outcomes
 from supple.reports.studies.study import read_study
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
-Worked = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[QueuedRun]], list[str]]
 Write = Callable[[str], Path]
 
 
@@ -30,7 +30,7 @@ def study(name: str = "lin", **changes: Any) -> Study:
     return Study(name, **{"kind": "linear", "settings": LINEAR, "seeds": (0,), "arms": ("none",), **changes})
 
 
-def folders(jobs: list[Job], path: Path) -> set[str]:
+def folders(jobs: list[QueuedRun], path: Path) -> set[str]:
     return {str(job.folder.relative_to(path)) for job in jobs}
 
 
@@ -52,9 +52,9 @@ def test_a_point_gives_settings_and_what_stands_in_braces(tmp_path: Path) -> Non
     arms = ("none", "rebalance(lam={lam})@task")
     settings = {**LINEAR, "updates_per_task": "{decay}0"}
     with pytest.raises(UsageError, match=re.escape("[lin] {decay}0: no point has a value for {decay}")):
-        Sweep([study(arms=arms, settings=settings, space=space)]).planned(tmp_path)
+        Sweep([study(arms=arms, settings=settings, space=space)]).preview(tmp_path)
     space = Space(space.grid, [{"learning_rate": r} for r in (0.1, 0.2)])
-    jobs = Sweep([study(arms=arms, space=space, fork_at=0.0)]).planned(tmp_path)
+    jobs = Sweep([study(arms=arms, space=space, fork_at=0.0)]).preview(tmp_path)
     assert folders(jobs, tmp_path) == {
         f"lin/seed-0/learning_rate={rate}/{arm}"
         for rate in (0.1, 0.2)
@@ -64,42 +64,43 @@ def test_a_point_gives_settings_and_what_stands_in_braces(tmp_path: Path) -> Non
 
 def test_a_setting_that_is_a_brace_alone_has_the_value_itself(tmp_path: Path) -> None:
     settings = {**LINEAR, "learning_rate": "{rate}", "updates_per_task": 20}
-    (job,) = Sweep([study(settings=settings, space=Space(listed=[{"rate": 0.25}]))]).planned(tmp_path)
-    assert job.settings.learning_rate == 0.25  # type: ignore[attr-defined]
+    (job,) = Sweep([study(settings=settings, space=Space(listed=[{"rate": 0.25}]))]).preview(tmp_path)
+    assert job.spec.settings.learning_rate == 0.25  # type: ignore[attr-defined]
 
 
 def test_a_point_that_is_drawn_is_no_combination(tmp_path: Path) -> None:
     """Strength i goes with step size i: five draws are five runs, not twenty-five."""
     random = Random(5, {"lam": Range(1.0, 9.0), "learning_rate": Range(0.01, 0.1, log=True)})
-    jobs = Sweep([study(arms=("rebalance(lam={lam})@task",), space=Space(random=random))]).planned(tmp_path)
+    jobs = Sweep([study(arms=("rebalance(lam={lam})@task",), space=Space(random=random))]).preview(tmp_path)
     drawn = random.draw()
-    assert [(job.arm, dict(job.variant)) for job in jobs] == [
+    assert [(job.spec.labels.arm, dict(job.spec.labels.variant)) for job in jobs] == [
         (f"rebalance(lam={point['lam']})@task", {"learning_rate": point["learning_rate"]}) for point in drawn
     ]
 
 
 def test_arms_with_other_strengths_share_their_trunk(tmp_path: Path) -> None:
     space = Space({"lam": [0.2, 0.8], "learning_rate": [0.1, 0.2]})
-    jobs = Sweep([study(arms=("none", "snp(lam={lam})"), fork_at_task=1, space=space)]).planned(tmp_path)
-    trunks = {job.trunk.folder for job in jobs if job.arm and job.trunk}
-    assert len([job for job in jobs if job.arm is None]) == len(trunks) == 2
+    jobs = Sweep([study(arms=("none", "snp(lam={lam})"), fork_at_task=1, space=space)]).preview(tmp_path)
+    trunks = {job.trunk for job in jobs if job.spec.labels.arm and job.trunk}
+    assert len([job for job in jobs if job.spec.labels.arm is None]) == len(trunks) == 2
     assert len(jobs) == 2 + 2 * 3
 
 
 def test_a_preset_can_vary_as_well(tmp_path: Path) -> None:
     small = {"num_envs": 1, "rollout_steps": 20, "minibatch_size": 10, "compile": "off"}
     space = Space({"preset": ["gym-control-small", "nine-rooms-small"]})
-    jobs = Sweep([Study("worlds", "ppo", settings=small, arms=("none",), fork_at=0.0, space=space)]).planned(tmp_path)
-    assert folders([job for job in jobs if job.seeds == (0,)], tmp_path) == {
+    jobs = Sweep([Study("worlds", "ppo", settings=small, arms=("none",), fork_at=0.0, space=space)]).preview(tmp_path)
+    assert folders([job for job in jobs if job.spec.seeds == (0,)], tmp_path) == {
         f"worlds/{preset}/seed-0/{arm}" for preset in space.grid["preset"] for arm in ("none", "fresh")
     }
-    assert {job.settings.env for job in jobs} == {"CartPole-v1", "NineRooms-v0"}  # type: ignore[attr-defined]
+    assert {job.spec.settings.env for job in jobs} == {"CartPole-v1", "NineRooms-v0"}  # type: ignore[attr-defined]
 
 
 def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
     space = Space(listed=[{"replay_ratio": 4.0}, {"replay_ratio": 8.0}])
-    (found,) = Study("ratios", "sac", "replay-ratio-small", arms=("none",), space=space).asked(lambda *_: 0.0).values()
-    assert found.points == [("none", {"replay_ratio": 4.0}), ("none", {"replay_ratio": 8.0})]
+    study = Study("ratios", "sac", "replay-ratio-small", arms=("none",), reference="none", space=space)
+    ((comparison, _),) = study.comparisons(lambda *_: 0.0).values()
+    assert comparison.points == (("none", {"replay_ratio": 4.0}), ("none", {"replay_ratio": 8.0}))
 
 
 @pytest.mark.parametrize(
@@ -348,17 +349,17 @@ def test_a_study_that_another_process_began_otherwise_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Sweep([study("first")]).begin(tmp_path)
-    look = Sweep._plans
+    look = Sweep._plan
 
     def late(sweep: Sweep, *values: Any) -> Any:
         found = look(sweep, *values)
         with monkeypatch.context() as patch:
-            patch.setattr(Sweep, "_plans", look)
+            patch.setattr(Sweep, "_plan", look)
             Sweep([study(settings={**LINEAR, "updates_per_task": 30})]).begin(tmp_path)
         return found
 
-    monkeypatch.setattr(Sweep, "_plans", late)
+    monkeypatch.setattr(Sweep, "_plan", late)
     with pytest.raises(UsageError, match="restore that value, or choose another --out"):
         Sweep([study()]).begin(tmp_path)
     monkeypatch.undo()
-    assert [job.settings.updates_per_task for job in open_sweep(tmp_path)] == [20, 30]  # type: ignore[attr-defined]
+    assert [job.spec.settings.updates_per_task for job in open_sweep(tmp_path)] == [20, 30]  # type: ignore[attr-defined]

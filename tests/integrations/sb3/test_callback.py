@@ -20,8 +20,8 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
 from supple.agents.sb3 import SuppleCallback, learners_of
-from supple.interventions import restructure
-from supple.metrics import CHEAP_METRICS, dfi_unscaled
+from supple.interventions import EntropyTemperature, restructure
+from supple.metrics import cheap_metrics, dfi_unscaled
 
 ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
@@ -126,7 +126,7 @@ def test_as_released_on_sac_discards_all_optimizer_state_and_puts_the_temperatur
         if step == 56:
             assert model.log_ent_coef.exp().item() != pytest.approx(0.5, abs=1e-4)
         if step == 64:
-            temperature = callback.learners["actor"].temperature
+            temperature = callback.learners["actor"].offers(EntropyTemperature).learner
             for learner in (*callback.learners.values(), temperature):
                 assert slots(learner)
                 assert not any(value.any() for value in slots(learner).values())
@@ -356,7 +356,7 @@ def test_events_are_kept_and_written_as_lines_of_strict_json(tmp_path: Path, cap
     assert [event["step"] for event in callback.events] == [32, 64]
     # at step 32 SB3 has emptied its buffer already: the rollout was kept
     never = ("pairs", "marked", "policy", "values")  # tanh leaves no pairs; nothing was measured before
-    there = {name for name, metric in CHEAP_METRICS.items() if metric.needs not in never}
+    there = {name for name, metric in cheap_metrics().items() if metric.needs not in never}
     assert all(event["before"].keys() == there for event in callback.events)
     assert "supple: fire@0.5 on policy at step 32" in capsys.readouterr().out
 

@@ -17,8 +17,8 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, Flatten
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
 
 from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
-from supple.interventions import Learner, Wiring  # noqa: E402
-from supple.metrics import CHEAP_METRICS, measure  # noqa: E402
+from supple.interventions import EntropyTemperature, Learner, Wiring  # noqa: E402
+from supple.metrics import cheap_metrics, measure  # noqa: E402
 from supple.networks.linear_pairs import find_joints  # noqa: E402
 
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
@@ -108,7 +108,7 @@ def metrics_of(learner: Learner, needs: tuple[str, ...] | None = None) -> set[st
     """What is measured of a learner that nobody marked: tanh, of PPO and A2C, leaves no pairs of linear maps."""
     return {
         name
-        for name, metric in CHEAP_METRICS.items()
+        for name, metric in cheap_metrics().items()
         if (needs is None or metric.needs in needs)
         and metric.needs not in ("marked", "policy", "values")
         and (metric.needs != "pairs" or learner.linear_pairs())
@@ -245,11 +245,11 @@ def test_a_fresh_draw_is_one_that_sb3_would_begin_with() -> None:
 
 def test_what_is_written_to_the_temperature_reaches_sac_and_its_optimizer() -> None:
     model = small(SAC, ent_coef="auto_0.2").learn(32)
-    temperature = learners_of(model)["actor"].temperature
+    temperature = learners_of(model)["actor"].offers(EntropyTemperature).learner
     ((_, log_alpha),) = temperature.module.named_parameters()
     assert log_alpha is model.log_ent_coef
     assert log_alpha in temperature.optimizer.state
-    assert learners_of(small(SAC, ent_coef=0.2))["critic"].temperature is None
+    assert learners_of(small(SAC, ent_coef=0.2))["critic"].offers(EntropyTemperature) is None
 
 
 def test_state_dependent_noise_is_measured_and_put_back() -> None:

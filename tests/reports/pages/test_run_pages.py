@@ -13,7 +13,8 @@ from supple.reports.figures.sketch import POINTS, draw_curves, thin
 from supple.reports.pages.run_list import page_names, run_lines
 from supple.reports.pages.run_pages import render_run
 from supple.scripts.cli.console import parse
-from supple.scripts.cli.options import Options, asked
+from supple.scripts.cli.options import Options, parse_request
+from supple.scripts.train import options_of
 
 EVIL = "<script>alert(1)</script>"
 SETTINGS = {
@@ -51,9 +52,9 @@ def test_the_command_for_the_same_run_gives_its_settings(tmp_path: Path) -> None
     line = next(line for line in text.splitlines() if "supple train" in line).removeprefix("<pre>")
     words = shlex.split(line.replace("&#39;", "'").removesuffix("</pre>"))
     assert words[:2] == ["supple", "train"]
-    what = asked("train", words[2:])
+    what = parse_request("train", words[2:])
     default = Options(settings=what.settings(), out=Path("x"))
-    made = parse(Options, what.kind.settings_class(), what.options, what.prog, "", default).settings
+    made = parse(options_of(what.kind), what.options, what.prog, "", default).settings
     assert made == what.kind.settings_class()(**{**SETTINGS, "hidden": (8, 16), "hook": tuple(SETTINGS["hook"])})  # type: ignore[arg-type]
 
 

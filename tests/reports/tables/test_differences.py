@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.metrics import holm, paired
+from supple.metrics import holm, paired_difference
 from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
 from supple.reports.tables.table import MISSING, estimate
 
@@ -58,7 +58,10 @@ def test_seeds_are_paired_by_their_numbers_and_those_of_one_arm_left_out() -> No
 def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
     other = measure("other", none=[1.0, 2, 3], fire=[3.0, 9, 4])
     found = differences([CLEAR, other])
-    plain = [paired(list(CLEAR.arms[arm].values()), list(CLEAR.arms["none"].values())).p_t for arm in ("fire", "snp")]
+    plain = [
+        paired_difference(list(CLEAR.arms[arm].values()), list(CLEAR.arms["none"].values())).p_t
+        for arm in ("fire", "snp")
+    ]
     assert [each.p_holm for each in found[:2]] == pytest.approx(holm(plain).tolist())
     assert found[2].p_holm == found[2].paired.p_t
 

@@ -1,11 +1,12 @@
 """What the tests of language runs share: two small texts, and the command line of a tiny GPT on them."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tracks.logs import read_log
 
 WORDS = {
     "first": ["ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"],
@@ -14,7 +15,7 @@ WORDS = {
 
 
 def sentences(words: list[str], count: int, seed: int) -> str:
-    """Lines of words that follow one another by a rule, with some noise: something to learn."""
+    """Return lines of words that follow one another by a rule, with some noise."""
     source = random.Random(seed)
     lines = []
     for _ in range(count):
@@ -47,9 +48,7 @@ class Bench:
         return [*words.split(), *more]
 
     def log(self, run: Path, name: str) -> list[dict[str, Any]]:
-        """The lines of a log without its clock."""
-        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-        return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+        return read_log(run, name)
 
     def state(self, run: Path, step: int) -> bytes:
         return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()

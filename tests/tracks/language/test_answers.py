@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from supple.tracks.language.answers import answer_loss, answer_nll, choose, generate, score, task_score
 from supple.tracks.language.chat import collate, encode, prompt_ids
 from supple.tracks.language.examples import Example, TaskData
-from supple.tracks.language.models import LanguageModel, new_model
+from supple.tracks.language.models import LanguageModel, load_model
 from supple.tracks.language.scores import longest_common_subsequence, sari
 
 EXAMPLES = [
@@ -22,11 +22,11 @@ EXAMPLES = [
 @pytest.fixture(scope="module")
 def lm() -> LanguageModel:
     torch.set_num_threads(1)
-    found = new_model("llama:32x1", seed=1)
+    model = load_model("llama:32x1", seed=1)
     with torch.no_grad():  # weights of 0.02 make all tokens equally likely
-        for parameter in found.model.parameters():
+        for parameter in model.model.parameters():
             parameter.mul_(8.0)
-    return found
+    return model
 
 
 def log_likelihoods(lm: LanguageModel, ids: list[int]) -> torch.Tensor:
@@ -38,10 +38,10 @@ def log_likelihoods(lm: LanguageModel, ids: list[int]) -> torch.Tensor:
 @torch.no_grad()
 def test_losses_of_answers_are_those_of_each_example_by_itself(lm: LanguageModel) -> None:
     encoded = encode(lm.tokenizer, EXAMPLES, 100)
-    alone = [-float(log_likelihoods(lm, each.ids)[each.prompt - 1 :].sum()) for each in encoded]
+    alone = [-float(log_likelihoods(lm, example.ids)[example.prompt - 1 :].sum()) for example in encoded]
     together = answer_nll(lm.model, *collate(encoded, lm.pad)[:2])
     assert together.tolist() == pytest.approx(alone, rel=1e-4)
-    tokens = sum(len(each.answer) for each in encoded)
+    tokens = sum(len(example.answer) for example in encoded)
     assert answer_loss(lm.model, encoded, lm.pad, batch_size=2) == pytest.approx(sum(alone) / tokens, rel=1e-4)
 
 
@@ -123,8 +123,8 @@ def test_accuracy_compares_results_letters_or_whole_answers(given_: str, expecte
 
 def test_rouge_l_is_the_f1_of_the_longest_common_subsequence_of_words() -> None:
     # "police the gunman" of 4 and 5 words: precision 3/5, recall 3/4
-    found = score("rouge_l", "police ended the gunman now", "Police killed the gunman")
-    assert found == pytest.approx(2 * (3 / 5) * (3 / 4) / (3 / 5 + 3 / 4))
+    rouge = score("rouge_l", "police ended the gunman now", "Police killed the gunman")
+    assert rouge == pytest.approx(2 * (3 / 5) * (3 / 4) / (3 / 5 + 3 / 4))
     assert score("rouge_l", "", "a") == 0.0
 
 

@@ -25,18 +25,18 @@ def with_template(template: str | None) -> object:
 
 
 def test_prompt_and_answer_make_up_the_rendered_conversation() -> None:
-    (found,) = encode(TOKENIZER, [Example("How?", "So.")], 100)
+    (encoded,) = encode(TOKENIZER, [Example("How?", "So.")], 100)
     turns = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": "So."}]
-    assert TOKENIZER.decode(found.ids) == TOKENIZER.apply_chat_template(turns, tokenize=False)
+    assert TOKENIZER.decode(encoded.ids) == TOKENIZER.apply_chat_template(turns, tokenize=False)
     rendered = TOKENIZER.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True)
-    assert TOKENIZER.decode(found.ids[: found.prompt]) == rendered
-    assert TOKENIZER.decode(found.answer) == "So.<|end|>"
+    assert TOKENIZER.decode(encoded.ids[: encoded.prompt]) == rendered
+    assert TOKENIZER.decode(encoded.answer) == "So.<|end|>"
 
 
 def test_the_label_ends_with_the_turn_and_not_with_what_the_template_puts_behind_it() -> None:
     tokenizer = with_template(NEWLINES)
-    (found,) = encode(tokenizer, [Example("How?", " So. ")], 100)
-    assert tokenizer.decode(found.answer) == "So.<|end|>"
+    (encoded,) = encode(tokenizer, [Example("How?", " So. ")], 100)
+    assert tokenizer.decode(encoded.answer) == "So.<|end|>"
     assert end_of_turn(tokenizer) == [tokenizer.eos_token_id]
 
 
@@ -46,10 +46,10 @@ def test_labels_are_the_answers_and_nothing_else(texts: list[tuple[str, str]]) -
     encoded = encode(TOKENIZER, [Example(prompt, answer) for prompt, answer in texts], 200)
     tokens, labels, mask = collate(encoded, TOKENIZER.pad_token_id)
     assert tokens.shape == labels.shape == mask.shape
-    for row, each in enumerate(encoded):
-        assert tokens[row][mask[row].bool()].tolist() == each.ids
-        assert labels[row][labels[row] != IGNORED].tolist() == each.answer
-        assert (labels[row, : each.prompt] == IGNORED).all()
+    for row, example in enumerate(encoded):
+        assert tokens[row][mask[row].bool()].tolist() == example.ids
+        assert labels[row][labels[row] != IGNORED].tolist() == example.answer
+        assert (labels[row, : example.prompt] == IGNORED).all()
 
 
 def test_a_long_prompt_loses_its_beginning_and_a_long_answer_its_end() -> None:
@@ -67,9 +67,9 @@ def test_without_a_template_a_plain_form_is_used_and_said_once(monkeypatch: pyte
     tokenizer = with_template(None)
     tokenizer.name_or_path = "some/base"
     with pytest.warns(UserWarning, match="some/base has no chat template"):
-        (found,) = encode(tokenizer, [Example("How?", "So.", (), "Be brief.")], 100)
-    assert tokenizer.decode(found.ids) == "Be brief.\nQuestion: How?\nAnswer: So.<|end|>"
-    assert tokenizer.decode(found.answer) == " So.<|end|>"
+        (encoded,) = encode(tokenizer, [Example("How?", "So.", (), "Be brief.")], 100)
+    assert tokenizer.decode(encoded.ids) == "Be brief.\nQuestion: How?\nAnswer: So.<|end|>"
+    assert tokenizer.decode(encoded.answer) == " So.<|end|>"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encode(tokenizer, [Example("How?", "So.")], 100)
@@ -95,8 +95,8 @@ def test_smollm2_learns_the_answer_and_the_end_of_its_turn() -> None:
         pytest.skip("smollm2 is not fetched")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     example = Example("What is 2+2?", "It is 4.\n#### 4")
-    (found,) = encode(tokenizer, [example], 100)
-    tokens, labels, _ = collate([found], 0)
+    (encoded,) = encode(tokenizer, [example], 100)
+    tokens, labels, _ = collate([encoded], 0)
     assert tokenizer.convert_ids_to_tokens(labels[labels != IGNORED].tolist()) == [
         "It", "Ġis", "Ġ", "4", ".", "Ċ", "####", "Ġ", "4", "<|im_end|>",
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.comparisons.comparison import folder_of_arm
+from supple.experiments.comparisons.comparison import Point
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
@@ -25,13 +25,13 @@ def warm(bench: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Pat
     return out / "seed-0"
 
 
-def test_every_start_has_every_arm_from_the_state_of_the_one_trunk(bench: Any, warm: Path) -> None:
+def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, warm: Path) -> None:
     assert sorted(path.name for path in warm.iterdir()) == ["start=12", "start=6", "start=best", "trunk"]
     best = min((line["val_loss"], line["step"]) for line in bench.log(warm / "trunk", "metrics") if "val_loss" in line)
     steps = {"best": best[1], "6": 6, "12": 12}
     for start in STARTS:
         for arm in ARMS:
-            folder = warm / folder_of_arm(arm, {"start": start})
+            folder = warm / Point(arm, {"start": start}).folder
             config = json.loads((folder / "config.json").read_text())
             assert (config["start_step"], config["total_steps"]) == (steps[start], steps[start] + 8)
             assert config["variant"] == {"start": start}
@@ -39,10 +39,10 @@ def test_every_start_has_every_arm_from_the_state_of_the_one_trunk(bench: Any, w
             assert [task["task"] for task in bench.log(folder, "tasks")] == [1]
 
 
-def test_an_arm_is_the_run_that_starts_there_alone(bench: Any, warm: Path, tmp_path: Path) -> None:
+def test_an_arm_equals_a_single_run_that_starts_at_the_same_update(bench: Any, warm: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
-    arm = warm / folder_of_arm("fire(steps=5)", {"start": "6"})
+    arm = warm / Point("fire(steps=5)", {"start": "6"}).folder
     assert bench.state(arm, 14) == bench.state(alone, 14)
     ours, theirs = (
         [line for line in bench.log(run, "metrics") if line["step"] > 6 and "val_loss" in line] for run in (arm, alone)
@@ -50,9 +50,9 @@ def test_an_arm_is_the_run_that_starts_there_alone(bench: Any, warm: Path, tmp_p
     assert ours == theirs
 
 
-def test_arms_differ_by_what_was_done_at_the_start(bench: Any, warm: Path) -> None:
+def test_each_arm_starts_with_another_loss(bench: Any, warm: Path) -> None:
     first = {
-        arm: next(line for line in bench.log(warm / folder_of_arm(arm, {"start": "12"}), "metrics"))["val_loss"]
+        arm: next(line for line in bench.log(warm / Point(arm, {"start": "12"}).folder, "metrics"))["val_loss"]
         for arm in ARMS
     }
     trunk = [line["val_loss"] for line in bench.log(warm / "trunk", "metrics") if "val_loss" in line]
@@ -89,14 +89,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_what_cannot_be_compared_is_refused_before_anything_is_made(bench: Any, tmp_path: Path, words: str) -> None:
+def test_impossible_comparisons_are_refused_before_any_file_is_written(bench: Any, tmp_path: Path, words: str) -> None:
     out = tmp_path / "out"
     with pytest.raises(UsageError, match=WRONG[words].replace("?", r"\?").replace("(", r"\(")):
         dispatch(bench.command(out, *words.split(), command="compare"))
     assert not out.exists()
 
 
-def test_the_papers_preset_is_the_papers() -> None:
+def test_the_preset_has_the_settings_of_the_paper() -> None:
     s = PretrainSettings(first=("wikitext.txt",))
     assert (s.layers, s.width, s.heads, s.block_size, s.batch_size) == (12, 768, 12, 1024, 480)
     assert (s.learning_rate, s.min_rate * s.learning_rate, s.weight_decay) == (6e-4, pytest.approx(6e-5), 0.1)

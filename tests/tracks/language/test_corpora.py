@@ -16,12 +16,12 @@ from supple.tracks.language.corpora import (
     Corpus,
     TokenFile,
     corpus_text,
-    mixture,
+    draw_windows,
+    make_mixture,
     prepare,
     read_tokenizer,
     train_bpe,
     validation_windows,
-    windows,
     write_tokens,
 )
 from supple.tracks.language.corpora.prepare import PIECE
@@ -75,7 +75,7 @@ def test_a_long_text_without_lines_is_cut_between_characters(tmp_path: Path):
     assert len(parts[1]) == pytest.approx(len(text) / 10, rel=0.01)
 
 
-def test_bytes_are_the_bytes_of_utf_8():
+def test_the_byte_tokenizer_encodes_utf_8():
     assert Bytes().encode("aé").tolist() == [97, 0xC3, 0xA9]
     assert Bytes().decode([97, 0xC3, 0xA9]) == "aé"
 
@@ -101,12 +101,12 @@ def test_the_same_text_gives_the_same_tokenizer_and_training_text_alone_makes_it
 def test_a_second_corpus_takes_the_tokenizer_of_the_first(tmp_path: Path):
     first = prepare([file_of(tmp_path, LINES)], tmp_path / "a", "bpe:290")
     second = prepare([file_of(tmp_path, LINES.upper(), "b.txt")], tmp_path / "b", str(tmp_path / "a/tokenizer.json"))
-    assert mixture([first.train, second.train]).parts == (first.train, second.train)
+    assert make_mixture([first.train, second.train]).parts == (first.train, second.train)
     other = prepare([file_of(tmp_path, LINES.upper(), "b.txt")], tmp_path / "c", "bpe:290")
     plain = prepare([file_of(tmp_path, LINES)], tmp_path / "d", "bytes")
     for wrong, words in ((other, "made with another 'bpe:290'"), (plain, "made with 'bytes' and not 'bpe:290'")):
         with pytest.raises(UsageError, match=words):
-            mixture([first.train, wrong.train])
+            make_mixture([first.train, wrong.train])
 
 
 def test_preparing_again_leaves_no_tokenizer_of_before(tmp_path: Path):
@@ -131,33 +131,35 @@ def test_a_batch_is_the_tokens_from_its_starts_and_those_one_further(
 
 
 def test_windows_depend_on_seed_task_and_update_alone_and_reach_both_ends(tmp_path: Path):
-    source = mixture([numbers(tmp_path / "a.bin", 60)])
+    source = make_mixture([numbers(tmp_path / "a.bin", 60)])
     torch.manual_seed(0)
-    seen = [windows(source, 1, 0, update, 8, 5) for update in range(40)]
+    seen = [draw_windows(source, 1, 0, update, 8, 5) for update in range(40)]
     torch.manual_seed(1)
     for update in (39, 3, 0):
-        again = windows(source, 1, 0, update, 8, 5)
+        again = draw_windows(source, 1, 0, update, 8, 5)
         assert all(torch.equal(a, b) for a, b in zip(again, seen[update], strict=True))
     for place in ((2, 0, 0), (1, 1, 0), (1, 0, 1)):
-        assert not torch.equal(windows(source, *place, 8, 5)[0], seen[0][0])
+        assert not torch.equal(draw_windows(source, *place, 8, 5)[0], seen[0][0])
     firsts = torch.cat([inputs[:, 0] for inputs, _ in seen])
     assert (int(firsts.min()), int(firsts.max())) == (0, 54)
     assert max(int(targets.max()) for _, targets in seen) == 59
 
 
-def test_several_processes_see_together_what_one_would_see(tmp_path: Path):
-    source = mixture([numbers(tmp_path / "a.bin", 60), numbers(tmp_path / "b.bin", 60, start=500)])
-    whole = windows(source, 0, 0, 0, 9, 5)
+def test_several_processes_together_draw_the_windows_of_one(tmp_path: Path):
+    source = make_mixture([numbers(tmp_path / "a.bin", 60), numbers(tmp_path / "b.bin", 60, start=500)])
+    whole = draw_windows(source, 0, 0, 0, 9, 5)
     for rank in range(2):
-        part = windows(source, 0, 0, 0, 9, 5, rank, 2)
+        part = draw_windows(source, 0, 0, 0, 9, 5, rank, 2)
         assert all(torch.equal(p, w[rank::2]) for p, w in zip(part, whole, strict=True))
 
 
 @pytest.mark.parametrize(("shares", "expected"), [(None, 0.25), ([3, 1], 0.75), ([0.5, 0.5], 0.5)])
 def test_each_corpus_of_a_mixture_has_its_share(tmp_path: Path, shares: list[float] | None, expected: float):
-    source = mixture([numbers(tmp_path / "a.bin", 100), numbers(tmp_path / "b.bin", 300, start=500)], shares)
+    source = make_mixture([numbers(tmp_path / "a.bin", 100), numbers(tmp_path / "b.bin", 300, start=500)], shares)
     assert source.shares == pytest.approx((expected, 1 - expected))
-    inputs, targets = (torch.cat(t) for t in zip(*(windows(source, 0, 0, u, 30, 8) for u in range(40)), strict=True))
+    inputs, targets = (
+        torch.cat(t) for t in zip(*(draw_windows(source, 0, 0, u, 30, 8) for u in range(40)), strict=True)
+    )
     assert float((inputs[:, 0] < 500).float().mean()) == pytest.approx(expected, abs=0.05)
     assert torch.equal(targets, inputs + 1)  # no window goes from one corpus into the other
 
@@ -183,11 +185,11 @@ def test_validation_windows_are_spread_evenly_and_do_not_overlap(
 
 def test_a_corpus_smaller_than_a_batch_or_a_block_is_refused(tmp_path: Path):
     tokens = numbers(tmp_path / "a.bin", 40)
-    windows(mixture([tokens]), 0, 0, 0, 3, 13)
+    draw_windows(make_mixture([tokens]), 0, 0, 0, 3, 13)
     with pytest.raises(UsageError, match=r"a\.bin: 40 tokens are too few for one batch, which has 4 × 10$"):
-        windows(mixture([tokens]), 0, 0, 0, 4, 10)
+        draw_windows(make_mixture([tokens]), 0, 0, 0, 4, 10)
     with pytest.raises(UsageError, match=r"a\.bin: 40 tokens are too few for a block of 40"):
-        windows(mixture([tokens]), 0, 0, 0, 1, 40)
+        draw_windows(make_mixture([tokens]), 0, 0, 0, 1, 40)
     with pytest.raises(UsageError, match="too few for a block of 64"):
         validation_windows(tokens, 3, 64)
 
@@ -196,7 +198,7 @@ def test_shares_that_make_no_sense_are_refused(tmp_path: Path):
     tokens = numbers(tmp_path / "a.bin", 40)
     for shares in ([1.0], [1.0, 0.0], [1.0, float("nan")]):
         with pytest.raises(UsageError, match="shares must be 2 numbers above 0"):
-            mixture([tokens, tokens], shares)
+            make_mixture([tokens, tokens], shares)
 
 
 def test_damaged_and_foreign_token_files_are_one_line_that_names_the_file(tmp_path: Path):

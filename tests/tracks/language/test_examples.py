@@ -69,7 +69,7 @@ def test_a_broken_line_is_named_with_its_file_and_number(tmp_path: Path, line: s
 
 
 @pytest.mark.parametrize("names", [("x_train.jsonl", "x_test.jsonl"), ("train.json", "test.json")])
-def test_a_given_division_is_kept_whichever_of_its_names_is_named(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_a_pair_of_train_and_test_files_is_used_whichever_is_named(tmp_path: Path, names: tuple[str, str]) -> None:
     for name, count in zip(names, (6, 3), strict=True):
         write(tmp_path / name, *pairs(count, name))
     tasks = [load_task(str(path), 0) for path in (tmp_path, *(tmp_path / name for name in names))]
@@ -95,11 +95,13 @@ def test_the_seed_draws_what_is_learned_and_not_what_is_tested(tmp_path: Path) -
     assert one == again
     assert one.test == other.test
     assert set(one.train) != set(other.train)
-    assert one.described != other.described
+    assert one.description != other.description
 
 
 def test_only_multiple_choice_questions_are_taken_where_that_is_asked_for(tmp_path: Path) -> None:
-    questions = [{**each, "question": f"{each['question']} {i}"} for i in range(5) for each in (QUESTION, BALANCE)]
+    questions = [
+        {**question, "question": f"{question['question']} {i}"} for i in range(5) for question in (QUESTION, BALANCE)
+    ]
     write(tmp_path / "mixed.jsonl", *questions)
     task = load_task(f"mcq:{tmp_path}", 0)
     assert len(task.train) + len(task.test) == 5
@@ -114,7 +116,7 @@ def test_tasks_of_trace_have_their_own_scores(tmp_path: Path, name: str, score: 
     assert load_task(str(tmp_path / name), 0).score == score
 
 
-def test_what_has_no_examples_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_tasks_without_examples_are_refused_in_one_line(tmp_path: Path) -> None:
     write(tmp_path / "x_train.jsonl", *pairs(2))
     (tmp_path / "x_test.jsonl").write_text("\n")
     (tmp_path / "empty").mkdir()

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.interventions import RetainLoss
 from supple.registry.errors import UsageError
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.finetune.settings import SFTSettings
 from supple.tracks.language.finetune.work import FinetuneWork, build
 from supple.tracks.language.models import load_model, save_model
+from tests.tracks.logs import read_log
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +63,18 @@ def built(settings: SFTSettings) -> FinetuneWork:
     return build(settings)
 
 
-def log(run: Path, name: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
-
-
 def go(out: Path, settings: SFTSettings) -> Path:
-    create(out, "sft", settings, "test")
-    train(out, lambda _: None, lambda line: None)
+    prepare(RunSpec("sft", settings), out, lambda line: None).train(lambda _: None)
     return out
 
 
 def test_every_example_is_seen_once_an_epoch_in_an_order_of_its_own(folder: Path) -> None:
     work = built(small(folder, epochs=4))  # 44 examples: 11 batches
     assert work.tasks[0].steps == 11 + 3
-    seen = [tuple(each.ids) for update in range(11) for each in work._rows(update)]
-    assert {ids: seen.count(ids) for ids in set(seen)} == {tuple(each.ids): 4 for each in work.train}
+    seen = [tuple(example.ids) for update in range(11) for example in work._rows(update)]
+    assert {ids: seen.count(ids) for ids in set(seen)} == {tuple(example.ids): 4 for example in work.train}
     assert work._order(0) != work._order(1)
-    assert [each.ids for each in work._rows(3)] == [each.ids for each in built(small(folder))._rows(3)]
+    assert [example.ids for example in work._rows(3)] == [example.ids for example in built(small(folder))._rows(3)]
     assert work._order(0) != built(small(folder, seed=1))._order(0)
 
 
@@ -98,7 +95,7 @@ def test_the_learning_rate_warms_up_falls_to_a_tenth_and_stays(folder: Path) -> 
     assert all(a > b for a, b in pairwise(rates[2:-3]))
 
 
-def test_what_hooks_look_at_is_of_the_data_and_without_padding(folder: Path) -> None:
+def test_hooks_see_the_training_data_without_padding(folder: Path) -> None:
     work = built(small(folder))
     learner = work.learner
     (tokens,) = learner.probe()
@@ -106,25 +103,26 @@ def test_what_hooks_look_at_is_of_the_data_and_without_padding(folder: Path) -> 
     assert not (tokens == work.language_model.pad).any()
     samples = list(learner.batches(None))
     assert [len(each) for each in samples] == [2] * 6  # one pass over 11 examples
-    assert learner.retain is not None
+    retain = learner.offers(RetainLoss)
+    assert retain is not None
     counts = [len(each.answer) for each in work.retained]
     assert len(counts) == 5
     alone = [float(work._nll([each]).detach()) for each in work.retained]
-    assert float(learner.retain().detach()) == pytest.approx(sum(alone) / sum(counts), rel=1e-5)
-    assert built(small(folder, retain="")).learner.retain is None
+    assert float(retain.loss().detach()) == pytest.approx(sum(alone) / sum(counts), rel=1e-5)
+    assert built(small(folder, retain="")).learner.offers(RetainLoss) is None
 
 
 def test_a_run_learns_reports_both_tasks_and_leaves_its_model(folder: Path, tmp_path: Path) -> None:
     settings = small(folder, epochs=4, hook=("sib@start", "l2_init(strength=1e-4)"))
     run = go(tmp_path / "run", settings)
-    lines = [line for line in log(run, "metrics") if "learn_loss" in line]
+    lines = [line for line in read_log(run, "metrics") if "learn_loss" in line]
     assert [line["step"] for line in lines] == [0, 14]
     for line in lines:
         assert {"learn_loss", "learn_accuracy", "retain_loss", "retain_accuracy"} <= line.keys()
         assert 0 <= line["learn_accuracy"] <= 1
     assert lines[1]["learn_loss"] < lines[0]["learn_loss"] - 1
-    assert lines[1]["learn_loss"] == pytest.approx(log(run, "tasks")[-1]["learn_loss"])
-    assert [event["intervention"] for event in log(run, "events") if event["event"] == "intervention"] == ["sib"]
+    assert lines[1]["learn_loss"] == pytest.approx(read_log(run, "tasks")[-1]["learn_loss"])
+    assert [event["intervention"] for event in read_log(run, "events") if event["event"] == "intervention"] == ["sib"]
     trained = load_model(str(run / "model"))
     again = FinetuneWork(small(folder), trained, *_tasks(folder))
     assert again.evaluate(again.tasks[0])["learn_loss"] == pytest.approx(lines[1]["learn_loss"], rel=1e-6)
@@ -135,7 +133,7 @@ def test_losses_alone_are_reported_where_nothing_is_to_be_examined(folder: Path)
     assert set(work.evaluate(work.tasks[0])) == {"learn_loss", "retain_loss"}
 
 
-def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(folder: Path, tmp_path: Path) -> None:
     settings = small(folder, checkpoint_every=3, keep_checkpoints=9, eval_every=4, examine=False)
     whole = go(tmp_path / "whole", settings)
     cut = tmp_path / "cut"
@@ -143,16 +141,16 @@ def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None
     shutil.rmtree(cut / "model")
     for name in ("000000000006", "000000000008"):  # as if it had been killed after its first checkpoint
         shutil.rmtree(cut / "checkpoints" / name)
-    train(cut, lambda _: None, lambda line: None)
+    open_run(cut, lambda line: None).train(lambda _: None)
     for step in (6, 8):
         files = [run / f"checkpoints/{step:012d}/state.safetensors" for run in (whole, cut)]
         assert files[0].read_bytes() == files[1].read_bytes()
-    assert log(cut, "metrics") == log(whole, "metrics")
+    assert read_log(cut, "metrics") == read_log(whole, "metrics")
     assert (cut / "model" / "model.safetensors").read_bytes() == (whole / "model" / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"model": ""}, "--model is missing"),
         ({"learn": ""}, "--learn is missing"),
@@ -164,13 +162,15 @@ def test_a_resumed_run_goes_on_bit_for_bit(folder: Path, tmp_path: Path) -> None
         ({"retain": "nowhere.jsonl"}, "no such task"),
     ],
 )
-def test_what_cannot_work_is_refused_before_training(folder: Path, changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_settings_that_cannot_work_are_refused_before_training(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
         built(small(folder, **changes))
 
 
 @pytest.mark.filterwarnings("ignore:.*are longer than 12 tokens")
-def test_prompts_that_are_too_long_are_counted_and_said(folder: Path) -> None:
+def test_a_warning_counts_the_prompts_that_are_too_long(folder: Path) -> None:
     with pytest.warns(UserWarning, match=r"choice: \d+ of 11 train examples are longer than 12 tokens"):
         built(small(folder, max_length=12))
 

@@ -14,7 +14,7 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.interventions import Learner, fire_, make
 from supple.interventions.sib import sib_
 from supple.metrics import View, dfi, dfi_unscaled, measure
-from supple.tracks.language.gpt import GPT, GPTConfig, adamw, gpt_learner, optimizer_groups
+from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
 
 TINY = GPTConfig(vocab_size=23, block_size=12, layers=2, heads=2, width=16)
 
@@ -32,7 +32,7 @@ def a_learner(config: GPTConfig = TINY, seed: int = 0) -> Learner:
     x, y = tokens(), tokens(seed=2)
     return gpt_learner(
         model,
-        adamw(model, 1e-3),
+        make_adamw(model, 1e-3),
         probe=lambda: (x,),
         loss=lambda: model.loss(x, y),
         generator=draws(seed + 1),
@@ -96,7 +96,7 @@ def test_a_later_token_changes_no_earlier_logit(place: int, seed: int):
     assert not torch.allclose(model(changed)[:, place:], model(x)[:, place:])
 
 
-def test_all_draws_come_from_the_generator_and_have_gpt_2s_deviations():
+def test_weights_come_from_the_generator_with_gpt_2s_deviations():
     before = torch.get_rng_state()
     config = GPTConfig(vocab_size=500, block_size=64, layers=8, heads=2, width=64)
     a, b, other = (GPT(config, draws(seed)) for seed in (3, 3, 4))
@@ -121,21 +121,20 @@ def test_the_mean_loss_is_that_of_the_targets_that_count():
 
 def test_the_default_is_the_124m_configuration_and_its_flops_are_those_of_nanogpt():
     model = GPT(replace(GPTConfig(), layers=1), draws())  # the other eleven blocks are like this one
-    block, every = (sum(p.numel() for p in part.parameters()) for part in (model.h[0], model))
-    assert every + 11 * block == 124_373_760  # 50,304 tokens and no biases
-    counted = every - 1024 * 768
+    block, total = (sum(p.numel() for p in part.parameters()) for part in (model.h[0], model))
+    assert total + 11 * block == 124_373_760  # 50,304 tokens and no biases
+    counted = total - 1024 * 768
     assert model.flops_per_token() == 6 * counted + 12 * 12 * 64 * 1024
     assert model.flops_per_token(512) == 6 * counted + 12 * 12 * 64 * 512
 
 
 def test_only_matrices_and_embeddings_decay():
     model = GPT(replace(TINY, bias=True), draws())
-    decaying, others = optimizer_groups(model, 0.1)
+    decaying, others = make_adamw(model, 3e-4, 0.1).param_groups
     names = {p: name for name, p in model.named_parameters()}
     assert (decaying["weight_decay"], others["weight_decay"]) == (0.1, 0.0)
     assert {names[p] for p in others["params"]} == {n for n in names.values() if "ln_" in n or n.endswith("bias")}
     assert len(decaying["params"]) + len(others["params"]) == len(names)
-    assert {group["initial_lr"] for group in adamw(model, 3e-4).param_groups} == {3e-4}
 
 
 def test_fire_takes_query_key_and_value_apart_and_leaves_positions_and_norms():
@@ -171,11 +170,11 @@ def test_the_measured_deviation_from_isometry_is_that_of_query_key_and_value_apa
     for name, p in learner.module.named_parameters():
         if p.ndim == 2 and name != "wpe.weight":
             matrices += p.detach().chunk(3) if "c_attn" in name else [p.detach()]
-    found = measure(learner)
-    assert found["dfi"] == pytest.approx(sum(dfi(m) for m in matrices), rel=1e-9)
+    measured = measure(learner)
+    assert measured["dfi"] == pytest.approx(sum(dfi(m) for m in matrices), rel=1e-9)
     count = sum(min(m.shape) for m in matrices)
     unscaled = sum(dfi_unscaled(m, per_dimension=False) for m in matrices)
-    assert found["dfi_unscaled"] == pytest.approx(unscaled / count, rel=1e-9)
+    assert measured["dfi_unscaled"] == pytest.approx(unscaled / count, rel=1e-9)
     make("fire", method="polar").apply(learner)
     assert measure(learner)["dfi_unscaled"] < 1e-9
 
@@ -254,15 +253,15 @@ def test_any_activation_of_the_registry_fits():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "message"),
     [
         ({"heads": 3}, "3 heads cannot share a width of 16"),
         ({"layers": 0}, "layers must be at least 1"),
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\)"),
     ],
 )
-def test_sizes_that_do_not_fit_are_one_line(wrong: dict[str, float], words: str):
-    with pytest.raises(ValueError, match=words):
+def test_sizes_that_do_not_fit_are_one_line(wrong: dict[str, float], message: str):
+    with pytest.raises(ValueError, match=message):
         replace(TINY, **wrong)
 
 

@@ -14,7 +14,6 @@ from supple.tracks.language.fresh import byte_tokenizer
 from supple.tracks.language.models import (
     LanguageModel,
     load_model,
-    new_model,
     save_model,
 )
 
@@ -43,7 +42,7 @@ def learner_of(lm: LanguageModel) -> Learner:
 
 def test_new_models_have_the_weights_of_their_seed_and_move_no_generator() -> None:
     before = torch.get_rng_state()
-    one, again, other = (new_model("llama:32x2", seed) for seed in (1, 1, 2))
+    one, again, other = (load_model("llama:32x2", seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     weights = [lm.model.get_parameter("lm_head.weight") for lm in (one, again, other)]
     assert torch.equal(weights[0], weights[1])
@@ -74,7 +73,7 @@ def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
     def asked(*what: object) -> None:
         raise AssertionError("the hub was asked")
 
-    monkeypatch.setattr(models, "from_hub", asked)
+    monkeypatch.setattr(models, "read_from_hub", asked)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
@@ -91,7 +90,7 @@ def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
             load_model(name)
 
 
-def test_a_hub_model_that_cannot_be_had_says_how_to_use_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_hub_model_is_refused_with_a_hint_at_local_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     def fails(*args: object, **settings: object) -> None:
@@ -160,13 +159,13 @@ def test_layers_are_those_of_a_forward_pass_with_their_parts(kind: type, config:
     assert called[-1] is layers[-1].module
 
 
-def test_what_metrics_and_hooks_need_is_there() -> None:
+def test_the_learner_supports_metrics_and_hooks() -> None:
     lm = tied()
     learner = learner_of(lm)
     assert learner.units == ("model.layers.0.mlp.act_fn", "model.layers.1.mlp.act_fn")
     assert learner.features == "model.norm"
-    found = measure(View(learner), True)
-    assert found["srank"] > 0
+    measured = measure(View(learner), True)
+    assert measured["srank"] > 0
     names = learner.parameters_of(learner.select("head"))
     assert names == ["model.embed_tokens.weight"]  # tied: one tensor
     make("fire", scope=("query", "key")).apply(learner)

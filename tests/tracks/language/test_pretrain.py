@@ -13,14 +13,15 @@ import pytest
 import torch
 
 from supple.engine.kinds import find_kind
-from supple.engine.runs import build, create, train
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec
 from supple.engine.storage import signed_json
 from supple.interventions import fire_
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
-from supple.tracks.language.schedule import cosine, linear
+from supple.tracks.language.schedule import cosine_rate, linear_rate
 
 PRETRAIN = find_kind("pretrain")
 
@@ -64,8 +65,7 @@ def test_methods_that_act_at_every_update_act_on_a_gpt(bench: Any, tmp_path: Pat
     )
     second = (str(bench.texts["second"]),)
     settings = tiny(bench, hook=hooks, second=second, pretrain_steps=4, steps=2, device="cpu", val_sequences=2)
-    create(tmp_path / "run", "pretrain", settings, "test")
-    train(tmp_path / "run", lambda *_: None, print)
+    prepare(RunSpec("pretrain", settings), tmp_path / "run", print).train(lambda *_: None)
     done = [event["hook"] for event in bench.log(tmp_path / "run", "events") if event["event"] == "intervention"]
     assert done == ["regrama@3", "adam_rel@task"]
 
@@ -87,26 +87,26 @@ def test_fire_comes_between_the_phases_and_takes_query_key_and_value_apart(bench
 
 
 def test_the_learning_rate_rises_and_falls_in_both_phases() -> None:
-    rates = [linear(update, 100, 10, 0.1) for update in range(100)]
+    rates = [linear_rate(update, 100, 10, 0.1) for update in range(100)]
     assert rates == sorted(rates[:10]) + sorted(rates[10:], reverse=True)
     assert (max(rates), rates[10], rates[-1]) == (1.0, 1.0, pytest.approx(0.1))
     assert rates[0] == pytest.approx(1 / 11)
-    rates = [cosine(update, 100, 20, 50, 0.1) for update in range(100)]
+    rates = [cosine_rate(update, 100, 20, 50, 0.1) for update in range(100)]
     assert rates[20] == 1.0
     assert rates[49:] == [pytest.approx(0.1)] * 51
-    assert rates[40] < linear(40, 50, 20, 0.1)  # in its second half a cosine is below the line
-    assert rates[24] > linear(24, 50, 20, 0.1)
+    assert rates[40] < linear_rate(40, 50, 20, 0.1)  # in its second half a cosine is below the line
+    assert rates[24] > linear_rate(24, 50, 20, 0.1)
 
 
-def test_the_second_phase_starts_where_it_is_told_with_the_schedule_of_the_whole_first(bench: Any) -> None:
+def test_the_second_phase_starts_at_the_given_update_of_the_whole_first_schedule(bench: Any) -> None:
     second = (str(bench.texts["second"]),)
     work = build(PRETRAIN, tiny(bench, second=second, pretrain_steps=100, start="40", steps=10))
     assert [(task.start, task.end) for task in work.tasks] == [(0, 40), (40, 50)]
-    assert work.rate(work.tasks[0], 39) == linear(39, 100, 0, 0.1)
-    assert work.rate(work.tasks[1], 0) == linear(0, 10, 1, 0.1)
+    assert work.rate(work.tasks[0], 39) == linear_rate(39, 100, 0, 0.1)
+    assert work.rate(work.tasks[1], 0) == linear_rate(0, 10, 1, 0.1)
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
     child = process(bench.command(run, *HOOKS, "--dropout", "0.1"), tmp_path / "errors")
     deadline = time.monotonic() + 60
@@ -116,16 +116,6 @@ def test_a_killed_run_goes_on_to_the_same_bytes(bench: Any, process: Any, whole:
     os.waitpid(child, 0)
     assert not (run / "checkpoints/000000000020").exists(), "killed too late to prove anything"
     dispatch(["resume", str(run)])
-    assert bench.state(run, 20) == bench.state(whole, 20)
-    for name in ("metrics", "tasks", "events"):
-        assert bench.log(run, name) == bench.log(whole, name), name
-
-
-def test_the_older_spelling_trains_and_goes_on_as_the_newer(bench: Any, whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "older"
-    dispatch(["language", *bench.command(run, *HOOKS, "--dropout", "0.1")[1:]])
-    shutil.rmtree(run / "checkpoints/000000000020")
-    dispatch(["language", "--resume", str(run)])
     assert bench.state(run, 20) == bench.state(whole, 20)
     for name in ("metrics", "tasks", "events"):
         assert bench.log(run, name) == bench.log(whole, name), name

@@ -1,4 +1,4 @@
-"""Which states of a first phase are kept, and what a pretraining run does alike in every process and every arm."""
+"""The states of a first phase that are kept, and what all processes and arms of a run have in common."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from supple.engine.runs import build
 from supple.experiments.comparisons.comparison import create, open_comparison
 from supple.registry.errors import UsageError
 from supple.scripts import compare
-from supple.scripts.cli.options import asked
+from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
@@ -25,7 +25,7 @@ def settings(bench: Any, **changes: Any) -> PretrainSettings:
     return PretrainSettings(**({"first": (first,), "second": (second,), "tokenizer": "bytes"} | small | changes))
 
 
-def test_best_is_refused_in_a_single_run_before_any_corpus_is_read(bench: Any, tmp_path: Path) -> None:
+def test_start_best_is_refused_in_a_single_run_before_any_corpus_is_read(bench: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="known in comparisons only"):
         dispatch(bench.command(tmp_path / "run", "--start", "best", "--first", "no-such-file"))
 
@@ -81,7 +81,7 @@ def test_states_are_kept_in_the_first_phase_only(bench: Any, tmp_path: Path) -> 
     assert kept(run, "kept") == [6]
 
 
-def test_the_arm_none_is_the_run_that_was_never_forked(bench: Any, tmp_path: Path, here: Any) -> None:
+def test_the_arm_none_equals_the_run_that_was_not_forked(bench: Any, tmp_path: Path, here: Any) -> None:
     """Dropout is on: the generators are part of the state. `--start` says where arms part, as `--vary start=6` does."""
     forked, alone = tmp_path / "forked", tmp_path / "alone"
     options = ("--dropout", "0.2", "--start", "6")
@@ -93,8 +93,8 @@ def test_the_arm_none_is_the_run_that_was_never_forked(bench: Any, tmp_path: Pat
     assert next(line["step"] for line in bench.log(arm, "metrics") if "val_loss" in line) == 6
 
 
-def test_what_interventions_see_is_the_same_in_every_process(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else their weights would part, and nobody would notice."""
+def test_interventions_see_the_same_data_in_every_process(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the weights of the processes would differ without any message."""
     seen = []
     for rank, world in ((0, 1), (0, 2), (1, 2)):
         monkeypatch.setenv("RANK", str(rank))
@@ -110,11 +110,11 @@ def test_batches_of_a_task_are_different_ones(bench: Any, monkeypatch: pytest.Mo
     work = build(PRETRAIN, settings(bench))
     assert isinstance(work, PretrainWork)
     work.place = work.tasks[0], 5
-    asked: list[int] = []
-    recent = work._recent
-    monkeypatch.setattr(work, "_recent", lambda update: asked.append(update) or recent(update))
+    recent_updates: list[int] = []
+    recent = work._recent_batch
+    monkeypatch.setattr(work, "_recent_batch", lambda update: recent_updates.append(update) or recent(update))
     assert len(list(work.learner.batches(9))) == 9
-    assert asked == [5, 4, 3, 2, 1, 0, 6, 7, 8]
+    assert recent_updates == [5, 4, 3, 2, 1, 0, 6, 7, 8]
 
 
 def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
@@ -125,27 +125,30 @@ def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
     assert work.model.config.vocab_size % 64 == 0
 
 
-def compared(bench: Any, *more: str, kind: str = "") -> Any:
+def plan_comparison(bench: Any, *more: str, kind: str = "") -> Any:
     words = bench.command(Path("out"), *more)
-    what = asked("compare", [kind, *more, "--out", "out"] if kind else words[1:])
-    return compare.compared(what, compare.read(what), "test")
+    what = parse_request("compare", [kind, *more, "--out", "out"] if kind else words[1:])
+    return compare.plan_comparison(what, compare.parse_options(what), "test")
 
 
-def test_commas_in_quotes_and_brackets_part_no_values(bench: Any) -> None:
-    found = compared(
+def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> None:
+    comparison = plan_comparison(
         bench, "--vary", 'order="2,0,1","0,1,2"', "--vary", "targets=q_proj v_proj,all-linear", kind="continual"
     )
     orders, targets = ("2,0,1", "0,1,2"), (("q_proj", "v_proj"), ("all-linear",))
-    assert found.variants == tuple({"order": order, "targets": target} for order in orders for target in targets)
+    assert comparison.variants == tuple({"order": order, "targets": target} for order in orders for target in targets)
     first = str(bench.texts["first"])
     activations = "activation=swish(beta=2),rand_smooth_leaky(c=0.8, p=1)"
-    found = compared(bench, "--first", first, "--vary", activations, kind="pretrain")
-    assert [variant["activation"] for variant in found.variants] == ["swish(beta=2)", "rand_smooth_leaky(c=0.8, p=1)"]
+    comparison = plan_comparison(bench, "--first", first, "--vary", activations, kind="pretrain")
+    assert [variant["activation"] for variant in comparison.variants] == [
+        "swish(beta=2)",
+        "rand_smooth_leaky(c=0.8, p=1)",
+    ]
 
 
-def test_variants_are_read_back_as_they_were(bench: Any, tmp_path: Path) -> None:
+def test_variants_survive_writing_and_reading(bench: Any, tmp_path: Path) -> None:
     second = ",".join(str(path) for path in bench.texts.values())
-    comparison = compared(bench, "--vary", f"second={second}", "--vary", "clip=None,1", "--vary", "start=best,6")
+    comparison = plan_comparison(bench, "--vary", f"second={second}", "--vary", "clip=None,1", "--vary", "start=best,6")
     create(tmp_path / "out", comparison, 1)
     again = open_comparison(tmp_path / "out", 1)
     assert again.variants == comparison.variants
@@ -156,6 +159,6 @@ def test_variants_have_folders_of_their_own(bench: Any, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     for name in ("a_b.txt", "a b.txt"):
         Path(name).write_text(bench.texts["first"].read_text())
-    comparison = compared(bench, "--vary", "second='a b.txt',a_b.txt")
+    comparison = plan_comparison(bench, "--vary", "second='a b.txt',a_b.txt")
     with pytest.raises(UsageError, match=r"two runs would share the folder second=_a_b\.txt/none"):
         create(tmp_path / "out", comparison, 1)

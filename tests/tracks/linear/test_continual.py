@@ -1,4 +1,4 @@
-"""Courses through tasks against integration of the whole course, forgetting, and times to convergence."""
+"""Sequences of tasks, compared with an integrated flow; forgetting, and times to convergence."""
 
 import math
 
@@ -14,7 +14,7 @@ from supple.tracks.linear.weights import aligned_init, balance_residual, balance
 
 
 @pytest.mark.parametrize(("lam", "sizes"), [(0.0, (3, 5, 4)), (1.0, (4, 3, 3)), (-2.0, (3, 2, 4))])
-def test_course_is_that_of_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
+def test_losses_over_a_sequence_of_tasks_match_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
     n_in, n_hidden, n_out = sizes
     tasks = [random_regression(n_in, n_out, 8, scale=1.0, rng=seed) for seed in range(3)]
     W1, W2 = balanced_init(lam, n_in, n_hidden, n_out, scale=0.3, rng=0)
@@ -41,7 +41,7 @@ def test_forgetting_after_convergence_is_the_closed_form_whatever_lambda_is() ->
     assert forgetting(tasks, 0, 0, 1) == pytest.approx(distance)
 
 
-def test_a_network_that_learnt_nothing_can_go_on() -> None:
+def test_a_sequence_can_continue_from_a_network_that_learned_nothing() -> None:
     """All hidden units are zero: the factor of QQᵀ has no columns."""
     task = random_regression(3, 2, 5, rng=0)
     course = follow(np.zeros((2, 3)), np.zeros((2, 2)), [task, task], [0.0, 10.0])
@@ -49,7 +49,7 @@ def test_a_network_that_learnt_nothing_can_go_on() -> None:
     assert course.W1.shape == (2, 3)
 
 
-def test_courses_that_make_no_sense_are_refused() -> None:
+def test_sequences_without_tasks_or_ascending_times_are_refused() -> None:
     W1, W2 = balanced_init(0.0, 3, 2, 2, rng=0)
     with pytest.raises(ValueError, match="no task"):
         follow(W1, W2, [], [1.0])

@@ -13,9 +13,9 @@ from supple.tracks.linear.weights import Array, balanced_factors, random_rotatio
 mp.mp.dps = 300  # e^{2Λt} of a hundred digits is added to 1
 
 
-def relative(found: Array, right: Array) -> Array:
+def relative(computed: Array, expected: Array) -> Array:
     """Relative Frobenius error at each time."""
-    error: Array = np.linalg.norm(found - right, axis=(1, 2)) / np.linalg.norm(right, axis=(1, 2))
+    error: Array = np.linalg.norm(computed - expected, axis=(1, 2)) / np.linalg.norm(expected, axis=(1, 2))
     return error
 
 
@@ -31,12 +31,12 @@ def equation_7(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
     f = np.block([[-lam / 2 * np.eye(n_in), sigma.T], [sigma, lam / 2 * np.eye(n_out)]])
     values, p = mp.eigsy(mp.matrix(f.tolist()))
     y = p.T * mp.matrix(np.concatenate([w1.T, w2]).tolist())
-    found = []
+    results = []
     for t in times:
         grown = p * mp.diag([mp.exp(v * t) for v in values]) * y
         phi = mp.diag([(mp.exp(2 * v * t) - 1) / (2 * v) if v else mp.mpf(t) for v in values])
-        found.append(np.array((grown * (mp.eye(hidden) + y.T * phi * y) ** -1 * grown.T).tolist(), float))
-    return np.array(found)
+        results.append(np.array((grown * (mp.eye(hidden) + y.T * phi * y) ** -1 * grown.T).tolist(), float))
+    return np.array(results)
 
 
 def draw(rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
@@ -80,19 +80,19 @@ def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -
 
 @pytest.mark.parametrize("lam", [0.1, 1e-3, 1e-5, 1e-7])
 @pytest.mark.parametrize("noise", [0.0, 1e-6])
-def test_next_to_a_saddle_it_is_equation_7_in_300_digits(lam: float, noise: float) -> None:
+def test_near_a_saddle_the_solution_matches_equation_7_in_300_digits(lam: float, noise: float) -> None:
     rng = np.random.default_rng(3)
     sigma = rng.normal(size=(3, 3))
     left, values, right = np.linalg.svd(sigma)
     reversed_function = (left * [-1, 1, 1] * values) @ right + noise * rng.normal(size=(3, 3))
     w1, w2 = balanced_factors(reversed_function, 3, lam, random_rotation(3, rng))
     times = np.array([0, 1, 5, 10, 20, 50])
-    found = exact_qq(w1, w2, sigma, times)
+    computed = exact_qq(w1, w2, sigma, times)
     # float64 weights hold the part that leaves the saddle, of the order of λ, to 1e-16/λ
-    assert relative(found, equation_7(w1, w2, sigma, times)).max() <= 1e-11 + 1e-14 / lam
+    assert relative(computed, equation_7(w1, w2, sigma, times)).max() <= 1e-11 + 1e-14 / lam
 
 
-def test_columns_that_grow_nearly_parallel_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearly_parallel_columns_are_solved_accurately(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faster of two directions is begun 1e-9 as strongly as the slower, for both hidden units alike."""
     faster = 1e-9 * np.array([1.0, 1.0]) + 1e-10 * np.array([1.0, -1.0])
     w1 = np.array([faster, [1.0, 0.5]]).T
@@ -129,7 +129,7 @@ def test_balanced_square_networks_whose_determinant_has_the_other_sign_never_lea
         assert (error > 1e-3) == stuck
 
 
-def test_it_begins_with_the_weights_and_gives_their_parts() -> None:
+def test_at_time_zero_the_solution_has_the_initial_weights() -> None:
     w1, w2 = balanced_init(-1.5, 5, 4, 3, 0.7, 0)
     sigma = np.random.default_rng(1).normal(size=(3, 5))
     solution, times = Exact(w1, w2, sigma, tau=2.0), [0.0, 3.0, 1.0]
@@ -141,7 +141,7 @@ def test_it_begins_with_the_weights_and_gives_their_parts() -> None:
     assert solution.lam == pytest.approx(-1.5)
 
 
-def test_many_times_are_each_as_if_alone_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_times_at_once_give_the_results_of_single_times(monkeypatch: pytest.MonkeyPatch) -> None:
     w1, w2 = balanced_init(2.0, 3, 3, 4, 0.2, 0)
     sigma = np.random.default_rng(1).normal(size=(4, 3))
     times = np.random.default_rng(2).uniform(0, 20, 50)
@@ -171,7 +171,7 @@ def test_weights_in_single_precision_are_balanced_enough() -> None:
     assert relative(rounded, exact_qq(w1, w2, sigma, times)).max() < 1e-5
 
 
-def test_a_network_of_zeros_stays_there() -> None:
+def test_a_network_of_zeros_stays_zero() -> None:
     zeros = np.zeros((2, 3)), np.zeros((3, 2))
     assert not exact_qq(*zeros, np.ones((3, 3)), [0.0, 1e3]).any()
     assert not Exact(*zeros, np.ones((3, 3))).limit().any()
@@ -179,7 +179,7 @@ def test_a_network_of_zeros_stays_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"W1": np.ones((2, 4))}, r"W1 is \(N_h, N_i\).*got \(2, 4\)"),
         ({"W1": np.full((3, 3), np.nan)}, "must be finite"),
@@ -192,8 +192,8 @@ def test_a_network_of_zeros_stays_there() -> None:
         ({"W1": np.ones((2, 3, 3))}, "of one network"),
     ],
 )
-def test_what_it_cannot_solve_is_refused_in_one_line(change: dict[str, object], words: str) -> None:
+def test_unsolvable_inputs_are_refused_in_one_line(change: dict[str, object], message: str) -> None:
     w1, w2 = balanced_init(1.0, 3, 3, 3, rng=0)
-    given = {"W1": w1, "W2": w2, "sigma_yx": np.eye(3), "times": [1.0]} | change
-    with pytest.raises(ValueError, match=words):
-        exact_qq(**given)  # type: ignore[arg-type]
+    arguments = {"W1": w1, "W2": w2, "sigma_yx": np.eye(3), "times": [1.0]} | change
+    with pytest.raises(ValueError, match=message):
+        exact_qq(**arguments)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 
 from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.figures.fig13 import learnable_starts
-from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalanced
+from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalance_to
 from supple.tracks.linear.tasks import semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual, balanced_init
 
@@ -23,13 +23,13 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def computed(name: str, seed: int = 0) -> dict[str, Any]:
+def compute_numbers(name: str, seed: int = 0) -> dict[str, Any]:
     """A figure's numbers as its JSON file has them: strict JSON, without NaN."""
     made = import_module(f"supple.tracks.linear.figures.{name}").numbers(seed, **SMALL.get(name, {}))
     return json.loads(json.dumps(made, allow_nan=False))
 
 
-figure = cache(computed)
+figure = cache(compute_numbers)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), list(zip(NAMES, (0.03, 0.03, 0.005, 0.02), strict=True)))
@@ -39,8 +39,8 @@ def test_theory_lies_on_gradient_descent(name: str, tolerance: float) -> None:
 
 @pytest.mark.parametrize("name", ["fig11", "fig13"])
 def test_numbers_depend_on_the_seed_alone(name: str) -> None:
-    assert computed(name) == figure(name)
-    assert computed(name, seed=1) != figure(name)
+    assert compute_numbers(name) == figure(name)
+    assert compute_numbers(name, seed=1) != figure(name)
 
 
 @pytest.mark.parametrize(("name", "panels"), list(zip(NAMES, (2, 3, 3, 12), strict=True)))
@@ -54,7 +54,7 @@ def test_continual_theory_is_the_flow_though_hidden_layer_is_wider_than_assumpti
     assert figure("fig11")["difference_flow"] < 1e-6
 
 
-def test_learned_task_is_forgotten_as_the_closed_form_says() -> None:
+def test_forgetting_matches_the_closed_form() -> None:
     numbers = figure("fig11")
     np.testing.assert_allclose(numbers["forgetting"], numbers["forgetting_closed_form"], atol=1e-3)
     losses = np.array(numbers["simulated_losses"]) - numbers["least_losses"]
@@ -63,7 +63,7 @@ def test_learned_task_is_forgotten_as_the_closed_form_says() -> None:
     assert all(losses[task + 1, -1, task] > 50 * learned[task] for task in range(3))
 
 
-def test_reversal_never_ends_in_theory_at_zero_and_late_in_floating_point() -> None:
+def test_at_lambda_zero_reversal_never_ends_in_theory_and_ends_late_by_rounding() -> None:
     numbers = figure("fig12")
     middle = numbers["lambdas"].index(0.0)
     simulated, theory = numbers["reversal"]["simulated"], numbers["reversal"]["theory"]
@@ -116,7 +116,7 @@ def test_new_feature_spreads_by_kinship_for_large_lambda_and_not_at_all_for_very
     assert all(abs(feature[rose]) < 0.02 for feature in features.values())
 
 
-def test_starts_at_zero_can_learn_the_task_and_without_the_turned_sign_could_not() -> None:
+def test_starts_at_lambda_zero_are_changed_so_that_they_can_learn_the_task() -> None:
     sigma = np.diag([2.0, -1.0, 0.5])
     for seed in range(4):
         (w1,), (w2,) = learnable_starts(sigma, [0.0], np.random.default_rng(seed))
@@ -140,7 +140,7 @@ def test_rebalancing_keeps_every_product_and_hits_every_lambda() -> None:
     first, second = (
         np.stack(layers) for layers in zip(*(balanced_init(1, 4, 4, 4, rng=i) for i in (0, 1)), strict=True)
     )
-    w1, w2 = rebalanced(first, second, (-3.0, 0.0, 2.0))
+    w1, w2 = rebalance_to(first, second, (-3.0, 0.0, 2.0))
     np.testing.assert_allclose(w2 @ w1, np.broadcast_to((second @ first)[:, None], (2, 4, 4, 4)), atol=1e-12)
     for i, lam in enumerate((-3.0, 0.0, 2.0, 1.0)):  # the last one is as it was
         assert balance_residual(w1[:, i], w2[:, i], lam) < 1e-10
@@ -161,8 +161,8 @@ def test_finetuning_does_not_depend_on_pretraining_nor_on_the_sign_of_lambda(nam
     left = np.array(task["left"])
     np.testing.assert_allclose(left, np.broadcast_to(left[0], left.shape), atol=1e-4)
     np.testing.assert_allclose(left, left[:, ::-1], atol=1e-4)
-    own = [numbers["finetuned"].index(lam) for lam in numbers["pretrained"]]
-    np.testing.assert_allclose(task["kept"], left[range(len(own)), own], atol=1e-3)
+    same_lambda = [numbers["finetuned"].index(lam) for lam in numbers["pretrained"]]
+    np.testing.assert_allclose(task["kept"], left[range(len(same_lambda)), same_lambda], atol=1e-3)
 
 
 def test_finetuning_a_reversal_at_zero_stops_at_the_saddle() -> None:

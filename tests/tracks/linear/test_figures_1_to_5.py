@@ -9,7 +9,7 @@ import pytest
 from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.figures import fig1, fig2, fig3, fig4, fig5
 from supple.tracks.linear.figures.runs import regression_starts
-from supple.tracks.linear.representations import converged, gram, ntk_distance
+from supple.tracks.linear.representations import converged_quadrants, gram, ntk_distance
 from supple.tracks.linear.tasks import random_regression
 from supple.tracks.linear.weights import balance_residual
 
@@ -55,7 +55,7 @@ def test_the_exact_solution_is_the_gradient_flow(name: str, numbers: dict[str, A
 
 
 @pytest.mark.parametrize("name", ["fig1", "fig3"])
-def test_the_difference_told_is_that_of_the_curves(name: str, numbers: dict[str, Any]) -> None:
+def test_the_reported_difference_is_that_of_the_curves(name: str, numbers: dict[str, Any]) -> None:
     simulated, theory = (np.array(numbers[name][which]) for which in ("simulated", "theory"))
     worst = max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(simulated, theory, strict=True))
     assert worst <= numbers[name]["difference"] * 1.01 + 1e-5
@@ -113,8 +113,8 @@ def from_identity(matrix: Any) -> float:
 
 
 def test_fig4_the_large_layer_forgets_the_task_and_the_small_one_keeps_it(numbers: dict[str, Any]) -> None:
-    found = numbers["fig4"]["simulated"]
-    inputs, outputs = ([from_identity(each) for each in found[name]] for name in ("rsm_input", "w2w2t"))
+    simulated = numbers["fig4"]["simulated"]
+    inputs, outputs = ([from_identity(each) for each in simulated[name]] for name in ("rsm_input", "w2w2t"))
     assert inputs[0] < 0.5 * inputs[1] < 0.5 * inputs[2]
     assert outputs[2] < 0.5 * outputs[1] < 0.5 * outputs[0]
 
@@ -126,8 +126,8 @@ def test_fig4_at_zero_both_layers_hold_the_similarity_of_the_task(numbers: dict[
 
 
 def test_fig4_a_network_that_fits_has_one_similarity_of_items(numbers: dict[str, Any]) -> None:
-    for found in (numbers["fig4"]["simulated"], numbers["fig4"]["theory"]):
-        np.testing.assert_allclose(found["rsm_input"], found["rsm_output"], atol=1e-3)
+    for similarities in (numbers["fig4"]["simulated"], numbers["fig4"]["theory"]):
+        np.testing.assert_allclose(similarities["rsm_input"], similarities["rsm_output"], atol=1e-3)
 
 
 def test_fig4_the_singular_vectors_make_up_the_task(numbers: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ def test_fig5_a_square_network_moves_as_far_for_either_sign_on_average() -> None
     for _ in range(120):
         task = random_regression(4, 4, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, 4, lambdas, 1.0, None, rng)
-        ends = [converged(task.sigma_yx, lam) for lam in lambdas]
+        ends = [converged_quadrants(task.sigma_yx, lam) for lam in lambdas]
         distances.append([ntk_distance(end, gram(*start)) for end, start in zip(ends, starts, strict=True)])
     mean = np.mean(distances, 0)
     np.testing.assert_allclose(mean, mean[::-1], rtol=0.1)

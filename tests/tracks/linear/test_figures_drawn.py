@@ -67,7 +67,7 @@ def test_every_simulated_curve_has_one_of_the_theory(name: str, panels: int, dra
     assert all(len(dotted) == len(coloured) for dotted, coloured in pairs)
 
 
-def test_curves_show_the_numbers(drawn: dict[str, Any]) -> None:
+def test_drawn_curves_have_the_computed_values(drawn: dict[str, Any]) -> None:
     numbers, figure = drawn["fig3"]
     for i, axes in enumerate(figure.axes):
         dotted, coloured = dotted_and_coloured(axes)

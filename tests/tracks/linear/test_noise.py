@@ -54,9 +54,9 @@ def test_converged_networks_have_these_norms(lam: float, n_in: int, n_out: int) 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 1), (1, 6)])
 def test_most_robust_lambda_is_the_minimum_of_the_loss(shape: tuple[int, int]) -> None:
     sigma = np.random.default_rng(3).normal(size=shape)
-    found = minimize_scalar(lambda lam: converged_parameter_noise_loss(sigma, lam, 1.0), bracket=(-1, 1), tol=1e-10)
+    minimum = minimize_scalar(lambda lam: converged_parameter_noise_loss(sigma, lam, 1.0), bracket=(-1, 1), tol=1e-10)
     lam = most_robust_lambda(sigma)
-    assert lam == pytest.approx(found.x, abs=1e-6)
+    assert lam == pytest.approx(minimum.x, abs=1e-6)
     assert np.sign(lam) == np.sign(shape[0] - shape[1])
 
 

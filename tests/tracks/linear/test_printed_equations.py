@@ -17,7 +17,7 @@ from supple.tracks.linear.exact import Exact, exact_qq
 from supple.tracks.linear.flow import gradient_flow
 from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
 from supple.tracks.linear.representations import (
-    converged,
+    converged_quadrants,
     gram,
     ntk,
     ntk_distance,
@@ -32,8 +32,8 @@ from supple.tracks.linear.weights import aligned_init, balance_residual, balance
 Array = np.ndarray
 
 
-def relative(found: Array, right: Array) -> float:
-    return float(np.linalg.norm(found - right) / np.linalg.norm(right))
+def relative(computed: Array, expected: Array) -> float:
+    return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
 
 
 def flow_qq(W1: Array, W2: Array, sigma: Array, time: float) -> Array:
@@ -237,18 +237,18 @@ def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
     """At any time NTK(t) − NTK(0) → 0 for λ → ±∞, it says. With N_o > N_i, λUUᵀ turns by O(1/λ), so that the kernel
     moves by O(1) at a fixed time, and by O(λ) up to its limit, as Figure 5 shows; so for N_i > N_o and λ → −∞."""
 
-    def moved(lam: float, n_in: int, n_out: int) -> tuple[float, float]:
+    def kernel_movement(lam: float, n_in: int, n_out: int) -> tuple[float, float]:
         """‖NTK(1) − NTK(0)‖, and the kernel distance at t → ∞."""
         W1, W2, sigma = network(lam, n_in, 2, n_out)
         x, start, then = np.eye(n_in), gram(W1, W2), quadrants(Exact(W1, W2, sigma).qq(1.0)[0], n_in)
         change = ntk(then.w1tw1, then.w2w2t, x) - ntk(start.w1tw1, start.w2w2t, x)
-        return float(np.linalg.norm(change)), float(ntk_distance(start, converged(sigma, lam)))
+        return float(np.linalg.norm(change)), float(ntk_distance(start, converged_quadrants(sigma, lam)))
 
     for sign, static, moving in ((1, (4, 2), (2, 4)), (-1, (2, 4), (4, 2))):
-        (some, _), (less, least) = (moved(sign * lam, *static) for lam in (100.0, 1000.0))
+        (some, _), (less, least) = (kernel_movement(sign * lam, *static) for lam in (100.0, 1000.0))
         assert less == pytest.approx(some / 10, rel=0.2)
         assert least < 1e-4
-        (some, _), (same, far) = (moved(sign * lam, *moving) for lam in (100.0, 1000.0))
+        (some, _), (same, far) = (kernel_movement(sign * lam, *moving) for lam in (100.0, 1000.0))
         assert same == pytest.approx(some, rel=0.2)
         assert far > 0.05
 
@@ -257,7 +257,7 @@ def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
 def test_equations_169_and_170_lack_the_large_layer_s_change(lam: float) -> None:
     """N_i = N_o: S̃²/|λ| is the next order of the large layer too, as eqs. 161 and 163 have it: both move alike."""
     W1, W2, sigma = network(lam, 3, 3, 3)
-    before, after, x = gram(W1, W2), converged(sigma, lam), np.sqrt(3) * np.eye(3)
+    before, after, x = gram(W1, W2), converged_quadrants(sigma, lam), np.sqrt(3) * np.eye(3)
     change = abs(lam) * (ntk(after.w1tw1, after.w2w2t, x) - ntk(before.w1tw1, before.w2w2t, x))
     start = W2 @ W1
     inputs, outputs = sigma.T @ sigma - start.T @ start, sigma @ sigma.T - start @ start.T
@@ -294,7 +294,7 @@ def test_output_similarity_of_equation_4_is_that_of_the_inputs_once_learnt() -> 
     """Section 5 has it turn into the identity for λ → ∞, while that of the inputs becomes negligible. With Y = W₂W₁X,
     Yᵀ(W₂W₂ᵀ)⁺Y is XᵀW₁ᵀW₁X; what turns into λI is W₂W₂ᵀ."""
     task, lam = semantic_hierarchy(), 100.0
-    learnt = converged(task.sigma_yx, lam)
+    learnt = converged_quadrants(task.sigma_yx, lam)
     inputs, outputs = rsm_input(learnt.w1tw1, task.x), rsm_output(learnt.w2w2t, task.y)
     assert relative(outputs, inputs) < 1e-9
     assert relative(learnt.w2w2t, lam * np.eye(8)) < 1e-3

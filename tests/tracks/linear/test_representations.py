@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.representations import (
-    converged,
+    converged_quadrants,
     gram,
     kernel_distance,
     lazy_limit,
@@ -107,24 +107,24 @@ def test_networks_converge_to_the_closed_form(lam: float, n_in: int, n_out: int)
     W1, W2 = balanced_init(lam, n_in, min(n_in, n_out), n_out, rng=1)
     limit = quadrants(Exact(W1, W2, sigma).limit(), n_in)
     late = quadrants(Exact(W1, W2, sigma).qq([1e4])[0], n_in)
-    for found, then, right in zip(limit, late, converged(sigma, lam), strict=True):
+    for found, then, right in zip(limit, late, converged_quadrants(sigma, lam), strict=True):
         np.testing.assert_allclose(found, right, atol=1e-9)
         np.testing.assert_allclose(then, right, atol=1e-8)
 
 
 def test_networks_converge_to_the_closed_form_of_a_low_rank_task_too() -> None:
     sigma = np.diag([2.0, 1.0, 0.0])
-    found = quadrants(Exact(*balanced_init(2.0, 3, 3, 3, rng=0), sigma).limit(), 3)
-    np.testing.assert_allclose(found.w2w2t, converged(sigma, 2.0).w2w2t, atol=1e-9)
-    np.testing.assert_allclose(found.w1tw1, converged(sigma, 2.0).w1tw1, atol=1e-9)
+    limit = quadrants(Exact(*balanced_init(2.0, 3, 3, 3, rng=0), sigma).limit(), 3)
+    np.testing.assert_allclose(limit.w2w2t, converged_quadrants(sigma, 2.0).w2w2t, atol=1e-9)
+    np.testing.assert_allclose(limit.w1tw1, converged_quadrants(sigma, 2.0).w1tw1, atol=1e-9)
 
 
 def test_an_open_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 1 < 2"):
-        converged(np.eye(4, 2) * [1, 0], 1.0)
-    assert np.isfinite(converged(np.eye(4, 2) * [1, 0], -1.0).w2w2t).all()
+        converged_quadrants(np.eye(4, 2) * [1, 0], 1.0)
+    assert np.isfinite(converged_quadrants(np.eye(4, 2) * [1, 0], -1.0).w2w2t).all()
     with pytest.raises(ValueError, match="λ must be a finite number"):
-        converged(np.eye(2), np.nan)
+        converged_quadrants(np.eye(2), np.nan)
     with pytest.raises(ValueError, match="no lazy limit"):
         lazy_limit(np.eye(2), 0.0)
 
@@ -134,7 +134,7 @@ def test_lazy_limit_has_the_stated_orders_of_error(sign: int) -> None:
     sigma = np.random.default_rng(0).normal(size=(3, 4))
     errors = []
     for lam in (100.0 * sign, 1000.0 * sign):
-        pairs = zip(converged(sigma, lam), lazy_limit(sigma, lam), strict=True)
+        pairs = zip(converged_quadrants(sigma, lam), lazy_limit(sigma, lam), strict=True)
         errors.append([float(np.linalg.norm(a - b)) for a, b in pairs])
     small, large = (0, 2) if sign > 0 else (2, 0)
     assert errors[0][large] / errors[1][large] == pytest.approx(10, rel=0.01)

@@ -29,8 +29,8 @@ def test_curves_solve_the_differential_equation(target: float, start: float, lam
     def slope(_: float, s: np.ndarray) -> np.ndarray:
         return 2 * np.hypot(s, lam / 2) * (target - s) / tau
 
-    found = solve_ivp(slope, (0, 2), [start], "DOP853", times, rtol=1e-9, atol=1e-11).y[0]
-    np.testing.assert_allclose(singular_values(times, target, start, lam, tau), found, atol=1e-6)
+    solved = solve_ivp(slope, (0, 2), [start], "DOP853", times, rtol=1e-9, atol=1e-11).y[0]
+    np.testing.assert_allclose(singular_values(times, target, start, lam, tau), solved, atol=1e-6)
 
 
 @pytest.mark.parametrize("lam", [-2.0, 0.0, 3.0])
@@ -110,7 +110,7 @@ def test_reversed_mode_stays_on_the_saddle_at_lambda_zero_and_leaves_it_otherwis
     np.testing.assert_allclose(s, [[0, 1], [0, 1]], atol=1e-12)
 
 
-def test_a_mode_without_target_decays_algebraically_at_lambda_zero() -> None:
+def test_a_singular_value_with_target_zero_decays_algebraically_at_lambda_zero() -> None:
     np.testing.assert_allclose(singular_values([0, 1, 1e6], 0.0, 2.0, 0.0), [2, 2 / 5, 2 / (1 + 4e6)])
     assert singular_values(5.0, 0.0, 0.0, 0.0) == 0
 

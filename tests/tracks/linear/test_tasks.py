@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from supple.tracks.linear import Task, random_regression, reversal, scaled, semantic_hierarchy
-from supple.tracks.linear.tasks import FEATURES, ITEMS, with_feature
+from supple.tracks.linear import LinearTask, random_regression, reversal, scale_targets, semantic_hierarchy
+from supple.tracks.linear.tasks import FEATURES, ITEMS, add_feature
 
 
 def test_random_inputs_are_white_and_targets_have_the_scale_asked_for() -> None:
@@ -29,7 +29,7 @@ def test_the_hierarchy_has_the_singular_values_of_its_tree() -> None:
     assert (np.diff(np.linalg.svd(semantic_hierarchy().sigma_yx)[1]) < -1e-4).all()
 
 
-def test_an_item_s_targets_say_where_it_is_in_the_tree() -> None:
+def test_the_targets_of_an_item_encode_its_place_in_the_tree() -> None:
     """The paper's example: a left child of the root and of the animals, a right one of the fish."""
     task = semantic_hierarchy(0.0)
     assert task.y[:, 1].tolist() == [1, 1, 1, 0, -1, 0, 0, 0]
@@ -44,18 +44,18 @@ def test_a_reversal_turns_the_sign_of_the_directions_asked_for_and_keeps_what_ca
     turned = reversal(task, (0, 2))
     np.testing.assert_allclose(turned.sigma_yx, (left * values * [-1, 1, -1]) @ right, atol=1e-13)
     assert turned.least_loss == pytest.approx(task.least_loss)
-    np.testing.assert_allclose(scaled(task, 3.0).sigma_yx, 3 * task.sigma_yx)
+    np.testing.assert_allclose(scale_targets(task, 3.0).sigma_yx, 3 * task.sigma_yx)
 
 
 def test_a_feature_is_added_to_one_item() -> None:
     task = semantic_hierarchy()
-    changed = with_feature(task, 5, 0)
+    changed = add_feature(task, 5, 0)
     assert np.argwhere(changed.y != task.y).tolist() == [[5, 0]]
     assert changed.y[5, 0] == 1
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "words"),
+    ("x", "y", "message"),
     [
         (np.eye(3), np.eye(3), "not whitened"),
         (np.sqrt(3) * np.eye(3), np.full((2, 3), np.nan), "must be finite"),
@@ -63,9 +63,9 @@ def test_a_feature_is_added_to_one_item() -> None:
         (np.eye(3), np.ones((2, 4)), r"x is \(N_i, P\) and y \(N_o, P\), got \(3, 3\) and \(2, 4\)"),
     ],
 )
-def test_what_is_no_whitened_task_is_refused(x: np.ndarray, y: np.ndarray, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Task(x, y)
+def test_tasks_with_inputs_that_are_not_whitened_are_refused(x: np.ndarray, y: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinearTask(x, y)
 
 
 def test_directions_that_a_task_does_not_have_are_not_reversed() -> None:

@@ -21,6 +21,7 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
+from tests.tracks.logs import read_log
 
 SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --init-scale 0.5"
 OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"
@@ -33,12 +34,6 @@ LINEAR = find_kind("linear")
 def words(out: Path, *more: str, command: str = "train") -> list[str]:
     return [command, "linear", *["--tasks", "random,reversal,random", "--lam", "1"], *f"{SMALL} {OFTEN}".split(), *more,
             "--out", str(out)]  # fmt: skip
-
-
-def log(run: Path, name: str) -> list[dict[str, Any]]:
-    """The lines of a log without its clock."""
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
 
 
 def state(run: Path, step: int) -> bytes:
@@ -63,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None:
     settings = "--tasks semantic,reversal --lam 2 --updates-per-task 100 --eval-every 10 --learning-rate 0.05"
     dispatch(["train", "linear", *settings.split(), "--out", str(tmp_path / "run")])
-    lines = [line for line in log(tmp_path / "run", "metrics") if "loss" in line]
+    lines = [line for line in read_log(tmp_path / "run", "metrics") if "loss" in line]
     weights: Any = [
         parameter.detach().numpy() for parameter in build(LINEAR, LinearSettings(lam=2)).learner.module.parameters()
     ]
@@ -128,11 +123,11 @@ def test_no_loss_is_below_zero_where_all_is_learned() -> None:
 
 def test_units_are_replaced_in_float64(tmp_path: Path) -> None:
     dispatch(words(tmp_path / "run", "--hook", "cbp(replacement_rate=0.1,maturity=0)"))
-    assert log(tmp_path / "run", "metrics")[-2]["model/cbp_replaced"] > 0
+    assert read_log(tmp_path / "run", "metrics")[-2]["model/cbp_replaced"] > 0
 
 
 def test_forgetting_is_what_earlier_losses_rose_since_their_end(whole: Path) -> None:
-    first, second, third = log(whole, "tasks")
+    first, second, third = read_log(whole, "tasks")
     assert [len(line["losses"]) for line in (first, second, third)] == [1, 2, 3]
     assert first["losses"] == [first["loss"]] == [first["loss/0-random"]]
     assert second["forgetting"] == pytest.approx(second["losses"][0] - first["loss"])
@@ -141,10 +136,10 @@ def test_forgetting_is_what_earlier_losses_rose_since_their_end(whole: Path) -> 
     assert "forgetting" not in first
 
 
-def test_the_kernels_distance_counts_from_the_first_update_of_run_and_task(whole: Path) -> None:
+def test_the_kernel_distance_is_measured_from_the_first_update_of_run_and_task(whole: Path) -> None:
     from supple.tracks.linear.representations import gram, kernel_distance, ntk
 
-    begun = [line for line in log(whole, "metrics") if "loss" in line and line["step"] in (0, 12)]
+    begun = [line for line in read_log(whole, "metrics") if "loss" in line and line["step"] in (0, 12)]
     assert (begun[0]["kernel_distance"], begun[2]["kernel_distance_task"]) == (0.0, 0.0)
     assert begun[1]["kernel_distance"] == begun[1]["kernel_distance_task"] > 0
     work = made(lam=1.0)
@@ -159,18 +154,18 @@ def test_the_kernels_distance_counts_from_the_first_update_of_run_and_task(whole
 
 
 def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Path) -> None:
-    events = [event for event in log(whole, "events") if event["event"] == "intervention"]
+    events = [event for event in read_log(whole, "events") if event["event"] == "intervention"]
     assert [(event["step"], event["hook"]) for event in events] == [
         (12, "fire@task"), (12, "snp(lam=0.9)@task"), (24, "fire@task"), (24, "snp(lam=0.9)@task"),
     ]  # fmt: skip
     assert all(event["written"] == 2 for event in events)
     assert all(event[side].keys() >= {"dfi", "lambda_balance"} for event in events for side in ("before", "after"))
-    measured = [line for line in log(whole, "metrics") if "model/srank" in line]
+    measured = [line for line in read_log(whole, "metrics") if "model/srank" in line]
     assert [line["step"] for line in measured] == [9, 12, 18, 24, 27, 36]
     assert measured[-1]["model/numerical_rank"] == 3
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
     child = process(words(run, *HOOKS), tmp_path / "errors")
     deadline = time.monotonic() + 60
@@ -182,27 +177,17 @@ def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, whole: Path, tmp_p
     dispatch(["resume", str(run)])
     assert state(run, 36) == state(whole, 36)
     for name in ("metrics", "tasks", "events"):
-        assert log(run, name) == log(whole, name), name
-
-
-def test_the_older_spelling_trains_and_goes_on_as_the_newer(whole: Path, tmp_path: Path) -> None:
-    older = tmp_path / "older"
-    dispatch(["linear", "train", *words(older, *HOOKS)[2:]])
-    shutil.rmtree(older / "checkpoints/000000000036")
-    dispatch(["linear", "--resume", str(older)])
-    assert state(older, 36) == state(whole, 36)
-    for name in ("metrics", "tasks", "events"):
-        assert log(older, name) == log(whole, name), name
+        assert read_log(run, name) == read_log(whole, name), name
 
 
 def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    dispatch(words(run, *HOOKS, "--best", "True", "--kept", "6", "13"))
-    losses = [(line["loss"], line["step"]) for line in log(run, "metrics") if "loss" in line and line["step"]]
+    dispatch(words(run, *HOOKS, "--keep-best", "True", "--keep-at", "6", "13"))
+    losses = [(line["loss"], line["step"]) for line in read_log(run, "metrics") if "loss" in line and line["step"]]
     assert [int(folder.name) for folder in (run / "best").iterdir()] == [min(losses)[1]]
     assert sorted(int(folder.name) for folder in (run / "kept").iterdir()) == [6, 13]
     assert state(run, 36) == state(whole, 36)
-    assert log(run, "metrics") == log(whole, "metrics")
+    assert read_log(run, "metrics") == read_log(whole, "metrics")
     shutil.rmtree(again := shutil.copytree(run, tmp_path / "again") / "checkpoints/000000000036")
     dispatch(["resume", str(again.parent.parent)])
     files = [

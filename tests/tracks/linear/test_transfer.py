@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supple.tracks.linear.representations import converged
+from supple.tracks.linear.representations import converged_quadrants
 from supple.tracks.linear.tasks import semantic_hierarchy
 from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
 from supple.tracks.linear.weights import aligned_init
@@ -21,12 +21,14 @@ def test_training_the_row_from_zero_gives_the_closed_form(lam: float) -> None:
         row += 0.5 / np.square(hidden[:, item]).sum() * (1.5 - row @ hidden[:, item]) * hidden[:, item]
     right = row @ hidden
     np.testing.assert_allclose(new_feature(W1.T @ W1, TASK.x, item, 1.5), right, atol=1e-10)
-    np.testing.assert_allclose(new_feature(converged(TASK.sigma_yx, lam).w1tw1, TASK.x, item, 1.5), right, atol=1e-10)
+    np.testing.assert_allclose(
+        new_feature(converged_quadrants(TASK.sigma_yx, lam).w1tw1, TASK.x, item, 1.5), right, atol=1e-10
+    )
 
 
 def test_generalisation_improves_with_lambda_from_nothing_to_the_hierarchy() -> None:
     lams = np.array([-1e4, -10, -5, -2, -1, 0, 1, 2, 5, 10, 1e4])
-    kernels = np.stack([converged(TASK.sigma_yx, lam).w1tw1 for lam in lams])
+    kernels = np.stack([converged_quadrants(TASK.sigma_yx, lam).w1tw1 for lam in lams])
     features = new_feature(kernels, TASK.x, 0)
     assert features.shape == (11, 8)
     losses = generalisation_loss(features, hierarchy_feature(TASK, 0), 0)

@@ -77,8 +77,8 @@ def test_a_pair_of_singular_values_has_the_product_and_the_difference_asked_for(
 @pytest.mark.parametrize("kind", ["lecun", "glorot", "he"])
 def test_usual_initialisations_are_balanced_on_average(kind: str) -> None:
     sizes = 30, 20, 50
-    found = np.mean([balance(*random_init(*sizes, kind, seed)) for seed in range(300)], 0)  # type: ignore[arg-type]
-    np.testing.assert_allclose(found, expected_balance(*sizes, kind) * np.eye(20), atol=0.2)  # type: ignore[arg-type]
+    measured = np.mean([balance(*random_init(*sizes, kind, seed)) for seed in range(300)], 0)  # type: ignore[arg-type]
+    np.testing.assert_allclose(measured, expected_balance(*sizes, kind) * np.eye(20), atol=0.2)  # type: ignore[arg-type]
 
 
 def test_a_rotation_is_orthogonal_and_prefers_no_sign() -> None:
@@ -98,11 +98,11 @@ def test_factors_of_a_product_that_does_not_fit_through_the_hidden_units_are_ref
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [((np.nan, 2, 2, 2), "λ must be a finite number"), ((0.0, 2, 0, 2), "n_hidden must be 1 or more, got 0")],
 )
-def test_sizes_and_lambda_that_make_no_sense_are_refused(given: tuple[float, int, int, int], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_sizes_and_lambda_that_make_no_sense_are_refused(given: tuple[float, int, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         balanced_init(*given)
 
 
@@ -145,7 +145,7 @@ def test_the_flow_takes_times_in_any_order_and_refuses_others() -> None:
         gradient_flow(w1, w2, np.eye(2), [])
 
 
-def test_training_of_what_is_no_network_is_refused() -> None:
+def test_training_with_wrong_shapes_or_numbers_is_refused() -> None:
     w1, w2 = balanced_init(1.0, 2, 2, 2, rng=0)
     with pytest.raises(ValueError, match=r"W1 is \(N_h, N_i\), .* got \(2, 2\), \(2, 2\) and \(3, 2\)"):
         gradient_flow(w1, w2, np.ones((3, 2)), [1.0])

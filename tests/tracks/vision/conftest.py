@@ -1,6 +1,5 @@
 """A tiny data set in MNIST's format, and runs on it."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.settings import VisionSettings
+from tests.tracks.logs import read_log
 
 SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
 
@@ -36,25 +37,19 @@ class Lab:
         return replace(small, **changes)
 
     def run(self, out: Path, **changes: Any) -> Path:
-        create(out, "vision", self.settings(**changes), "test")
+        prepare(RunSpec("vision", self.settings(**changes)), out).close()
         return self.resume(out)
 
     def resume(self, out: Path) -> Path:
-        train(out, lambda _: None, self.complain)
+        open_run(out, self.complain).train(lambda _: None)
         return out
 
     def complain(self, line: str) -> None:
         raise AssertionError(line)
 
     def log(self, run: Path, name: str, seed: int | None = None) -> list[dict[str, Any]]:
-        """The lines of a log, without times; of one seed."""
-        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-        clocks = ("time", "seconds")
-        return [
-            {key: value for key, value in line.items() if key not in clocks}
-            for line in lines
-            if seed in (None, line.get("seed"))
-        ]
+        """Return the lines of a log, of one seed or of all."""
+        return [line for line in read_log(run, name) if seed in (None, line.get("seed"))]
 
     def command(self, *words: object, command: str = "train") -> list[str]:
         """`supple train vision`, or another command, with these words, on the tiny data set."""

@@ -17,16 +17,18 @@ def pair() -> tuple[list[nn.Parameter], list[list[nn.Parameter]]]:
     return stack, [[nn.Parameter(p.detach()[member].clone()) for p in stack] for member in range(3)]
 
 
-def step(optimizer: StackedAdam, stack: list[nn.Parameter], own: list[torch.optim.Adam], rate: float = 1e-2) -> None:
+def step(
+    optimizer: StackedAdam, stack: list[nn.Parameter], singles: list[torch.optim.Adam], rate: float = 1e-2
+) -> None:
     for parameter in stack:
         parameter.grad = torch.randn_like(parameter)
-    for group in (*optimizer.param_groups, *(g for each in own for g in each.param_groups)):
+    for group in (*optimizer.param_groups, *(g for single in singles for g in single.param_groups)):
         group["lr"] = rate
-    for member, each in enumerate(own):
-        for parameter, ours in zip(each.param_groups[0]["params"], stack, strict=True):
+    for member, single in enumerate(singles):
+        for parameter, ours in zip(single.param_groups[0]["params"], stack, strict=True):
             assert ours.grad is not None
             parameter.grad = ours.grad[member].clone()
-        each.step()
+        single.step()
     optimizer.step()
 
 
@@ -38,25 +40,25 @@ def assert_same(stack: list[nn.Parameter], apart: list[list[nn.Parameter]]) -> N
 
 def test_members_take_the_steps_of_optimizers_of_their_own() -> None:
     stack, apart = pair()
-    optimizer, own = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]
+    optimizer, singles = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]
     for update in range(20):
-        step(optimizer, stack, own, rate=1e-2 / (update + 1))
+        step(optimizer, stack, singles, rate=1e-2 / (update + 1))
         assert_same(stack, apart)
 
 
 @pytest.mark.parametrize("member", [0, 2])
-def test_they_still_do_after_one_members_counter_began_anew(member: int) -> None:
+def test_members_match_single_optimizers_after_one_step_counter_is_reset(member: int) -> None:
     stack, apart = pair()
-    optimizer, own = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]
+    optimizer, singles = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]
     for _ in range(4):
-        step(optimizer, stack, own)
+        step(optimizer, stack, singles)
     mask = torch.zeros(3, 5, 1, dtype=torch.bool)
     mask[member, 1] = True  # one unit of one member
     zero_slots_(optimizer, stack[:1], [mask])
-    zero_slots_(own[member], apart[member][:1], [mask[member]])
+    zero_slots_(singles[member], apart[member][:1], [mask[member]])
     assert optimizer.state[stack[0]]["step"].tolist() == [0.0 if m == member else 4.0 for m in range(3)]
     for _ in range(4):
-        step(optimizer, stack, own)
+        step(optimizer, stack, singles)
         assert_same(stack, apart)
     assert optimizer.state[stack[0]]["step"].tolist() == [4.0 if m == member else 8.0 for m in range(3)]
     assert optimizer.state[stack[1]]["step"].tolist() == [8.0] * 3

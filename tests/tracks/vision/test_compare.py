@@ -1,4 +1,4 @@
-"""Comparisons of classifiers: arms part from one trunk, and each goes on as a run of its own would."""
+"""Comparisons of classifiers: arms start from one trunk, and each continues as a run of its own."""
 
 import json
 import os
@@ -44,14 +44,14 @@ def state(run: Path, step: int) -> bytes:
     return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
 
 
-def test_arms_begin_with_the_trunks_state_and_end_with_their_own(whole: Path) -> None:
+def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
     arms = [whole / slug(arm) for arm in ARMS]
     assert {path.name for path in whole.iterdir()} == {"trunk", *(arm.name for arm in arms)}
     assert {state(arm, 12) for arm in arms} == {state(whole / "trunk", 12)}
     assert len({state(arm, 24) for arm in arms if arm.name != "fire_task"}) == len(arms) - 1
 
 
-def test_runs_say_what_they_are(whole: Path) -> None:
+def test_configurations_of_trunk_and_arms_have_their_hooks_and_steps(whole: Path) -> None:
     trunk = json.loads((whole / "trunk/config.json").read_text())
     assert (trunk["arm"], trunk["hooks"], trunk["start_step"], trunk["stop_step"]) == (None, [], 0, 12)
     assert trunk["settings"]["seeds"] == [3, 5]
@@ -71,7 +71,7 @@ def test_runs_say_what_they_are(whole: Path) -> None:
         ("ewc(samples=16)", "ewc(samples=16)", ("metrics", "tasks", "events")),  # saw the first task end
     ],
 )
-def test_an_arm_is_what_one_run_with_its_hooks_would_have_been(
+def test_an_arm_equals_one_run_with_the_same_hooks(
     lab: Any, whole: Path, tmp_path: Path, arm: str, hook: str | None, logs: tuple[str, ...]
 ) -> None:
     hooks = () if hook is None else (hook,)
@@ -81,7 +81,7 @@ def test_an_arm_is_what_one_run_with_its_hooks_would_have_been(
         assert lab.log(whole / "trunk", log) + lab.log(whole / slug(arm), log) == lab.log(plain, log)
 
 
-def test_what_is_applied_at_the_fork_comes_first_in_the_new_task(lab: Any, whole: Path) -> None:
+def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any, whole: Path) -> None:
     [dash, task] = lab.log(whole / "dash", "events")
     assert (dash["event"], dash["step"]) == ("intervention", 12)
     assert (task["event"], task["step"], task["task"]) == ("task", 12, 1)
@@ -96,7 +96,7 @@ def test_the_report_has_every_arm(whole: Path) -> None:
 
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_a_comparison_in_processes_that_are_killed_goes_on_to_the_same_end(
+def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
     lab: Any, whole: Path, tmp_path: Path, here: Any
 ) -> None:
     broken = tmp_path / "broken/seeds-3-5"
@@ -135,9 +135,7 @@ def alive(process: str) -> bool:
         return False
 
 
-def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(
-    lab: Any, tmp_path: Path, here: Any
-) -> None:
+def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:
     options = shlex.split(
         "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-epochs 0 "
         "--seeds 3 5 --fork-at 0.6 --arm none --arm fire"
@@ -172,7 +170,7 @@ def test_large_networks_have_a_trunk_for_each_seed_and_may_fork_within_a_task(
         ("--network resnet18 --width 4 --seeds 3 3", "--seeds must be different numbers"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_one_line(lab: Any, tmp_path: Path, options: str, complaint: str) -> None:
+def test_impossible_comparisons_are_refused_in_one_line(lab: Any, tmp_path: Path, options: str, complaint: str) -> None:
     command = lab.command("permuted-mnist", *OPTIONS, *options.split(), "--out", tmp_path / "x", command="compare")
     with pytest.raises(UsageError, match=complaint) as refusal:
         dispatch(command)

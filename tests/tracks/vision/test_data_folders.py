@@ -184,17 +184,13 @@ def no_classes(folder: Path) -> None:
         (no_classes, "train: no class folders there: expected train/<class>/*.JPEG"),
     ],
 )
-def test_damage_is_named_and_nothing_of_it_is_kept(
-    plain: Path, cache: Path, damage: Callable[[Path], None], words: str
-):
+def test_a_damaged_image_is_named_and_not_cached(plain: Path, cache: Path, damage: Callable[[Path], None], words: str):
     damage(plain)
     assert words in refusal(plain)
     assert not (cache / "decoded").exists()
 
 
-def test_a_decoded_set_that_does_not_fit_on_the_disk_leaves_nothing(
-    plain: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_full_disk_leaves_no_partly_decoded_data_set(plain: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
     def full(tensors: dict[str, torch.Tensor], file: Path) -> None:
         file.write_bytes(b"half")
         raise OSError(28, "No space left on device")

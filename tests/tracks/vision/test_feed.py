@@ -1,4 +1,4 @@
-"""The batches of a task: every image as often as every other, a memory of earlier tasks, looks that move nothing."""
+"""The batches of a task: how often each image occurs, the replay memory, and reading ahead."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import PROBE, Feed
+from supple.tracks.vision.feed import PROBE, ImageFeed
 from supple.tracks.vision.stream import Stream
 
 
-def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> Feed:
+def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> ImageFeed:
     stream = Stream(lab.settings(**{"seeds": (0, 1), **changes}), data)
-    return Feed(stream, stream.tasks[task], "cpu")
+    return ImageFeed(stream, stream.tasks[task], "cpu")
 
 
 def rows_of(data: DataSet, images: Tensor) -> list[list[int]]:
@@ -42,7 +42,7 @@ def test_labels_belong_to_their_images(data: DataSet, lab: Any) -> None:
     assert [data.train_labels[rows].tolist() for rows in rows_of(data, images)] == labels.tolist()
 
 
-def test_a_feed_that_is_opened_in_the_middle_goes_on_from_there(data: DataSet, lab: Any) -> None:
+def test_a_feed_opened_in_the_middle_of_a_task_continues_from_there(data: DataSet, lab: Any) -> None:
     through, later = (feed(data, lab, batch_size=20) for _ in range(2))
     batches = [through.batch() for _ in range(9)]
     later.update = 7
@@ -50,16 +50,16 @@ def test_a_feed_that_is_opened_in_the_middle_goes_on_from_there(data: DataSet, l
         assert all(map(torch.equal, batch, later.batch()))
 
 
-def test_looking_ahead_moves_nothing(data: DataSet, lab: Any) -> None:
+def test_reading_coming_batches_does_not_advance_the_feed(data: DataSet, lab: Any) -> None:
     looked, plain = (feed(data, lab, batch_size=20) for _ in range(2))
     for _ in range(6):
         ahead = list(looked.batches(9))
         list(looked.batches(None))
         looked.probe()
-        own = plain.batch()
-        assert all(map(torch.equal, ahead[0], own))
-        assert all(map(torch.equal, looked.batch(), own))
-        assert all(map(torch.equal, looked.last(), own))
+        batch = plain.batch()
+        assert all(map(torch.equal, ahead[0], batch))
+        assert all(map(torch.equal, looked.batch(), batch))
+        assert all(map(torch.equal, looked.last(), batch))
 
 
 def test_without_a_number_batches_are_one_pass_over_the_task(data: DataSet, lab: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size
             assert len(own.intersection(rows)) == kept
 
 
-def test_half_of_each_batch_comes_from_the_memory_with_the_labels_of_then(data: DataSet, lab: Any) -> None:
+def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSet, lab: Any) -> None:
     opened = feed(data, lab, task=2, replay=20, **SPLIT)
     memory = opened._memory
     assert memory is not None
@@ -123,7 +123,7 @@ def test_the_first_task_has_no_memory(data: DataSet, lab: Any) -> None:
     assert feed(data, lab, replay=20, **SPLIT).batch()[1].shape == (2, 6)
 
 
-def test_what_a_member_remembers_and_draws_is_its_own(data: DataSet, lab: Any) -> None:
+def test_members_of_a_stack_have_their_own_replay_memories(data: DataSet, lab: Any) -> None:
     stack, alone = feed(data, lab, 2, replay=20, **SPLIT), feed(data, lab, 2, replay=20, **SPLIT, seeds=(1,))
     for _ in range(3):
         for ours, theirs in zip(stack.batch(), alone.batch(), strict=True):

@@ -12,7 +12,7 @@ from supple.metrics import measure_members
 from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.model import Model
-from supple.tracks.vision.networks import network
+from supple.tracks.vision.networks import make_network
 from supple.tracks.vision.stream import Stream
 
 
@@ -64,7 +64,7 @@ def test_other_networks_are_refused(lab: Any, data: DataSet, tmp_path: Path) -> 
     with pytest.raises(UsageError, match="--network mlp, not convnet"):
         lab.run(tmp_path / "run", network="convnet", init_lambda=1.0)
     with pytest.raises(ValueError, match="not of cnn"):
-        network("cnn", 1, (1, 16, 16), 10, "relu", None, init_lambda=1.0)
+        make_network("cnn", 1, (1, 16, 16), 10, "relu", None, init_lambda=1.0)
     with pytest.raises(ValueError, match="only units with one feature each"):
         model(lab, data, init_lambda=1.0, activation="crelu")
 

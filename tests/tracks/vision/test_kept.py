@@ -16,9 +16,8 @@ SMALL = shlex.split(
 )
 
 
-def trained(lab: Any, out: Path, *more: str, older: bool = False) -> Path:
-    words = lab.command("permuted-mnist", *SMALL, *more, "--out", out)
-    dispatch(words[1:] if older else words)
+def train_run(lab: Any, out: Path, *more: str) -> Path:
+    dispatch(lab.command("permuted-mnist", *SMALL, *more, "--out", out))
     return out
 
 
@@ -26,7 +25,7 @@ def assert_same(lab: Any, run: Path, reference: Path) -> None:
     for name in ("metrics", "tasks", "events"):
         assert lab.log(run, name) == lab.log(reference, name), name
     ours, theirs = (
-        {f.relative_to(each): f.read_bytes() for f in each.rglob("*.safetensors")} for each in (run, reference)
+        {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*.safetensors")} for folder in (run, reference)
     )
     assert ours == theirs
 
@@ -35,7 +34,7 @@ def assert_same(lab: Any, run: Path, reference: Path) -> None:
 
 
 def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> None:
-    named, numbered = trained(lab, tmp_path / "a", "--seeds", "3"), trained(lab, tmp_path / "b", "--seed", "3")
+    named, numbered = train_run(lab, tmp_path / "a", "--seeds", "3"), train_run(lab, tmp_path / "b", "--seed", "3")
     assert_same(lab, named, numbered)
     assert {line["seed"] for line in lab.log(numbered, "tasks")} == {3}
     assert json.loads((numbered / "config.json").read_text())["seed"] == 3
@@ -43,18 +42,10 @@ def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> No
 
 def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
     ranged, listed = (
-        trained(lab, tmp_path / str(len(words)), "--seeds", *words) for words in (["0-2"], ["0", "1", "2"])
+        train_run(lab, tmp_path / str(len(words)), "--seeds", *words) for words in (["0-2"], ["0", "1", "2"])
     )
     assert_same(lab, ranged, listed)
     assert json.loads((ranged / "config.json").read_text())["settings"]["seeds"] == [0, 1, 2]
-
-
-def test_the_older_spelling_trains_and_goes_on_as_the_newer(lab: Any, tmp_path: Path) -> None:
-    newer, older = trained(lab, tmp_path / "newer"), trained(lab, tmp_path / "older", older=True)
-    assert_same(lab, older, newer)
-    shutil.rmtree(max((older / "checkpoints").iterdir()))
-    dispatch(["vision", "--resume", str(older)])
-    assert_same(lab, older, newer)
 
 
 # -- tests within tasks --------------------------------------------------------------------------------------------
@@ -72,7 +63,7 @@ def test_the_older_spelling_trains_and_goes_on_as_the_newer(lab: Any, tmp_path: 
 def test_tests_within_tasks_come_by_updates_of_the_run_and_by_epochs_of_the_task(
     lab: Any, tmp_path: Path, options: str, steps: list[int]
 ) -> None:
-    run = trained(lab, tmp_path / "run", *options.split())
+    run = train_run(lab, tmp_path / "run", *options.split())
     assert [line["step"] for line in lab.log(run, "metrics") if "test_accuracy" in line] == steps
     assert [line["step"] for line in lab.log(run, "tasks")] == [12, 24]
 
@@ -85,8 +76,8 @@ def kept(run: Path, kind: str) -> list[int]:
 
 
 def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(lab: Any, tmp_path: Path) -> None:
-    plain = trained(lab, tmp_path / "plain", "--eval-every", "4")
-    run = trained(lab, tmp_path / "run", "--eval-every", "4", "--best", "True", "--kept", "6", "13")
+    plain = train_run(lab, tmp_path / "plain", "--eval-every", "4")
+    run = train_run(lab, tmp_path / "run", "--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "13")
     tests = {line["step"]: line["test_accuracy"] for line in lab.log(run, "metrics") if "test_accuracy" in line}
     ends = {line["step"]: line["test_accuracy"] for line in lab.log(run, "tasks")}
     assert tests.keys() == {4, 8, 12, 16, 20, 24}
@@ -103,8 +94,8 @@ def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothin
 
 
 def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path) -> None:
-    options = ("--eval-every", "4", "--best", "True", "--kept", "6", "21")
-    whole = trained(lab, tmp_path / "whole", *options)
+    options = ("--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "21")
+    whole = train_run(lab, tmp_path / "whole", *options)
     broken = shutil.copytree(whole, tmp_path / "broken")
     shutil.rmtree(max((broken / "checkpoints").iterdir()))
     dispatch(["resume", str(broken)])
@@ -112,8 +103,8 @@ def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path
     assert kept(broken, "kept") == [6, 21]
 
 
-def test_several_seeds_have_no_best_state_together(lab: Any, tmp_path: Path) -> None:
+def test_a_stack_of_seeds_keeps_no_best_state(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--keep-best: each seed of a stack is best at another update") as refusal:
-        trained(lab, tmp_path / "run", "--seeds", "0", "1", "--best", "True")
+        train_run(lab, tmp_path / "run", "--seeds", "0", "1", "--keep-best", "True")
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""A classifier as interventions and metrics see it: it offers what the running task has, and looking moves nothing."""
+"""The learner of a classifier: it has the data of the current task, and measuring changes nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,19 +10,19 @@ from torch.nn import functional as F
 
 from supple.metrics import measure, measure_members
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import Feed
+from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.stream import Images, Stream
 
 RESNET: dict[str, Any] = {"network": "resnet18", "width": 4, "seeds": (0,)}
 
 
-def begun(lab: Any, data: DataSet, **changes: Any) -> Model:
+def begin_task(lab: Any, data: DataSet, **changes: Any) -> Model:
     """A model in its first task."""
     settings = lab.settings(**{"seeds": (0, 1), **changes})
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = Feed(stream, stream.tasks[0], "cpu")
+    model.feed = ImageFeed(stream, stream.tasks[0], "cpu")
     return model
 
 
@@ -32,25 +32,25 @@ def state(model: Model) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("changes", [{"activation": "rand_smooth_leaky"}, RESNET, {"network": "cnn"}], ids=str)
-def test_measuring_moves_nothing(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
-    model = begun(lab, data, **changes)
+def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
+    model = begin_task(lab, data, **changes)
     before = state(model)
     assert model.feed
-    batch = Feed(model.feed.stream, model.feed.task, "cpu").batch()
+    batch = ImageFeed(model.feed.stream, model.feed.task, "cpu").batch()
     if model.stacked:
-        found = measure_members(model.learner, True, costly=True)
+        measurements = measure_members(model.learner, True, costly=True)
     else:
-        found = [measure(model.learner, True, costly=True)]
+        measurements = [measure(model.learner, True, costly=True)]
     model.accuracy(model.feed.images)
     list(model.learner.batches(None))
-    assert {"dfi", "srank", "gradient_norm", "lambda_max"} <= set(found[0])
+    assert {"dfi", "srank", "gradient_norm", "lambda_max"} <= set(measurements[0])
     assert all(torch.equal(value, before[name]) for name, value in state(model).items())
     assert all(map(torch.equal, batch, model.feed.batch()))
     assert all(part.training for part in model.network.modules())
 
 
 def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     assert model.feed
     images, labels = model.feed.probe()
     logits = model.network(images.float() / 255)
@@ -66,7 +66,7 @@ def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: D
 def test_batches_are_losses_of_single_images_of_the_next_updates(
     lab: Any, data: DataSet, changes: dict[str, Any], shape: tuple[int, ...]
 ) -> None:
-    model = begun(lab, data, **changes)
+    model = begin_task(lab, data, **changes)
     assert model.feed
     ahead = list(model.learner.batches(2))
     assert [losses.shape for losses in ahead] == [shape, shape]
@@ -81,7 +81,7 @@ def test_batches_are_losses_of_single_images_of_the_next_updates(
 
 
 def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     model.feed = None
     assert model.learner.probe() is None
     assert set(measure(model.learner)) >= {"dfi", "weight_norm"}
@@ -89,29 +89,29 @@ def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataS
         next(model.learner.batches(1))
 
 
-def test_a_member_begins_and_draws_anew_as_alone(lab: Any, data: DataSet) -> None:
-    stack, alone = begun(lab, data, seeds=(4, 2)), begun(lab, data, seeds=(2,))
+def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(lab: Any, data: DataSet) -> None:
+    stack, alone = begin_task(lab, data, seeds=(4, 2)), begin_task(lab, data, seeds=(2,))
     for updates in (0, 5):
         stack.updates = alone.updates = updates
-        drawn, own = stack.learner.redraw(), alone.learner.redraw()
+        drawn, single_drawn = stack.learner.redraw(), alone.learner.redraw()
         for name, parameter in alone.network.named_parameters():
             assert torch.equal(stack.network.get_parameter(name)[1], parameter[0])
-            assert torch.equal(drawn[name][1], own[name][0])
-            assert not torch.equal(own[name], parameter)
+            assert torch.equal(drawn[name][1], single_drawn[name][0])
+            assert not torch.equal(single_drawn[name], parameter)
     later = alone.learner.redraw()
     alone.updates += 1
     assert not any(torch.equal(later[name], value) for name, value in alone.learner.redraw().items())
 
 
 def test_drawing_leaves_torchs_own_generator_alone(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     before = torch.get_rng_state()
     model.learner.redraw()
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_accuracy_is_the_share_of_right_answers_of_each_member(lab: Any, data: DataSet) -> None:
-    model = begun(lab, data)
+    model = begin_task(lab, data)
     assert model.feed
     images = model.feed.images
     batch, labels = images.batch(torch.arange(48).expand(2, -1))
@@ -126,7 +126,7 @@ def test_standardised_pixels_have_mean_0_and_deviation_1_in_each_channel(lab: An
     colours[:, 1] //= 4
     colours[:, 2] = 7  # no deviation at all
     coloured = replace(data, train_images=colours, test_images=colours[:40])
-    model = begun(lab, coloured, standardize=True)
+    model = begin_task(lab, coloured, standardize=True)
     everything = Images(colours, torch.arange(120).expand(2, -1), data.train_labels.expand(2, -1))
     x = model.pixels(everything.batch(torch.arange(120).expand(2, -1))[0])
     torch.testing.assert_close(x.mean((0, 1, 3, 4)), torch.zeros(3), atol=1e-3, rtol=0)

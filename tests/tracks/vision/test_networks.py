@@ -1,4 +1,4 @@
-"""What ResNet-18, VGG-16 and ViT have in common: what they list is what they compute, and interventions fit them."""
+"""What ResNet-18, VGG-16 and ViT have in common: their lists of layers and units, and interventions on them."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from supple.interventions import Learner, activation, learner_for, make, redraw
+from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
 from supple.metrics import dfi_unscaled, measure
 from supple.tracks.vision.networks.resnet import ResNet18
 from supple.tracks.vision.networks.vgg import VGG16
@@ -40,7 +40,7 @@ def images(n: int = 4, side: int = 32) -> Tensor:
     return torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(1))
 
 
-def trained(build: Build) -> Learner:
+def train_few_steps(build: Build) -> Learner:
     """A learner a few steps into training, with running statistics and an optimizer that have moved."""
     module = build()
     optimizer = torch.optim.Adam(module.parameters(), 1e-2)
@@ -49,7 +49,8 @@ def trained(build: Build) -> Learner:
         module, optimizer, probe=lambda: (x,), loss=lambda: F.cross_entropy(module(x), y),
         layers=module.layers(), units=module.units(),
     )  # fmt: skip
-    learner.features, learner.fire_scope = module.features, module.fire_scope
+    learner.features = module.features
+    learner.offer(FireScope(module.fire_scope))
     for _ in range(3):
         optimizer.zero_grad()
         learner.loss().backward()
@@ -96,9 +97,9 @@ def test_layers_are_all_that_have_weights_in_the_order_of_use(build: Build) -> N
     module = build()
     layers = module.layers()
     names = [layer.name for layer in layers]
-    every = {name for name, part in module.named_modules() if isinstance(part, (nn.Linear, nn.Conv2d))}
-    assert set(names) == every
-    assert len(names) == len(every)
+    with_weights = {name for name, part in module.named_modules() if isinstance(part, (nn.Linear, nn.Conv2d))}
+    assert set(names) == with_weights
+    assert len(names) == len(with_weights)
     # a shortcut's convolution is used last in its block and lies beside the first
     along = [name for name in names if "shortcut" not in name]
     assert order_of_use(module, along, images()) == along
@@ -111,13 +112,13 @@ def test_layers_are_all_that_have_weights_in_the_order_of_use(build: Build) -> N
 @every_network
 def test_units_are_all_activations_in_the_order_of_use_each_used_once(build: Build) -> None:
     module = build(activation="elu")
-    every = {name for name, part in module.named_modules() if isinstance(part, type(activation("elu")))}
-    assert set(module.units()) == every
+    activations = {name for name, part in module.named_modules() if isinstance(part, type(activation("elu")))}
+    assert set(module.units()) == activations
     assert order_of_use(module, module.units(), images()) == list(module.units())
 
 
 @every_network
-def test_features_are_what_the_head_reads(build: Build) -> None:
+def test_features_are_the_inputs_of_the_head(build: Build) -> None:
     module = build()
     seen: dict[str, Tensor] = {}
     head = module.layers()[-1].module
@@ -129,14 +130,14 @@ def test_features_are_what_the_head_reads(build: Build) -> None:
 
 
 @every_network
-def test_fx_traces_it(build: Build) -> None:
+def test_torch_fx_can_trace_the_network(build: Build) -> None:
     module, x = build().eval(), images()
     assert torch.equal(fx.symbolic_trace(module)(x), module(x))
 
 
 @every_network
 def test_units_are_private_but_for_those_on_a_residual_stream(build: Build) -> None:
-    learner = trained(build)
+    learner = train_few_steps(build)
     shared = {name for name in learner.units if name == "activation" or name.endswith("activation2")}
     assert set(learner.wiring) == set(learner.units) - shared
     before, norms = state(learner.module), {name for wires in learner.wiring.values() for name in wires.norms}
@@ -168,8 +169,8 @@ def test_training_fits_a_batch(build: Build) -> None:
 
 @every_network
 def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
-    learner = trained(build)
-    before, scope = state(learner.module), learner.select(learner.fire_scope)
+    learner = train_few_steps(build)
+    before, scope = state(learner.module), learner.select(learner.offers(FireScope).scope)
     fire = make("fire", method="polar")
     fire.attach(learner)
     fire.apply(learner)
@@ -179,7 +180,7 @@ def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
 
 @every_network
 def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(build: Build) -> None:
-    learner = trained(build)
+    learner = train_few_steps(build)
     before = state(learner.module)
     make("snp").apply(learner)
     for name, value in learner.module.state_dict().items():
@@ -189,18 +190,18 @@ def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(buil
 
 
 @every_network
-def test_a_full_reset_gives_the_network_of_step_0_its_statistics_included(build: Build) -> None:
+def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Build) -> None:
     torch.manual_seed(7)
     new = build().eval()
     torch.manual_seed(7)
-    learner = trained(build)
+    learner = train_few_steps(build)
     make("reset").apply(learner)
     assert torch.equal(learner.module.eval()(images()), new(images()))
 
 
 @every_network
 def test_a_head_reset_leaves_all_but_the_head(build: Build) -> None:
-    learner = trained(build)
+    learner = train_few_steps(build)
     before = state(learner.module)
     make("reset", what="head").apply(learner)
     head = learner.layers[-1].name
@@ -209,7 +210,7 @@ def test_a_head_reset_leaves_all_but_the_head(build: Build) -> None:
 
 @every_network
 def test_l2_init_pulls_on_every_parameter(build: Build) -> None:
-    learner = trained(build)
+    learner = train_few_steps(build)
     named = learner.module.named_parameters()
     distance = sum(float((p.detach() - learner.initial[name]).square().sum()) for name, p in named)
     assert float(make("l2_init", strength=0.5).penalty(learner).detach()) == pytest.approx(0.5 * distance, rel=1e-4)
@@ -231,7 +232,7 @@ def test_redraw_reaches_every_parameter_and_draws_as_the_constructor_does(build:
 
 @every_network
 def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
-    learner = trained(build)
+    learner = train_few_steps(build)
     places = {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()}
     for name in ("fire", "snp", "reset"):
         make(name).apply(learner)
@@ -240,7 +241,7 @@ def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build
 
 @every_network
 def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> None:
-    learner = trained(build)
+    learner = train_few_steps(build)
     before = state(learner.module)
     values = measure(learner)
     assert {"dfi", "srank", "dormant_fraction", "gradient_norm"} <= values.keys()

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from supple.interventions.activations import Units
-from supple.tracks.vision.networks.resnet import Block, ResNet18
+from supple.networks.activations import Units
+from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
 
 
 def parameters(module: nn.Module) -> int:
@@ -41,7 +41,7 @@ def test_sides_are_halved_between_stages_only() -> None:
 @pytest.mark.parametrize(("d_in", "stride"), [(8, 1), (4, 1), (4, 2)])
 def test_a_block_adds_its_input_before_the_last_activation(d_in: int, stride: int) -> None:
     torch.manual_seed(0)
-    block, x = Block(d_in, 8, stride, Units("relu")), torch.randn(5, d_in, 6, 6)
+    block, x = BasicBlock(d_in, 8, stride, Units("relu")), torch.randn(5, d_in, 6, 6)
 
     def normalized(y: torch.Tensor) -> torch.Tensor:
         mean, variance = y.mean((0, 2, 3), keepdim=True), y.var((0, 2, 3), correction=0, keepdim=True)

@@ -64,7 +64,7 @@ def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_killed_at_random_moments(
+def test_runs_killed_at_random_moments_resume_to_the_same_result(
     lab: Any, process: Any, tmp_path: Path, references: dict[str, Path], name: str
 ) -> None:
     run, kills, moments = tmp_path / "run", 0, random.Random(name)
@@ -73,7 +73,7 @@ def test_killed_at_random_moments(
         words = ["resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
         child = process(words, tmp_path / "errors")
         code = (
-            killed_behind(run, moments.uniform(0, written(references[name])), child) if kills < 3 else finished(child)
+            kill_at_size(run, moments.uniform(0, log_size(references[name])), child) if kills < 3 else finished(child)
         )
         if code == 0:
             break
@@ -82,14 +82,14 @@ def test_killed_at_random_moments(
     assert_same(run, references[name], lab)
 
 
-def written(run: Path) -> int:
+def log_size(run: Path) -> int:
     """Bytes of the run's logs."""
     return sum(file.stat().st_size for file in run.glob("*.jsonl"))
 
 
-def killed_behind(run: Path, size: float, child: int) -> int:
+def kill_at_size(run: Path, size: float, child: int) -> int:
     """Kill the process when the run's logs have this size; its exit code, 0 if it was done before."""
-    while written(run) < size:
+    while log_size(run) < size:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
@@ -99,7 +99,7 @@ def killed_behind(run: Path, size: float, child: int) -> int:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_from_the_checkpoint_before_the_last_the_run_goes_on_as_it_did(
+def test_a_run_resumed_from_an_older_checkpoint_ends_the_same(
     lab: Any, tmp_path: Path, references: dict[str, Path], name: str
 ) -> None:
     run = shutil.copytree(references[name], tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Settings of classifiers: what cannot work is refused, all benchmarks can, and every option does something."""
+"""Settings of classifiers: impossible ones are refused, all presets work, and every option has an effect."""
 
 import json
 from dataclasses import fields, replace
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from supple.engine.kinds import find_kind, presets_of
-from supple.engine.runs import build, configuration, settings_of
+from supple.engine.runs import build
+from supple.engine.spec import RunSpec, read_settings, write_config
 from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
@@ -22,7 +23,7 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"tasks": 0}, "--tasks must be a positive number, got 0"),
         ({"epochs": 0.0}, "--epochs must be a positive number"),
@@ -55,8 +56,8 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
         ({"first_epochs": 2.0, "updates_per_task": 5}, "--first-epochs goes with --epochs"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused_in_one_line(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words) as error:
+def test_settings_that_cannot_work_are_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as error:
         VisionSettings(**changes).check()
     assert "\n" not in str(error.value)
 
@@ -116,26 +117,29 @@ def plain(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lab.run(tmp_path_factory.mktemp("plain") / "run", width=6)
 
 
+def results_of(lab: Any, run: Path) -> tuple[Any, ...]:
+    """Return what a run logged, and the names of its checkpoints."""
+    checkpoints = sorted(str(file.parent.relative_to(run)) for file in run.rglob("state.json"))
+    return *(lab.log(run, name) for name in ("metrics", "tasks", "events")), checkpoints
+
+
 @pytest.mark.parametrize("name", [field.name for field in fields(VisionSettings) if field.name not in ELSEWHERE])
 def test_every_option_changes_the_run(lab: Any, tmp_path: Path, plain: Path, name: str) -> None:
     run = lab.run(tmp_path / "with", **{"width": 6, **OTHER[name]})
     if name in WITHOUT:
         plain = lab.run(tmp_path / "without", width=6, **WITHOUT[name])
-    logs = [[lab.log(each, log) for log in ("metrics", "tasks", "events")] for each in (run, plain)]
-    kept = [sorted(state.parent for state in each.rglob("state.json")) for each in (run, plain)]
-    kept = [[folder.relative_to(each) for folder in own] for own, each in zip(kept, (run, plain), strict=True)]
-    assert logs[0] != logs[1] or kept[0] != kept[1]
+    assert results_of(lab, run) != results_of(lab, plain)
 
 
-def test_a_configuration_is_read_back_as_it_was_with_its_data_wherever_one_stands(
+def test_a_saved_configuration_has_absolute_paths_and_reads_back_unchanged(
     lab: Any, data: DataSet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.parent)
     settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
     kind = find_kind("vision")
     work = build(kind, settings)
-    config = json.loads(json.dumps(configuration(kind, settings, work, "test")))  # tuples become lists in a file
-    assert settings_of(config, Path("config.json")) == (kind, replace(settings, data=folder))
+    config = json.loads(json.dumps(write_config(RunSpec(kind.name, settings), work)))  # tuples become lists in a file
+    assert read_settings(config, Path("config.json")) == (kind, replace(settings, data=folder))
 
 
 def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:

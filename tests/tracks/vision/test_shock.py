@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from supple.interventions import make
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import Feed
+from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.shock import Shock
 from supple.tracks.vision.stream import Stream
@@ -19,7 +19,7 @@ def shocked(lab: Any, data: DataSet, **changes: Any) -> tuple[Model, Shock]:
     settings = lab.settings(**changes)
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = Feed(stream, stream.tasks[0], "cpu")
+    model.feed = ImageFeed(stream, stream.tasks[0], "cpu")
     return model, Shock(model, (1.5, 0.5, 0.25, 2.0), every=10)
 
 
@@ -56,7 +56,7 @@ def test_pre_activations_are_scaled_and_nothing_else_until_it_is_over(lab: Any, 
 
 
 @pytest.mark.parametrize("exchange", ["swap(activation=leaky_relu)", "injection"])
-def test_what_an_intervention_builds_is_shocked_too(lab: Any, data: DataSet, exchange: str) -> None:
+def test_units_added_by_an_intervention_are_shocked_too(lab: Any, data: DataSet, exchange: str) -> None:
     model, shock = shocked(lab, data)
     name, _, text = exchange.rstrip(")").partition("(")
     make(name, **dict([text.split("=")]) if text else {}).apply(model.learner)

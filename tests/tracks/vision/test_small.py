@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.interventions import StackedConv2d, initial_gain
+from supple.interventions import StackedConv2d
+from supple.networks.activations import initial_gain
 from supple.tracks.vision.networks import ConvNet
 
 

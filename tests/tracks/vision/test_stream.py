@@ -36,7 +36,7 @@ def everything(images: Images) -> tuple[Tensor, Tensor]:
     return images.batch(torch.arange(images.size).expand(members, -1))
 
 
-def unbalanced(data: DataSet) -> DataSet:
+def unbalanced_data(data: DataSet) -> DataSet:
     """Classes of 12, 11, … 3 training and 4, 4, … 1 test images."""
     keep = torch.arange(len(data.train_labels)) // 10 + data.train_labels < 12
     kept = torch.arange(len(data.test_labels)) // 10 + data.test_labels // 3 < 4
@@ -64,8 +64,8 @@ def test_a_task_can_be_opened_at_any_time_and_is_the_same(data: DataSet, kind: s
 
 @pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("kind", STREAMS)
-def test_a_member_sees_what_it_would_see_alone(data: DataSet, kind: str, balanced: bool) -> None:
-    data = data if balanced else unbalanced(data)
+def test_a_member_of_a_stack_sees_the_same_data_as_a_single_run(data: DataSet, kind: str, balanced: bool) -> None:
+    data = data if balanced else unbalanced_data(data)
     changes = {} if balanced else {"images_per_class": None, "batch_size": 1}
     if kind in ("permuted", "random-labels", "chunks"):
         changes.pop("images_per_class", None)
@@ -81,7 +81,7 @@ def test_a_member_sees_what_it_would_see_alone(data: DataSet, kind: str, balance
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-def test_members_see_different_things(data: DataSet, kind: str) -> None:
+def test_members_of_a_stack_see_different_data(data: DataSet, kind: str) -> None:
     opened = stream(data, kind)
     images, labels = everything(opened.train(opened.tasks[0]))
     for other in (1, 2):
@@ -174,7 +174,7 @@ def test_each_class_gives_the_same_number_of_images_always_the_same_ones(data: D
         before = rows
 
 
-def test_chunks_grow_by_what_was_not_seen_and_are_tested_on_everything(data: DataSet) -> None:
+def test_growing_chunks_contain_the_earlier_ones_and_are_tested_on_all_test_images(data: DataSet) -> None:
     opened = stream(data, "chunks", batch_size=4)
     rows = [set(opened.train(task).rows[1].tolist()) for task in opened.tasks]
     assert [len(own) for own in rows] == [12, 60, 120]
@@ -216,7 +216,7 @@ def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes", "words"),
+    ("kind", "changes", "message"),
     [
         ("split", {"tasks": 4}, "4 tasks need 12 classes that do not repeat, and mnist has 10"),
         ("pairs", {"tasks": 6}, "6 tasks need 12 classes"),
@@ -226,6 +226,8 @@ def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: 
         ("chunks", {"batch_size": 13}, "task 0 has 12 images, fewer than --batch-size 13"),
     ],
 )
-def test_more_than_the_data_hold_is_refused(data: DataSet, kind: str, changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_more_classes_or_images_than_the_data_has_are_refused(
+    data: DataSet, kind: str, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
         stream(data, kind, **changes)

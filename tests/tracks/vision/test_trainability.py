@@ -8,7 +8,7 @@ import pytest
 from supple.metrics import trainability
 
 
-def test_each_seed_of_a_stack_is_as_trainable_as_alone_and_nothing_else_changes(
+def test_measuring_trainability_of_a_stack_matches_single_runs_and_changes_no_result(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainability, "__defaults__", (3, 1e-3))  # updates, learning rate

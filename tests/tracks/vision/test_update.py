@@ -1,4 +1,4 @@
-"""Gradient steps: a stack of seeds is as many separate runs, compiled is eager, and no member clips another."""
+"""Gradient steps: a stack equals separate runs, compiled steps equal eager ones, and clipping is by member."""
 
 import copy
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from supple.engine.compile import can_compile
 from supple.engine.hooks.texts import read_hooks
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import Feed
+from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.stream import Stream
 from supple.tracks.vision.update import Update, clip_
@@ -53,7 +53,7 @@ def close(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("changes", ALONE, ids=str)
-def test_a_seed_in_a_stack_logs_what_it_logs_alone(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_seed_in_a_stack_logs_the_same_as_a_single_run(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     stack = lab.run(tmp_path / "stack", seeds=(3, 0, 7), **changes)
     alone = lab.run(tmp_path / "alone", seeds=(7,), **changes)
     for name in ("metrics", "tasks"):
@@ -61,7 +61,7 @@ def test_a_seed_in_a_stack_logs_what_it_logs_alone(lab: Any, tmp_path: Path, cha
     assert len({row["online_loss"] for row in lab.log(stack, "tasks") if row["task"] == 1}) == 3
 
 
-def updated(
+def run_updates(
     lab: Any, data: DataSet, compiled: bool, anew: bool = False, **changes: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Parameters, and what four updates returned. A task ends after the second, after which `anew` is as on resume."""
@@ -69,25 +69,25 @@ def updated(
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
     hooks = read_hooks(settings.hook, stream.tasks, {"model": model.learner})
-    model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
+    model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
     update = Update(model, hooks, compiled)
-    told = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
+    numbers = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
     hooks.finished()
     if anew:
         update = Update(model, hooks, compiled)
-    told += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
-    return list(model.network.parameters()), told
+    numbers += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
+    return list(model.network.parameters()), numbers
 
 
 @pytest.mark.skipif(not can_compile(), reason="needs a C++ compiler")
 def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: Any, data: DataSet) -> None:
     penalties = ("ewc(samples=4)", "wasserstein")
     changes: dict[str, Any] = {"activation": "rand_smooth_leaky", "hook": penalties, "width": 10}
-    compiled = updated(lab, data, True, **changes)
-    for ours, theirs in zip(compiled, updated(lab, data, False, **changes), strict=True):
+    compiled = run_updates(lab, data, True, **changes)
+    for ours, theirs in zip(compiled, run_updates(lab, data, False, **changes), strict=True):
         for own, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
-    for ours, theirs in zip(compiled, updated(lab, data, True, anew=True, **changes), strict=True):
+    for ours, theirs in zip(compiled, run_updates(lab, data, True, anew=True, **changes), strict=True):
         assert all(map(torch.equal, ours, theirs))
 
 
@@ -96,7 +96,7 @@ def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) 
     settings = lab.settings(network="resnet18", width=4, clip=0.5)
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = feed = Feed(stream, stream.tasks[0], "cpu")
+    model.feed = feed = ImageFeed(stream, stream.tasks[0], "cpu")
     twin = copy.deepcopy(model.network)
     adam = torch.optim.Adam(twin.parameters(), settings.learning_rate, foreach=False)
     update = Update(model, read_hooks((), stream.tasks, {"model": model.learner}), False)
@@ -118,7 +118,7 @@ def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: An
     settings = lab.settings(seeds=(0, 1), stream="split", classes_per_task=5, replay=10)
     stream = Stream(settings, data)
     model = Model(settings, data, stream.classes, "cpu")
-    model.feed = feed = Feed(stream, stream.tasks[1], "cpu")
+    model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
     images, labels = feed.batch()
     assert images.shape[1] == 16
     with torch.no_grad():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, learner_for, make, parse_hook
-from supple.tracks.vision.networks.vit import Attention, ViT
+from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
+from supple.tracks.vision.networks.vit import SelfAttention, ViT
 
 
 def parameters(module: nn.Module) -> int:
@@ -22,7 +22,7 @@ def tiny() -> ViT:
 def learner() -> Learner:
     module = tiny()
     made = learner_for(module, layers=module.layers(), units=module.units())
-    made.fire_scope = module.fire_scope
+    made.offer(FireScope(module.fire_scope))
     return made
 
 
@@ -45,7 +45,7 @@ def test_it_has_the_number_of_parameters_of_vit_tiny() -> None:
 
 def test_attention_is_the_softmax_average_of_each_head() -> None:
     torch.manual_seed(0)
-    attention, x = Attention(6, heads=2), torch.randn(3, 5, 6)
+    attention, x = SelfAttention(6, heads=2), torch.randn(3, 5, 6)
     q, k, v = attention.to_q(x), attention.to_k(x), attention.to_v(x)
     mixed = torch.zeros(3, 5, 6)
     for image in range(3):
@@ -55,7 +55,7 @@ def test_attention_is_the_softmax_average_of_each_head() -> None:
     torch.testing.assert_close(attention(x), attention.to_out(mixed))
 
 
-def shuffled(images: Tensor) -> Tensor:
+def shuffle_patches(images: Tensor) -> Tensor:
     """The same patches of 4 × 4 in another order."""
     patches = images.unfold(2, 4, 4).unfold(3, 4, 4).flatten(2, 3)  # (n, channels, patches, 4, 4)
     patches = patches[:, :, torch.randperm(16, generator=torch.Generator().manual_seed(0))]
@@ -64,9 +64,9 @@ def shuffled(images: Tensor) -> Tensor:
 
 def test_only_positions_tell_one_order_of_patches_from_another() -> None:
     module, images = tiny(), torch.randn(2, 3, 16, 16)
-    assert not torch.allclose(module(shuffled(images)), module(images), atol=1e-5)
+    assert not torch.allclose(module(shuffle_patches(images)), module(images), atol=1e-5)
     nn.init.zeros_(module.embedding.positions)
-    torch.testing.assert_close(module(shuffled(images)), module(images), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(module(shuffle_patches(images)), module(images), rtol=1e-4, atol=1e-5)
 
 
 def test_the_first_token_is_the_class_token() -> None:

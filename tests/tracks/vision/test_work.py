@@ -9,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.interventions import Intervention, interventions
 from supple.networks.optimizers import step
 from supple.registry.errors import Diverged, RunError, UsageError
@@ -77,12 +78,12 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
         assert all(event["contract"] and event["before"] and event["after"] for event in events)
 
 
-def test_what_asks_for_a_policy_or_values_is_refused(lab: Any, tmp_path: Path) -> None:
+def test_interventions_that_need_a_policy_or_values_are_refused(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="chain: 'model' has neither a policy nor values"):
         lab.run(tmp_path / "run", hook=("chain",), **SHORT, **NETWORKS["mlp"])
 
 
-def test_several_at_once_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
+def test_several_interventions_at_one_step_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
     hooks = ("fire@task", "redo(tau=0.5)@every:10", "snp@0.5", "l2_init(strength=1e-3)", "muon")
     run = lab.run(tmp_path / "run", hook=hooks, seeds=(0, 1), width=12)
     events = [(event["hook"], event["step"]) for event in lab.log(run, "events") if event["event"] == "intervention"]
@@ -110,17 +111,17 @@ def test_a_condition_is_met_by_the_measurement_that_meets_it(lab: Any, tmp_path:
 def test_online_accuracy_and_loss_are_those_before_each_update(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[torch.Tensor, torch.Tensor]] = []
+    results: list[tuple[torch.Tensor, torch.Tensor]] = []
     update = Update.__call__
 
     def listening(self: Update, *batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        told.append(update(self, *batch))
-        return told[-1]
+        results.append(update(self, *batch))
+        return results[-1]
 
     monkeypatch.setattr(Update, "__call__", listening)
     run = lab.run(tmp_path / "run", seeds=(0, 1))
     for task in (0, 1):
-        own = told[12 * task : 12 * (task + 1)]
+        own = results[12 * task : 12 * (task + 1)]
         for member, row in enumerate(row for row in lab.log(run, "tasks") if row["task"] == task):
             assert row["updates"] == 12
             assert row["online_loss"] == pytest.approx(sum(float(loss[member]) for loss, _ in own) / 12)
@@ -182,7 +183,7 @@ def test_the_learning_rate_rises_over_the_first_tenth_of_each_task(
 
 @pytest.mark.parametrize("fresh", [True, False])
 @pytest.mark.parametrize("network", [{}, {"network": "resnet18", "width": 4}])
-def test_the_optimizer_starts_fresh_with_each_task_if_it_is_to(
+def test_fresh_optimizer_resets_adam_at_each_task(
     lab: Any, tmp_path: Path, fresh: bool, network: dict[str, Any]
 ) -> None:
     run = lab.run(tmp_path / "run", fresh_optimizer=fresh, **network)
@@ -212,7 +213,7 @@ def test_the_optimizer_starts_fresh_with_each_task_if_it_is_to(
 )
 def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     settings = lab.settings(**{"seeds": (5, 6), "learning_rate": 1e35, "checkpoint_every": 3, **changes})
-    create(tmp_path / "run", "vision", settings, "test")
+    prepare(RunSpec("vision", settings), tmp_path / "run").close()
     with pytest.raises(
         Diverged,
         match=r"\(vision, seed 5(, 6)?\): training diverged by step \d+: the loss of seed 5(, 6)? is not finite in ",
@@ -223,18 +224,18 @@ def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: P
         assert "nan" not in (checkpoint / "state.json").read_text().lower()
 
 
-def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
+def test_a_diverging_seed_is_named_and_saved_states_are_kept(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    create(run, "vision", lab.settings(seeds=(5, 6, 7), checkpoint_every=5), "test")
+    prepare(RunSpec("vision", lab.settings(seeds=(5, 6, 7), checkpoint_every=5)), run).close()
     measure = VisionWork.measure
 
     def poisoned(work: VisionWork, costly: bool) -> list[dict[str, float]]:
-        found = measure(work, costly)
+        measured = measure(work, costly)
         with torch.no_grad():
             next(iter(work.model.network.parameters()))[1] = torch.nan
-        return found
+        return measured
 
     monkeypatch.setattr(VisionWork, "measure", poisoned)
     with pytest.raises(RunError, match=r"training diverged by step \d+: the loss of seed 6 is not finite"):
@@ -246,20 +247,20 @@ def test_one_seed_that_diverges_is_named_and_what_was_saved_is_kept(
     assert len(lab.log(run, "tasks")) == 6
 
 
-def test_data_that_changed_since_are_not_trained_on(lab: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_on_changed_data(lab: Any, folder: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "data")
     settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0), images=None)
-    create(tmp_path / "run", "vision", settings, "test")
+    prepare(RunSpec("vision", settings), tmp_path / "run").close()
     for file, size in (("train-images-idx3-ubyte", 256), ("train-labels-idx1-ubyte", 1)):
         content = (moved / file).read_bytes()
         start = 16 if size > 1 else 8
         short = content[:4] + (100).to_bytes(4) + content[8:start] + content[start : start + 100 * size]
         (moved / file).write_bytes(short)
     with pytest.raises(RunError, match=r"was started with other data: .* 120 .*; the data here are .* 100 "):
-        train(tmp_path / "run", lambda _: None, print)
+        open_run(tmp_path / "run", print).train(lambda _: None)
 
 
-def test_an_intervention_that_has_no_place_is_refused_before_anything_is_made(lab: Any, tmp_path: Path) -> None:
+def test_an_intervention_that_cannot_be_used_is_refused_before_any_file_is_written(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="swap"):
-        create(tmp_path / "run", "vision", lab.settings(hook=("swap(activation=crelu)@task",)), "test")
+        prepare(RunSpec("vision", lab.settings(hook=("swap(activation=crelu)@task",))), tmp_path / "run").close()
     assert not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.interventions import Injectable
 from tests.zoo.networks import Made, network
 
 ROWS, INPUTS, WIDTH = 6, 4, 6
@@ -36,7 +37,12 @@ UNITS = ("redo", "cbp", "snr", "regrama")
 ALL = ("fire", "reset", "snp", *UNITS)
 
 
-@network("Sequential of Linear and ReLU", hidden=by_hand, acts=(*ALL, "injection"), more={"injectable": "head"})
+@network(
+    "Sequential of Linear and ReLU",
+    hidden=by_hand,
+    acts=(*ALL, "injection"),
+    more={"capabilities": (Injectable("head"),)},
+)
 def mlp() -> Made:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ....networks import evaluating
 from .base import Adapter
 from .lora import LoRA
 from .mixture import MoELoRA
@@ -44,12 +45,14 @@ def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         prune(model, mass)
 
     Raises ValueError if the model has no adapters, or they have no atoms."""
-    mass = {name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _mixtures(model).items()}
+    mass = {
+        name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _find_mixtures(model).items()
+    }
 
     def add_to(total: Tensor) -> Callable[[Tensor], object]:
         return lambda weights: total.add_(_rows(weights).sum(0, dtype=torch.float64))
 
-    with _watching(model, {name: add_to(total) for name, total in mass.items()}):
+    with _watch(model, {name: add_to(total) for name, total in mass.items()}):
         yield mass
 
 
@@ -71,13 +74,13 @@ def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> d
     """
     if not 0.0 < keep <= 1.0:
         raise ValueError(f"prune: keep must lie in (0, 1], got {keep}")
-    found = _mixtures(model)
-    for name, adapter in found.items():
+    mixtures = _find_mixtures(model)
+    for name, adapter in mixtures.items():
         if name not in mass or mass[name].shape != (adapter.atoms,):
             raise ValueError(f"prune: the mass is not of the {adapter.atoms} atoms of '{name}'")
         if not mass[name].sum() > 0:
             raise ValueError(f"prune: no token used an atom of '{name}': collect the mass on data that pass it")
-    return {name: _prune(adapter, mass[name], keep) for name, adapter in found.items()}
+    return {name: _prune(adapter, mass[name], keep) for name, adapter in mixtures.items()}
 
 
 def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
@@ -89,8 +92,8 @@ def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
     for name in adapter.banks:
         frozen, current = adapter.get_buffer(f"frozen_{name}"), adapter.get_parameter(name)
         setattr(adapter, f"frozen_{name}", frozen[kept[:old]])
-        left = current.detach()[kept[old:]]
-        setattr(adapter, name, nn.Parameter(left, requires_grad=current.requires_grad and len(left) > 0))
+        remaining = current.detach()[kept[old:]]
+        setattr(adapter, name, nn.Parameter(remaining, requires_grad=current.requires_grad and len(remaining) > 0))
     adapter.sizes = tuple(int(part.sum()) for part in kept.split(before))
     return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()))
 
@@ -102,25 +105,22 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
         run: Makes one or more forward passes. They are made without gradients and in evaluation mode.
         layers: By default, all layers with adapters. A layer without tokens has shape (0, atoms).
     """
-    found = _mixtures(model)
+    mixtures = _find_mixtures(model)
     if layers is not None:
-        if missing := [name for name in layers if name not in found]:
-            raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(found)})")
-        found = {name: found[name] for name in layers}
-    seen: dict[str, list[Tensor]] = {name: [] for name in found}
+        if missing := [name for name in layers if name not in mixtures]:
+            raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(mixtures)})")
+        mixtures = {name: mixtures[name] for name in layers}
+    weights_seen: dict[str, list[Tensor]] = {name: [] for name in mixtures}
 
     def keep_in(parts: list[Tensor]) -> Callable[[Tensor], object]:
         return lambda weights: parts.append(_rows(weights).float().cpu())
 
-    modes = {module: module.training for module in model.modules()}
-    try:
-        model.eval()
-        with torch.no_grad(), _watching(model, {name: keep_in(parts) for name, parts in seen.items()}):
-            run()
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-    return {name: torch.cat([torch.empty(0, found[name].atoms), *parts]).numpy() for name, parts in seen.items()}
+    keepers = {name: keep_in(parts) for name, parts in weights_seen.items()}
+    with torch.no_grad(), evaluating(model), _watch(model, keepers):
+        run()
+    return {
+        name: torch.cat([torch.empty(0, mixtures[name].atoms), *parts]).numpy() for name, parts in weights_seen.items()
+    }
 
 
 def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
@@ -130,13 +130,15 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
     `Adapter.activated_parameters`)."""
     rows: list[dict[str, str | int]] = []
     for name, adapter in adapters(model).items():
-        own = [t for bank in adapter.banks for t in (adapter.get_parameter(bank), adapter.get_buffer(f"frozen_{bank}"))]
+        tensors = [
+            t for bank in adapter.banks for t in (adapter.get_parameter(bank), adapter.get_buffer(f"frozen_{bank}"))
+        ]
         rows.append(
             {
                 "layer": name,
                 "kind": type(adapter).__name__,
                 "trainable": sum(p.numel() for p in adapter.task_parameters()),
-                "stored": sum(t.numel() for t in own),
+                "stored": sum(t.numel() for t in tensors),
                 "activated": adapter.activated_parameters(),
             }
         )
@@ -144,17 +146,17 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
     return [*rows, {"layer": "all", "kind": "", **sums}]
 
 
-def _mixtures(model: nn.Module) -> dict[str, Adapter]:
+def _find_mixtures(model: nn.Module) -> dict[str, Adapter]:
     """Return the adapters whose atoms have their own weights. Raises ValueError if there are others, or none."""
-    found = adapters(model)
-    if not found:
+    mixtures = adapters(model)
+    if not mixtures:
         raise ValueError(f"{type(model).__name__} has no adapters")
-    for name, adapter in found.items():
+    for name, adapter in mixtures.items():
         if isinstance(adapter, (LoRA, MoELoRA)):
             raise ValueError(f"'{name}' is {type(adapter).__name__}, whose atoms have no weights of their own")
         if not adapter.atoms:
             raise ValueError(f"'{name}' has no atoms yet: add_task(model) first")
-    return found
+    return mixtures
 
 
 def _rows(weights: Tensor) -> Tensor:
@@ -163,13 +165,13 @@ def _rows(weights: Tensor) -> Tensor:
 
 
 @contextmanager
-def _watching(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
+def _watch(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
     """Call each of these functions with the weights of its layer, in a with statement."""
-    found = {name: adapter for name, adapter in adapters(model).items() if name in watchers}
+    watched = {name: adapter for name, adapter in adapters(model).items() if name in watchers}
     try:
-        for name, adapter in found.items():
+        for name, adapter in watched.items():
             adapter.watch = watchers[name]
         yield
     finally:
-        for adapter in found.values():
+        for adapter in watched.values():
             adapter.watch = None

@@ -116,13 +116,13 @@ class Adapter(nn.Module, ABC):
         for name in self.banks:
             old = self.get_parameter(name)
             setattr(self, f"frozen_{name}", self.bank(name).detach().clone())
-            new = torch.zeros(self._added(name), old.shape[1], dtype=old.dtype)
+            new = torch.zeros(self._rows_added(name), old.shape[1], dtype=old.dtype)
             if name != "B":
                 nn.init.kaiming_uniform_(new, a=math.sqrt(5), generator=generator)
             setattr(self, name, nn.Parameter(new.to(old.device)))
         self.sizes += (self.r,)
 
-    def _added(self, name: str) -> int:
+    def _rows_added(self, name: str) -> int:
         """Return the rows of a bank that a task adds."""
         return self.r
 
@@ -184,11 +184,11 @@ class Adapter(nn.Module, ABC):
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
         """Change the number of atoms to that of the loaded state. Tensors that already fit stay the same objects."""
         for name in self.banks:
-            for own in (name, f"frozen_{name}"):
-                new, old = state_dict.get(prefix + own), getattr(self, own)
+            for entry in (name, f"frozen_{name}"):
+                new, old = state_dict.get(prefix + entry), getattr(self, entry)
                 if new is not None and new.shape != old.shape and new.shape[1:] == old.shape[1:]:
                     grown = torch.empty(new.shape, dtype=old.dtype, device=old.device)
-                    setattr(self, own, nn.Parameter(grown, requires_grad=len(grown) > 0) if own == name else grown)
+                    setattr(self, entry, nn.Parameter(grown, requires_grad=len(grown) > 0) if entry == name else grown)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
@@ -198,7 +198,7 @@ class Adapter(nn.Module, ABC):
 adapters_by_kind: Registry[type[Adapter]] = Registry("adapter")
 
 
-def wide(z: Tensor) -> Tensor:
+def widen(z: Tensor) -> Tensor:
     """Return the tensor in at least float32: 8 bits of mantissa are too few for exponentials and sums over atoms."""
     return z.to(torch.promote_types(z.dtype, torch.float32))
 

@@ -1,13 +1,12 @@
 """The adapters of a model as files: adapters.safetensors and adapters.json, without pickle.
 
 The JSON has the kind and its parameters, the layers with their shapes and the number of atoms that each task added, a
-fingerprint of the layers' weights, and the SHA-256 sum of the other file. Both are written under temporary names,
-flushed, and then renamed one after the other. If the machine stops between the two, the sum does not match.
+fingerprint of the layers' weights, and the SHA-256 sum of the other file. Each appears complete, one after the other.
+If the machine stops between the two, the sum does not match.
 """
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from ....engine.storage import files, schema
 from ....registry import did_you_mean, first_line
 from ....registry.errors import CheckpointError, UsageError
 from .base import Adapter, adapters_by_kind
-from .wrap import adapters, as_it_was_on_error, maker, place
+from .wrap import adapters, insert_adapters, maker, restore_on_error
 
 FORMAT = "supple adapters 1"
 TENSORS, MANIFEST = "adapters.safetensors", "adapters.json"
@@ -35,44 +34,36 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
         ValueError: The model has no adapters, or different ones in different layers.
         OSError: The folder cannot be written.
     """
-    found = adapters(model)
-    if not found:
+    by_layer = adapters(model)
+    if not by_layer:
         raise ValueError(f"{type(model).__name__} has no adapters to save: wrap(model, targets, …) first")
-    described = {json.dumps([_kind(adapter), adapter.params]) for adapter in found.values()}
+    described = {json.dumps([_find_kind(adapter), adapter.params]) for adapter in by_layer.values()}
     if len(described) > 1:
         raise ValueError(f"adapters of different kinds cannot be saved together: {', '.join(sorted(described))}")
     kind, params = json.loads(described.pop())
     tensors = {
-        f"{name}.{own}": value.detach().cpu().contiguous()
-        for name, adapter in found.items()
-        for own, value in adapter.tensors().items()
+        f"{name}.{entry}": value.detach().cpu().contiguous()
+        for name, adapter in by_layer.items()
+        for entry, value in adapter.tensors().items()
     }
     data = to_bytes(tensors)
     body = {
         "format": FORMAT,
         "kind": kind,
         "params": params,
-        "tasks": max(len(adapter.sizes) for adapter in found.values()),
+        "tasks": max(len(adapter.sizes) for adapter in by_layer.values()),
         "layers": {
             name: {"inputs": adapter.in_features, "outputs": adapter.out_features, "atoms": list(adapter.sizes)}
-            for name, adapter in found.items()
+            for name, adapter in by_layer.items()
         },
-        "base_sha256": fingerprint({name: adapter.linear for name, adapter in found.items()}),
+        "base_sha256": fingerprint({name: adapter.linear for name, adapter in by_layer.items()}),
         "tensors_sha256": files.sha256(data),
     }
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    contents = {TENSORS: data, MANIFEST: (json.dumps(body, indent=1) + "\n").encode()}
-    temporary = {name: target / f"tmp-{name}-{os.getpid()}" for name in contents}
-    try:
-        for name, file in temporary.items():
-            files.write(file, contents[name])
-        for name, file in temporary.items():
-            file.replace(target / name)
-        files.sync(target)
-    finally:
-        for file in temporary.values():
-            file.unlink(missing_ok=True)
+    files.replace(target / TENSORS, data)
+    files.replace(target / MANIFEST, f"{json.dumps(body, indent=1)}\n".encode())
+    files.sync(target)
     return target
 
 
@@ -89,22 +80,22 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         UsageError: The adapters do not fit the model. The model is then unchanged.
     """
     target = Path(folder)
-    body, data = _manifest(target / MANIFEST), files.read(target / TENSORS)
+    body, data = _read_manifest(target / MANIFEST), files.read(target / TENSORS)
     if files.sha256(data) != body["tensors_sha256"]:
         raise CheckpointError(f"{target / TENSORS}: damaged (its checksum does not match)")
     if adapters(model):
         raise UsageError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    linears = _linears(model, body["layers"], target)
+    linears = _find_linears(model, body["layers"], target)
     if check_base and fingerprint(linears) != body["base_sha256"]:
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
         tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
-        with as_it_was_on_error(model):
-            made = {name: _rebuilt(make(linear), name, tensors) for name, linear in linears.items()}
+        with restore_on_error(model):
+            rebuilt = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({first_line(error)})") from error
-    place(model, made)
-    return list(made)
+    insert_adapters(model, rebuilt)
+    return list(rebuilt)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:
@@ -113,30 +104,30 @@ def fingerprint(linears: dict[str, nn.Linear]) -> str:
     It distinguishes architectures, checkpoints and dtypes without reading a large model completely."""
     digest = hashlib.sha256()
     for name, linear in sorted(linears.items()):
-        for own, value in sorted(linear.state_dict().items()):
+        for entry, value in sorted(linear.state_dict().items()):
             flat = value.detach().flatten()
             sample = flat[:: max(1, flat.numel() // SAMPLED)].cpu().contiguous()
-            digest.update(f"{name}.{own} {tuple(value.shape)} {value.dtype}".encode())
+            digest.update(f"{name}.{entry} {tuple(value.shape)} {value.dtype}".encode())
             digest.update(sample.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
-def _kind(adapter: Adapter) -> str:
+def _find_kind(adapter: Adapter) -> str:
     for kind in adapters_by_kind.names():
         if adapters_by_kind.get(kind) is type(adapter):
             return kind
     raise ValueError(f"{type(adapter).__name__} is no registered adapter, so it could not be loaded again")
 
 
-def _manifest(file: Path) -> dict[str, Any]:
+def _read_manifest(file: Path) -> dict[str, Any]:
     try:
         body = schema.parse(files.read(file))
     except ValueError as error:
         raise CheckpointError(f"{file}: damaged (not JSON)") from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise CheckpointError(f"{file}: not adapters of this program (wanted '{FORMAT}')")
-    wanted = {"kind": str, "params": dict, "layers": dict, "base_sha256": str, "tensors_sha256": str}
-    for name, kind in wanted.items():
+    entries = {"kind": str, "params": dict, "layers": dict, "base_sha256": str, "tensors_sha256": str}
+    for name, kind in entries.items():
         if not isinstance(body.get(name), kind):
             raise CheckpointError(f"{file}: damaged (it does not say {name!r})")
     for name, layer in body["layers"].items():
@@ -145,10 +136,10 @@ def _manifest(file: Path) -> dict[str, Any]:
     return body
 
 
-def _linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
+def _find_linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
     """Return the layers to which saved adapters belong. Raises UsageError if the model does not have them."""
     modules, kind = dict(model.named_modules()), type(model).__name__
-    found: dict[str, nn.Linear] = {}
+    linears: dict[str, nn.Linear] = {}
     for name, shape in layers.items():
         linear = modules.get(name)
         if not isinstance(linear, nn.Linear):
@@ -159,12 +150,12 @@ def _linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) 
                 f"{folder}: adapters for another architecture: '{name}' of {kind} is {linear.in_features} → "
                 f"{linear.out_features}, theirs {shape['inputs']} → {shape['outputs']}"
             )
-        found[name] = linear
-    return found
+        linears[name] = linear
+    return linears
 
 
-def _rebuilt(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:
+def _rebuild(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:
     # aligned memory of its own, which results may depend on
-    own = {key: tensors[f"{name}.{key}"].clone() for key in adapter.tensors()}
-    adapter.load_state_dict(own | adapter.linear.state_dict(prefix="linear."))
+    state = {key: tensors[f"{name}.{key}"].clone() for key in adapter.tensors()}
+    adapter.load_state_dict(state | adapter.linear.state_dict(prefix="linear."))
     return adapter

@@ -11,9 +11,14 @@ from .base import Adapter, adapters_by_kind
 
 
 class LoRA(Adapter):
-    """The base class of the three, with constant weights alpha/r."""
+    """The base class of the three, with constant weights alpha/r.
 
-    def __init__(self, linear: nn.Linear, r: int, alpha: float | None) -> None:
+    Args:
+        r: The rank, of each task's part.
+        alpha: The scale times r. None means r, a scale of 1.
+    """
+
+    def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None) -> None:
         if alpha is not None and not 0.0 < alpha < float("inf"):
             raise ValueError(f"{type(self).__name__}: alpha must be finite and > 0, got {alpha}")
         super().__init__(linear, r)
@@ -35,12 +40,7 @@ class LoRA(Adapter):
 
 @adapters_by_kind.register("seqlora")
 class SeqLoRA(LoRA):
-    """One LoRA, which every task trains.
-
-    r: The rank. alpha: The scale times r. None means r, a scale of 1."""
-
-    def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None) -> None:
-        super().__init__(linear, r, alpha)
+    """One LoRA, which every task trains."""
 
     def add_task(self, generator: torch.Generator | None = None) -> None:
         """Begin a task. The first one adds the atoms, and later ones continue with the same tensors."""
@@ -52,12 +52,7 @@ class SeqLoRA(LoRA):
 
 @adapters_by_kind.register("inclora")
 class IncLoRA(LoRA):
-    """A new LoRA for every task. The older ones are frozen, and all are summed.
-
-    r: The rank of each. alpha: The scale times r. None means r, a scale of 1."""
-
-    def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None) -> None:
-        super().__init__(linear, r, alpha)
+    """A new LoRA for every task. The older ones are frozen, and all are summed."""
 
 
 @adapters_by_kind.register("olora")
@@ -68,7 +63,10 @@ class OLoRA(LoRA):
     The sum is over the squares of all pairs of an old and a new key, as in their paper. Their released code sums
     absolute values instead, whose gradient does not vanish near orthogonality, with strength 0.5.
 
-    r, alpha: As for IncLoRA. strength: λ ≥ 0.
+    Args:
+        r: The rank of each.
+        alpha: The scale times r. None means r, a scale of 1.
+        strength: λ ≥ 0.
     """
 
     def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None, strength: float = 0.5) -> None:

@@ -9,62 +9,55 @@ Each task adds its columns of W_r (rows here), initialised as a Linear's, and fr
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, wide
+from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, widen
 
 
 class Routed(Adapter):
-    """The base class of the two: a router, and the number of experts that a token may use."""
+    """The base class of the two: a router, and the number of experts that a token may use.
+
+    Args:
+        r: The rank of an expert (MoE-LoRA), or the number of atoms that a task adds.
+        k: The number of experts, or atoms, that a token may use: those with the largest logits. None means all.
+    """
 
     banks = ("A", "B", "router")
     unmergeable = "the router weighs its experts by the token"
 
-    def __init__(self, linear: nn.Linear, r: int, k: int | None) -> None:
+    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
         check_count(type(self).__name__, "k", k)
         super().__init__(linear, r)
         self.k = k
 
-    def routed(self, x: Tensor) -> Tensor:
+    def route(self, x: Tensor) -> Tensor:
         """Return the weights of the experts, (…, experts)."""
-        return top_k_softmax(wide(F.linear(x, self.bank("router").to(x.dtype))), self.k)
+        return top_k_softmax(widen(F.linear(x, self.bank("router").to(x.dtype))), self.k)
 
-    def kept(self, experts: int) -> int:
+    def experts_used(self, experts: int) -> int:
         """Return the number of experts that a token uses, out of this many."""
         return experts if self.k is None else min(self.k, experts)
 
 
 @adapters_by_kind.register("moe_lora")
 class MoELoRA(Routed):
-    """A LoRA for every task as an expert, mixed by a learned router.
+    """A LoRA for every task as an expert, mixed by a learned router."""
 
-    r: The rank of an expert. k: The number of experts that a token may use, those with the largest logits. None means
-    all."""
-
-    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
-        super().__init__(linear, r, k)
-
-    def _added(self, name: str) -> int:
+    def _rows_added(self, name: str) -> int:
         return 1 if name == "router" else self.r
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        return self.routed(x).repeat_interleave(self.r, dim=-1)
+        return self.route(x).repeat_interleave(self.r, dim=-1)
 
     def activated_parameters(self) -> int:
-        experts = self.kept(len(self.sizes))
+        experts = self.experts_used(len(self.sizes))
         return len(self.sizes) * self.in_features + experts * self.r * (self.in_features + self.out_features)
 
 
 @adapters_by_kind.register("external_router")
 class ExternalRouter(Routed):
-    """Rank-1 atoms, mixed by a learned router instead of by their own keys.
-
-    r: The number of atoms that a task adds. k: The number of atoms that a token may use, those with the largest logits.
-    None means all."""
-
-    def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
-        super().__init__(linear, r, k)
+    """Rank-1 atoms, mixed by a learned router instead of by their own keys."""
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        return self.routed(x)
+        return self.route(x)
 
     def activated_parameters(self) -> int:
-        return self.atoms * self.in_features + self.kept(self.atoms) * (self.in_features + self.out_features)
+        return self.atoms * self.in_features + self.experts_used(self.atoms) * (self.in_features + self.out_features)

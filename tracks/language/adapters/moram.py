@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Adapter, adapters_by_kind, check_count, wide
+from .base import Adapter, adapters_by_kind, check_count, widen
 
 # Values are gathered without gradients on a CPU from this many atoms for each one kept, where it began to pay in
 # benchmarks/moram_speed.py (512 tokens, 1 thread: even at 3 or 4, a fifth to a quarter of the adapter's time saved at
@@ -68,7 +68,7 @@ class MoRAM(Adapter):
         """Return weights and activations (…, kept) of the selected atoms, and their indices (None: all).
 
         z: The activations A·x, (…, atoms)."""
-        z = wide(z)
+        z = widen(z)
         # A norm has no second derivative at 0, and padding is often embedded there: 1 takes its place.
         squared = z.square().sum(-1, keepdim=True)
         norm = torch.where(squared > 0, squared, 1.0).sqrt()

@@ -53,15 +53,15 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
     """
     if adapters(model):
         raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    names = matching(model, targets)
+    names = find_linears(model, targets)
     _check(model, names)
-    with as_it_was_on_error(model):
-        place(model, {name: make(_linear(model, name)) for name in names})
+    with restore_on_error(model):
+        insert_adapters(model, {name: make(_linear(model, name)) for name in names})
     return names
 
 
 @contextmanager
-def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
+def restore_on_error(model: nn.Module) -> Iterator[None]:
     """Unfreeze the layers, which new adapters freeze, if one of the adapters cannot be made."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
@@ -72,34 +72,34 @@ def as_it_was_on_error(model: nn.Module) -> Iterator[None]:
         raise
 
 
-def place(model: nn.Module, made: Mapping[str, Adapter]) -> None:
+def insert_adapters(model: nn.Module, by_layer: Mapping[str, Adapter]) -> None:
     """Replace the Linear layers with these names by adapters, and freeze all parameters that are not theirs."""
     model.requires_grad_(False)
-    for name, adapter in made.items():
-        _replace(model, name, adapter)
+    for name, adapter in by_layer.items():
+        model.set_submodule(name, adapter)
         for parameter in adapter.parameters(recurse=False):
             parameter.requires_grad_(len(parameter) > 0)
 
 
-def matching(model: nn.Module, targets: Targets) -> list[str]:
+def find_linears(model: nn.Module, targets: Targets) -> list[str]:
     """Return the names of the Linear layers that `targets` names, in the order of their definition (see `wrap`)."""
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name]
     if not linears:
         raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
     if targets == ALL:
         head = _head(model)
-        if found := [name for name in linears if model.get_submodule(name) is not head]:
-            return found
+        if without_head := [name for name in linears if model.get_submodule(name) is not head]:
+            return without_head
         raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
     if isinstance(targets, str):
         try:
             pattern = re.compile(targets)
         except re.error as error:
             raise ValueError(f"target {targets!r} is no regular expression: {error}") from error
-        return _found(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
+        return _match(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
     if not targets:
         raise ValueError("targets names no layer: give a list of names, a regular expression, or 'all-linear'")
-    chosen = {name for target in targets for name in _found(model, target, linears, _ends_with(target))}
+    chosen = {name for target in targets for name in _match(model, target, linears, _match_ending(target))}
     return [name for name in linears if name in chosen]
 
 
@@ -112,36 +112,36 @@ def add_task(model: nn.Module, generator: torch.Generator | None = None) -> None
     """Begin a task in every adapter of a model, in order, with one generator.
 
     The parameters of the last task are frozen and new ones replace them, so make the optimizer after this call."""
-    for adapter in _some(model).values():
+    for adapter in _require_adapters(model).values():
         adapter.add_task(generator)
 
 
 def penalty(model: nn.Module) -> Tensor:
     """Return the sum of the adapters' penalties, which is added to the training loss, a scalar."""
-    return torch.stack([adapter.penalty() for adapter in _some(model).values()]).sum()
+    return torch.stack([adapter.penalty() for adapter in _require_adapters(model).values()]).sum()
 
 
 def unwrap(model: nn.Module) -> None:
     """Remove the adapters, so that the model computes what it did before. Its parameters stay frozen."""
-    for name, adapter in _some(model).items():
-        _replace(model, name, adapter.linear)
+    for name, adapter in _require_adapters(model).items():
+        model.set_submodule(name, adapter.linear)
 
 
 def merge(model: nn.Module) -> None:
     """Add the adapters to the weights, and remove them.
 
     Raises ValueError if their weights depend on the input (see `Adapter.merge`). The model is then unchanged."""
-    found = _some(model)
-    for adapter in found.values():
+    merged = _require_adapters(model)
+    for adapter in merged.values():
         if adapter.unmergeable:
             adapter.merge()
-    for name, adapter in found.items():
-        _replace(model, name, adapter.merge())
+    for name, adapter in merged.items():
+        model.set_submodule(name, adapter.merge())
 
 
-def _some(model: nn.Module) -> dict[str, Adapter]:
-    if found := adapters(model):
-        return found
+def _require_adapters(model: nn.Module) -> dict[str, Adapter]:
+    if by_layer := adapters(model):
+        return by_layer
     raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")
 
 
@@ -151,22 +151,17 @@ def _linear(model: nn.Module, name: str) -> nn.Linear:
     return module
 
 
-def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, own = name.rpartition(".")
-    setattr(model.get_submodule(parent), own, module)
-
-
-def _ends_with(target: str) -> Callable[[str], bool]:
+def _match_ending(target: str) -> Callable[[str], bool]:
     return lambda name: name == target or name.endswith(f".{target}")
 
 
-def _found(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
+def _match(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
     """Return the Linear layers that match a target. Raises ValueError with similar names if there are none."""
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
     if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
         raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
-    if found := [name for name in linears if fits(name)]:
-        return found
+    if matches := [name for name in linears if fits(name)]:
+        return matches
     if others:
         name, module = next(iter(others.items()))
         raise ValueError(f"target {target!r} matches no nn.Linear: '{name}' is {type(module).__name__}")
@@ -191,17 +186,17 @@ def _check(model: nn.Module, names: Sequence[str]) -> None:
     owners: Counter[int] = Counter()
     places: dict[int, str] = {}
     for path, module in model.named_modules(remove_duplicate=False):
-        for own, parameter in module._parameters.items():
+        for entry, parameter in module._parameters.items():
             if parameter is not None:
                 owners[id(parameter)] += 1
                 if path not in names:
-                    places[id(parameter)] = f"{path}.{own}".lstrip(".")
+                    places[id(parameter)] = f"{path}.{entry}".lstrip(".")
     for name in names:
         weight = _linear(model, name).weight
         if owners[id(weight)] > 1:
-            other = places.get(id(weight), "another name")
+            sharer = places.get(id(weight), "another name")
             raise ValueError(
-                f"'{name}' shares its weight with {other}: an adapter would change one of its two uses alone"
+                f"'{name}' shares its weight with {sharer}: an adapter would change one of its two uses alone"
             )
         above = name
         while above:

@@ -42,9 +42,9 @@ class Masses:
         for name, earlier in self.total.items():
             mass[name][: len(earlier)] += earlier
         pruned = prune(self.model, mass, self.keep)
-        self.total = {name: left(mass[name], pruned[name]) for name in mass}
-        before = sum(sum(each.before) for each in pruned.values())
-        return 1.0 - sum(sum(each.after) for each in pruned.values()) / before
+        self.total = {name: remaining_mass(mass[name], pruned[name]) for name in mass}
+        before = sum(sum(layer.before) for layer in pruned.values())
+        return 1.0 - sum(sum(layer.after) for layer in pruned.values()) / before
 
     def state(self) -> dict[str, Tensor]:
         return dict(self.total)
@@ -57,7 +57,7 @@ class Masses:
         self.total = {name: total.to(device) for name, total in state.items()}
 
 
-def left(mass: Tensor, pruned: Pruned) -> Tensor:
+def remaining_mass(mass: Tensor, pruned: Pruned) -> Tensor:
     """Return the mass of the atoms that pruning by it kept, (atoms,): the heaviest of each task."""
     parts = mass.split(pruned.before)
     kept = [
@@ -71,7 +71,13 @@ def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Ite
     """Write, for each layer, the mean mixture weight of each atom over the tokens of each task, (tasks, atoms).
 
     The file's metadata contain the names of the tasks, and the number of atoms that each task added to each layer.
-    passes: the arguments of each task's forward passes, without padding."""
+
+    Args:
+        folder: Where the file is written.
+        model: A model with adapters.
+        names: The names of the tasks.
+        passes: For each task, the positional arguments of its forward passes, without padding.
+    """
     rows: dict[str, list[Tensor]] = {}
     for of_task in passes:
         sums: dict[str, Tensor] = {}

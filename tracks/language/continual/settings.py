@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ....engine.settings import not_positive
 from ....interventions import parse_hook, parse_hook_text
 from ....registry.errors import UsageError
 from ..settings import LanguageSettings
@@ -104,13 +103,13 @@ class ContinualSettings(LanguageSettings):
     @property
     def adapter(self) -> dict[str, Any]:
         """The parameters of an adapter of this method."""
-        own: dict[str, dict[str, Any]] = {
+        by_method: dict[str, dict[str, Any]] = {
             "moram": {"k": self.k, "tau": self.tau, "delta": self.delta},
             "external-router": {"k": self.k},
             "moe-lora": {"k": self.experts},
             "o-lora": {"alpha": self.lora_alpha, "strength": self.o_lora_strength},
         }
-        return {"r": self.r, **own.get(self.method, {"alpha": self.lora_alpha})}
+        return {"r": self.r, **by_method.get(self.method, {"alpha": self.lora_alpha})}
 
     @property
     def layers(self) -> str | tuple[str, ...]:
@@ -132,14 +131,14 @@ class ContinualSettings(LanguageSettings):
         """Return positions in --tasks in the order of learning. Raises UsageError if --order is no permutation."""
         if not self.order:
             return tuple(range(tasks))
-        words = [word.strip() for word in self.order.split(",")]
-        if sorted(words) != sorted(str(i) for i in range(tasks)):
+        places = [word.strip() for word in self.order.split(",")]
+        if sorted(places) != sorted(str(i) for i in range(tasks)):
             raise UsageError(
                 f'--order must have each number from 0 to {tasks - 1} once, such as "1,0", got "{self.order}"'
             )
-        return tuple(int(word) for word in words)
+        return tuple(int(word) for word in places)
 
-    def ordered(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    def order_tasks(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
         """Return these tasks in the order of learning."""
         if len(set(tasks)) < len(tasks):
             raise UsageError(f"--tasks names one twice: {', '.join(tasks)}")
@@ -153,20 +152,17 @@ class ContinualSettings(LanguageSettings):
         yield from super().problems()
         if not self.model:
             yield "--model is missing: a pre-trained model, such as a folder or smollm2"
-        counts = (
+        yield from self.not_positive(
             "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length",
             "max_new_tokens", "train_examples", "test_examples", "shots", "eval_examples", "prune",
         )  # fmt: skip
-        yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name) for name in counts})
         if self.epochs and self.updates_per_task is not None:
             yield "--epochs and --updates-per-task do not go together: give one of them"
         if self.epochs and min(self.epochs) < 1:
             yield f"--epochs must be 1 or more, got {' '.join(map(str, self.epochs))}"
         if not self.targets:
             yield "--targets is empty: name layers, or all-linear"
-        for name in ("ewc_strength", "o_lora_strength"):
-            if getattr(self, name) < 0:
-                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        yield from self.negative("ewc_strength", "o_lora_strength")
         if self.prune is not None and self.prune > 1:
             yield f"--prune is a share in (0, 1], got {self.prune}"
         if self.method not in PRUNABLE and (self.prune is not None or self.activation_maps):
@@ -174,9 +170,9 @@ class ContinualSettings(LanguageSettings):
             yield f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}"
 
     @property
-    def brought(self) -> tuple[str, ...]:
+    def own_hooks(self) -> tuple[str, ...]:
         """The hooks that the method adds itself."""
-        if self.method != "ewc" or any(_named(text) == "ewc" for text in self.hook):
+        if self.method != "ewc" or any(_intervention_name(text) == "ewc" for text in self.hook):
             return ()
         return (f"ewc(strength={self.ewc_strength})",)
 
@@ -191,21 +187,21 @@ class ContinualSettings(LanguageSettings):
                 continue  # the run's driver says what is wrong with it
             if hook is None:
                 continue
-            does = hook.intervention
-            if does.has("restructure"):
+            method = hook.intervention
+            if method.has("restructure"):
                 raise UsageError(
-                    f"--hook {text}: {does.name} changes the network or its optimizer, and so does each task"
+                    f"--hook {text}: {method.name} changes the network or its optimizer, and so does each task"
                 )
-            if does.name == "rebalance":
+            if method.name == "rebalance":
                 continue  # it writes adapters alone, those of which A and B are free, and refuses all others
-            if self.method != "full" and any(does.has(moment) for moment in ("apply", "before_update", "after_update")):
+            if self.method != "full" and any(map(method.has, ("apply", "before_update", "after_update"))):
                 raise UsageError(
-                    f"--hook {text}: {does.name} rewrites the model's weights, which --method {self.method} freezes: "
+                    f"--hook {text}: {method.name} rewrites the model's weights, which --method {self.method} freezes: "
                     "use it with --method full"
                 )
 
 
-def _named(text: str) -> str | None:
+def _intervention_name(text: str) -> str | None:
     """Return the intervention that a hook names, or None if the text is no hook."""
     try:
         call = parse_hook_text(text).call

@@ -31,7 +31,7 @@ TASKS = (
 def text_stream(settings: ContinualSettings) -> "TextStream":
     """Return the model and the tasks of these settings. Raises UsageError if one of them does not exist."""
     s = settings
-    names = s.ordered(s.tasks or TASKS)
+    names = s.order_tasks(s.tasks or TASKS)
     tasks = [load_task(name, s.seed, s.train_examples, s.test_examples) for name in names]
     language_model = load_model(s.model, s.device, s.seed)
     check_context(language_model, s.model, s.max_length, s.max_new_tokens)
@@ -49,7 +49,10 @@ class TextStream(TaskStream):
         self.names, self.scores = tuple(task.name for task in tasks), tuple(task.score for task in tasks)
         self.layers, self.units, self.features = causal_layers(model), causal_units(model), causal_features(model)
         self.unwired = dict.fromkeys(self.units, "lies in a gated MLP, where the outputs of another layer multiply it")
-        self.sources = {"model": language_model.source, **{f"task {i}": task.described for i, task in enumerate(tasks)}}
+        self.sources = {
+            "model": language_model.source,
+            **{f"task {i}": task.description for i, task in enumerate(tasks)},
+        }
         self.encoded = [encode(language_model.tokenizer, task.train, settings.max_length) for task in tasks]
 
     def updates_per_epoch(self, task: int) -> int:
@@ -68,12 +71,12 @@ class TextStream(TaskStream):
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
         """Return the inputs, cut to the length of the shortest example, so that no padding is measured."""
         rows = self._rows(task, update)
-        shortest = min(len(each.ids) for each in rows)
-        return (self._tokens([each.ids[:shortest] for each in rows]),)
+        shortest = min(len(example.ids) for example in rows)
+        return (self._tokens([example.ids[:shortest] for example in rows]),)
 
     def passes(self, task: int) -> Iterator[tuple[Tensor]]:
         """Yield forward passes of examples of equal length, which have no padding."""
-        ordered = sorted((each.ids for each in self.encoded[task]), key=len)
+        ordered = sorted((example.ids for example in self.encoded[task]), key=len)
         for _, group in groupby(ordered, len):
             ids, size = list(group), self.settings.batch_size
             for start in range(0, len(ids), size):

@@ -1,7 +1,7 @@
 """Continual learning: one model trained on task after task, with adapters that each task adds to, or without."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from ....networks import evaluating
 from ...supervised import SupervisedWork
 from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
 from ..models import model_type
-from ..schedule import cosine
+from ..schedule import cosine_rate
 from .masses import Masses, write_maps
 from .settings import ContinualSettings
 from .stream import TaskStream
@@ -32,7 +32,7 @@ def build(settings: ContinualSettings) -> "ContinualWork":
 
 def open_stream(settings: ContinualSettings) -> TaskStream:
     """Return tasks of images for a CLIP model, or tasks of text for any other."""
-    if of_images(settings.model):
+    if is_image_model(settings.model):
         from ..images.xtail import image_stream
 
         return image_stream(settings)
@@ -41,7 +41,7 @@ def open_stream(settings: ContinualSettings) -> TaskStream:
     return text_stream(settings)
 
 
-def of_images(name: str) -> bool:
+def is_image_model(name: str) -> bool:
     """Return whether a model is an image–text model: a new one, `clip:…`, or a folder or hub model of this type."""
     return name.startswith("clip:") or model_type(name) == "clip"
 
@@ -64,7 +64,7 @@ class ContinualWork(SupervisedWork):
     def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
         super().__init__()
         self.settings, self.stream, self.model = settings, stream, stream.model
-        self.sources, self.hooks = dict(stream.sources), settings.brought
+        self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         order = settings.permutation(len(stream.names))
         lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
         ends = pairwise([0, *accumulate(lengths)])
@@ -73,14 +73,14 @@ class ContinualWork(SupervisedWork):
         self.before: list[float] | None = None
         self.masses = Masses(self.model, settings.prune) if settings.prune is not None else None
         layers, frozen = stream.layers, set[str]()
-        if self.adapted:
+        if self.has_adapters:
             wrap(self.model, settings.layers, maker(settings.kind, **settings.adapter))
             self._add_task(0)
-            frozen = set(self.model.state_dict()) - self._of_adapters()
+            frozen = set(self.model.state_dict()) - self._adapter_names()
             layers = tuple(replace(layer, module=self.model.get_submodule(layer.name)) for layer in layers)
         self.frozen = frozen  # names in the model's state of what is never written
         self.penalized = any(type(a).penalty is not Adapter.penalty for a in adapters(self.model).values())
-        why = "lies between layers with adapters" if self.adapted else ""
+        why = "lies between layers with adapters" if self.has_adapters else ""
         self.learner = Learner(
             "model",
             self.model,
@@ -92,13 +92,13 @@ class ContinualWork(SupervisedWork):
             generator=generator(settings.seed, "hooks"),
             redraw=dict,  # a pre-trained model has no fresh draw: what it began with stands for it
             batches=self._batches,
-            initial=self._initial({}),
+            initial=self._initial_values({}),
             features=stream.features,
-            unwired=dict.fromkeys(stream.units, why) if self.adapted else stream.unwired,
+            unwired=dict.fromkeys(stream.units, why) if self.has_adapters else stream.unwired,
         )
 
     @property
-    def adapted(self) -> bool:
+    def has_adapters(self) -> bool:
         """Whether the model has adapters, and all other weights are frozen."""
         return self.settings.method != "full"
 
@@ -110,23 +110,21 @@ class ContinualWork(SupervisedWork):
 
     def rate(self, task: Task, update: int) -> float:
         constant = self.settings.schedule == "constant"
-        return 1.0 if constant else cosine(update, task.steps, warmup=0, cooldown=0, floor=0.0)
+        return 1.0 if constant else cosine_rate(update, task.steps, warmup=0, cooldown=0, floor=0.0)
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        if self.settings.precision != "bfloat16":
-            return nullcontext()
-        return torch.autocast(self.settings.device, torch.bfloat16)
+        return self.settings.autocast()
 
     def enter(self, task: Task) -> None:
         super().enter(task)
         if task.index == 0:  # as it was built
             return
-        if self.adapted:
-            known = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        if self.has_adapters:
+            before = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
             self._add_task(task.index)
             now = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-            new = {name: p.detach().clone() for name, p in now.items() if known.get(name) is not p}
-            self.learner.initial = self._initial({**self.learner.initial, **new})
+            new = {name: p.detach().clone() for name, p in now.items() if before.get(name) is not p}
+            self.learner.initial = self._initial_values({**self.learner.initial, **new})
             self.learner.renewed |= dict.fromkeys(new, task.index)  # what was remembered under that name is another's
         self.learner.optimizer = self._optimizer()
 
@@ -141,15 +139,12 @@ class ContinualWork(SupervisedWork):
         trained = [p for p in self.model.parameters() if p.requires_grad]
         if not trained:
             return None
-        optimizer = torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
-        for group in optimizer.param_groups:
-            group["initial_lr"] = s.learning_rate
-        return optimizer
+        return torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, update = self.place
         for i in range(self.stream.updates_per_epoch(task.index) if count is None else count):
-            with self.accumulating(0):
+            with self.settings.autocast():
                 losses = self.stream.losses(task.index, update + i)
             yield losses
 
@@ -157,13 +152,13 @@ class ContinualWork(SupervisedWork):
 
     def scores(self) -> list[float]:
         """Return the current scores of all tasks, in their order, on all test data."""
-        with evaluating(self.model), self.accumulating(0):
+        with evaluating(self.model), self.settings.autocast():
             return [self.stream.score(i) for i in range(len(self.tasks))]
 
     def examine(self, task: Task) -> dict[str, float]:
         if self.before is None:
             self.before = self.scores()
-        with evaluating(self.model), self.accumulating(0):
+        with evaluating(self.model), self.settings.autocast():
             return {"score": self.stream.score(task.index, self.settings.eval_examples)}
 
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
@@ -175,25 +170,25 @@ class ContinualWork(SupervisedWork):
     def _prune(self, masses: Masses, task: Task) -> float:
         """Remove atoms with next to no mass. Return their share of all atoms."""
 
-        def once() -> None:
+        def pass_over_data() -> None:
             for arguments in self.stream.passes(task.index):
                 self.model(*arguments)
 
-        with self.accumulating(0):
-            share = masses.prune(once)
+        with self.settings.autocast():
+            share = masses.prune(pass_over_data)
         kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
-        self.learner.initial = self._initial({**self.learner.initial, **kept})
+        self.learner.initial = self._initial_values({**self.learner.initial, **kept})
         self.learner.optimizer = self._optimizer()
         return share
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        found = super().state()
-        learner = found["learner"]
+        state = super().state()
+        learner = state["learner"]
         for part in ("module", "initial"):
             learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.frozen}
-        return {**found, "before": self.before, "masses": self.masses.state() if self.masses else {}}
+        return {**state, "before": self.before, "masses": self.masses.state() if self.masses else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.frozen}
@@ -201,7 +196,7 @@ class ContinualWork(SupervisedWork):
         self.model.load_state_dict(learner["module"])
         self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built
         super().load_state({**state, "learner": learner})
-        self.learner.initial = self._initial(self.learner.initial)
+        self.learner.initial = self._initial_values(self.learner.initial)
         if (before := state["before"]) is not None:
             self.before = alike(before, [0.0] * len(self.tasks), "before")
         if self.masses:
@@ -209,18 +204,18 @@ class ContinualWork(SupervisedWork):
 
     def export(self, folder: Path) -> None:
         """Write the adapters, or the whole model if it has none."""
-        if not self.adapted:
+        if not self.has_adapters:
             self.stream.save(folder)
             return
         save_adapters(self.model, folder)
         if self.settings.activation_maps:
             write_maps(folder, self.model, self.stream.names, map(self.stream.passes, range(len(self.tasks))))
 
-    def _of_adapters(self) -> set[str]:
+    def _adapter_names(self) -> set[str]:
         """Return the names of the adapters' entries in the model's state."""
-        return {f"{name}.{own}" for name, adapter in adapters(self.model).items() for own in adapter.tensors()}
+        return {f"{name}.{entry}" for name, adapter in adapters(self.model).items() for entry in adapter.tensors()}
 
-    def _initial(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _initial_values(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the initial value of each parameter, in their order.
 
         A frozen parameter without a copy has its current value."""

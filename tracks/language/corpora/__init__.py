@@ -1,9 +1,9 @@
 """Corpora for pretraining: text from `supple fetch` or of your own, tokenizers, token files and windows."""
 
 from .prepare import Corpus, corpus_text, prepare, training_text
-from .tokenizers import Bytes, Tokenizer, Trained, read_tokenizer, train_bpe
+from .tokenizers import Bytes, Tokenizer, TrainedTokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens
-from .windows import Mixture, check_same_tokenizer, mixture, validation_windows, windows
+from .windows import Mixture, check_same_tokenizer, draw_windows, make_mixture, validation_windows
 
 __all__ = [
     "Bytes",
@@ -11,15 +11,15 @@ __all__ = [
     "Mixture",
     "TokenFile",
     "Tokenizer",
-    "Trained",
+    "TrainedTokenizer",
     "check_same_tokenizer",
     "corpus_text",
-    "mixture",
+    "draw_windows",
+    "make_mixture",
     "prepare",
     "read_tokenizer",
     "train_bpe",
     "training_text",
     "validation_windows",
-    "windows",
     "write_tokens",
 ]

@@ -71,13 +71,13 @@ def prepare(
     folder = Path(folder)
     parts = [_divide(Path(file), validation) for file in files]
     training, held_out = ([pair[i] for pair in parts] for i in (0, 1))
-    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else _tokenizer(tokenizer, training)
+    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else _make_tokenizer(tokenizer, training)
     folder.mkdir(parents=True, exist_ok=True)
     chosen.save(folder)
     source = source or ", ".join(Path(file).name for file in files)
     about = (source, chosen.name, chosen.fingerprint, chosen.vocab_size)
-    train = write_tokens(folder / "train.bin", _encoded(training, chosen), *about)
-    return Corpus(folder, train, write_tokens(folder / "validation.bin", _encoded(held_out, chosen), *about))
+    train = write_tokens(folder / "train.bin", _encode(training, chosen), *about)
+    return Corpus(folder, train, write_tokens(folder / "validation.bin", _encode(held_out, chosen), *about))
 
 
 def corpus_text(name: str) -> list[Path]:
@@ -93,21 +93,21 @@ def corpus_text(name: str) -> list[Path]:
     return files
 
 
-def _tokenizer(text: str, training: Sequence[Part]) -> Tokenizer:
+def _make_tokenizer(text: str, training: Sequence[Part]) -> Tokenizer:
     kind, _, size = text.partition(":")
     if text == Bytes.name:
         return Bytes()
     if kind == "bpe" and size.isdecimal():
-        return train_bpe(chain.from_iterable(_pieces(part) for part in training), int(size))
+        return train_bpe(chain.from_iterable(_read_pieces(part) for part in training), int(size))
     if text.endswith(".json"):
         return read_tokenizer(Path(text).expanduser())
     raise UsageError(f"unknown tokenizer {text!r} (known: bytes, bpe:SIZE, or the path of a tokenizer.json)")
 
 
-def _encoded(parts: Sequence[Part], tokenizer: Tokenizer) -> Iterator[NDArray[np.uint16]]:
+def _encode(parts: Sequence[Part], tokenizer: Tokenizer) -> Iterator[NDArray[np.uint16]]:
     end = np.array([tokenizer.end], np.uint16)
     for part in parts:
-        for text in _pieces(part):
+        for text in _read_pieces(part):
             yield tokenizer.encode(text)
         yield end
 
@@ -128,7 +128,7 @@ def _divide(file: Path, validation: float) -> tuple[Part, Part]:
     return (file, 0, cut), (file, cut, size)
 
 
-def _pieces(part: Part) -> Iterator[str]:
+def _read_pieces(part: Part) -> Iterator[str]:
     """Yield the text of a part in pieces that end with a line."""
     file, start, stop = part
     with file.open("rb") as text:
@@ -144,4 +144,4 @@ def _pieces(part: Part) -> Iterator[str]:
 
 def training_text(files: Sequence[str | Path], validation: float = 0.1) -> Iterator[str]:
     """Return the training part of these texts, divided as by `prepare`, to train a tokenizer on several corpora."""
-    return chain.from_iterable(_pieces(_divide(Path(file), validation)[0]) for file in files)
+    return chain.from_iterable(_read_pieces(_divide(Path(file), validation)[0]) for file in files)

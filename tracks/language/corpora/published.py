@@ -64,17 +64,17 @@ def brown(folder: Path) -> dict[str, bytes]:
     texts: dict[str, list[str]] = {genre: [] for genre in GENRES.values()}
     for file in sorted(folder.glob("c[a-r][0-9][0-9]")):
         paragraphs = re.split(r"\n\s*\n", file.read_text(encoding="ascii").strip())
-        lines = [untagged(paragraph) for paragraph in paragraphs]
+        lines = [remove_tags(paragraph) for paragraph in paragraphs]
         texts[GENRES[file.name[1]]].append("\n".join(lines) + "\n")
-    return {f"{genre}.txt": "\n".join(found).encode() for genre, found in texts.items()}
+    return {f"{genre}.txt": "\n".join(parts).encode() for genre, parts in texts.items()}
 
 
-def untagged(text: str) -> str:
+def remove_tags(text: str) -> str:
     """Return words as they are usually written, from word/tag pairs.
 
     Punctuation is attached to its word, doubled marks are written once, and quotes are plain. Single quotes alternate
     between opening and closing, because both are the same character."""
-    words: list[str] = []
+    pieces: list[str] = []
     glued, quoted, last = True, False, ""
     for pair in text.split():
         word = pair.rpartition("/")[0] or pair
@@ -86,10 +86,10 @@ def untagged(text: str) -> str:
         if word == "'":
             opens, closes, quoted = not quoted, quoted, not quoted
         if not (glued or closes):
-            words.append(" ")
-        words.append(PLAIN.get(word, word))
+            pieces.append(" ")
+        pieces.append(PLAIN.get(word, word))
         glued = opens
-    return "".join(words)
+    return "".join(pieces)
 
 
 def kjv(folder: Path) -> dict[str, bytes]:
@@ -109,13 +109,13 @@ def kjv(folder: Path) -> dict[str, bytes]:
     before: tuple[object, ...] = ()
     for *place, first, second in rows:
         testament, book, _ = place
-        found = lines[TESTAMENTS[testament]]
+        book_lines = lines[TESTAMENTS[testament]]
         if tuple(place) != before:
-            found += [""] if found else []
-            found += [titles[testament, book], ""] if before[:2] != (testament, book) else []
+            book_lines += [""] if book_lines else []
+            book_lines += [titles[testament, book], ""] if before[:2] != (testament, book) else []
         before = tuple(place)
-        found.append(VERSE.sub("", f"{first} {second}").strip())
-    return {file: "\n".join([*found, ""]).encode() for file, found in lines.items()}
+        book_lines.append(VERSE.sub("", f"{first} {second}").strip())
+    return {file: "\n".join([*book_lines, ""]).encode() for file, book_lines in lines.items()}
 
 
 def foldoc(folder: Path) -> dict[str, bytes]:

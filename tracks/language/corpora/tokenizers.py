@@ -55,7 +55,7 @@ class Bytes(Tokenizer):
         (folder / FILE).unlink(missing_ok=True)  # of another tokenizer, before
 
 
-class Trained(Tokenizer):
+class TrainedTokenizer(Tokenizer):
     """A tokenizer of the `tokenizers` library, from its JSON text. Its vocabulary has `<|endoftext|>`, as GPT-2's.
 
     Raises:
@@ -67,7 +67,7 @@ class Trained(Tokenizer):
         """origin: The source of the text, for messages."""
         self.text = text
         try:
-            self._tokenizer = _library().Tokenizer.from_str(text)
+            self._tokenizer = _import_tokenizers().Tokenizer.from_str(text)
         except BaseException as error:  # the library raises Exception itself, and others when Rust panics
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
@@ -91,7 +91,7 @@ class Trained(Tokenizer):
         (folder / FILE).write_text(self.text, encoding="utf-8", newline="\n")
 
 
-def train_bpe(texts: Iterable[str], size: int) -> Trained:
+def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
     """Return a byte-level byte-pair encoding as GPT-2's, trained on these texts. The result is deterministic.
 
     size: The size of the vocabulary, 257 to 65,536. It is smaller if the texts have fewer pairs that occur twice.
@@ -100,7 +100,7 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
     """
     if not SMALLEST_BPE <= size <= LARGEST:
         raise UsageError(f"bpe:{size}: a vocabulary has {SMALLEST_BPE} to {LARGEST:,} tokens")
-    library = _library()
+    library = _import_tokenizers()
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
@@ -112,18 +112,18 @@ def train_bpe(texts: Iterable[str], size: int) -> Trained:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return Trained(tokenizer.to_str())
+    return TrainedTokenizer(tokenizer.to_str())
 
 
-def read_tokenizer(path: Path) -> Trained:
+def read_tokenizer(path: Path) -> TrainedTokenizer:
     """Return the tokenizer in a JSON file."""
     try:
-        return Trained(archives.contents(path).decode(), str(path))
+        return TrainedTokenizer(archives.contents(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 
 
-def _library() -> Any:
+def _import_tokenizers() -> Any:
     try:
         import tokenizers
     except ImportError as error:

@@ -22,7 +22,7 @@ CHUNK = 2**23  # tokens that are checked at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class TokenDescription:
     """The description of a token file. fingerprint: that of the tokenizer. sha256: that of the tokens."""
 
     format: str = FORMAT
@@ -39,7 +39,7 @@ class TokenFile:
     """Tokens that stay in their file until they are used."""
 
     path: Path
-    about: About
+    about: TokenDescription
     tokens: NDArray[np.uint16]
 
     @classmethod
@@ -52,7 +52,7 @@ class TokenFile:
         Raises UsageError, which names the file, if one is missing, damaged or does not fit.
         """
         path = Path(path)
-        about = _read_about(path.with_suffix(".json"))
+        about = _read_description(path.with_suffix(".json"))
         try:
             size = path.stat().st_size
         except OSError as error:
@@ -98,7 +98,16 @@ class TokenFile:
 def write_tokens(
     path: Path, pieces: Iterable[NDArray[np.uint16]], source: str, tokenizer: str, fingerprint: str, vocab_size: int
 ) -> TokenFile:
-    """Write tokens piece by piece, and their description. Each file gets its name when it is complete."""
+    """Write tokens piece by piece, and their description. Each file gets its name when it is complete.
+
+    Args:
+        path: The file of the tokens (….bin). The description gets the same name with the ending .json.
+        pieces: The tokens, (any number,) each.
+        source: A description of the text, for reports.
+        tokenizer: The tokenizer's name.
+        fingerprint: The tokenizer's fingerprint.
+        vocab_size: The number that all tokens are below, at most 65,536.
+    """
     digest, count = sha256(), 0
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
@@ -108,7 +117,7 @@ def write_tokens(
                 digest.update(content)
                 file.write(content)
                 count += len(piece)
-        about = About(
+        about = TokenDescription(
             source=source, tokenizer=tokenizer, fingerprint=fingerprint, vocab_size=vocab_size, tokens=count,
             sha256=digest.hexdigest(),
         )  # fmt: skip
@@ -120,18 +129,18 @@ def write_tokens(
     return TokenFile.open(path)
 
 
-def _read_about(path: Path) -> About:
+def _read_description(path: Path) -> TokenDescription:
     try:
-        found = schema.parse(archives.contents(path))
+        content = schema.parse(archives.contents(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:
         raise UsageError(f"{path}: not JSON ({error})") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UsageError(f"{path}: does not describe tokens (wanted '{FORMAT}')")
-    for name, kind in About.__annotations__.items():
-        if type(value := found.get(name)) is not kind:
+    for name, kind in TokenDescription.__annotations__.items():
+        if type(value := content.get(name)) is not kind:
             raise UsageError(f"{path}: '{name}' must be of type {kind.__name__}, found {repr(value)[:60]}")
-    if not 0 < found["vocab_size"] <= LARGEST:
-        raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {found['vocab_size']}")
-    return About(**{name: found[name] for name in About.__annotations__})
+    if not 0 < content["vocab_size"] <= LARGEST:
+        raise UsageError(f"{path}: 'vocab_size' must be 1 to {LARGEST:,}, found {content['vocab_size']}")
+    return TokenDescription(**{name: content[name] for name in TokenDescription.__annotations__})

@@ -19,7 +19,7 @@ class Mixture:
     shares: tuple[float, ...]
 
 
-def mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
+def make_mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = None) -> Mixture:
     """Return a mixture of one corpus or several.
 
     shares: The shares of windows, in any unit. By default, they are proportional to the numbers of tokens, as if the
@@ -49,13 +49,22 @@ def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
             )
 
 
-def windows(
+def draw_windows(
     source: Mixture, seed: int, task: int, update: int, batch: int, block: int, rank: int = 0, ranks: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Return inputs and targets of an update, (batch, block) int64 each: windows with independent random starts.
 
-    The draw depends on (seed, task, update) only. With several processes, each takes every `ranks`-th row, beginning
-    with its `rank`. Together they see what one process alone would see.
+    The draw depends on (seed, task, update) only. Several processes see together what one process alone would see.
+
+    Args:
+        source: The corpora and their shares.
+        seed: The run's seed.
+        task: The phase, from 0.
+        update: The update in the phase, from 0.
+        batch: Windows over all processes.
+        block: Tokens of a window.
+        rank: This process, which takes every `ranks`-th window from this one on.
+        ranks: The number of processes.
 
     Raises UsageError if a corpus has no more tokens than a batch, or than a block.
     """

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import not_positive
 from ..settings import LanguageSettings
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
@@ -59,26 +58,16 @@ class SFTSettings(LanguageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        names = (
-            "epochs",
-            "batch_size",
-            "micro_batch",
-            "train_examples",
-            "test_examples",
-            "retain_batch",
-            "max_new_tokens",
+        yield from self.not_positive(
+            "epochs", "batch_size", "micro_batch", "train_examples", "test_examples", "retain_batch", "max_new_tokens"
         )
-        values: dict[str, Any] = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
-        yield from not_positive(**values)
         for name, what in (
             ("model", "which model is to be fine-tuned, such as --model smollm2"),
             ("learn", "what is to be learned, such as --learn questions.jsonl"),
         ):
             if not getattr(self, name):
                 yield f"--{name} is missing: {what}"
-        for name in ("warmup", "cooldown"):
-            if getattr(self, name) < 0:
-                yield f"--{name} must be 0 or more, got {getattr(self, name)}"
+        yield from self.negative("warmup", "cooldown")
         if not 0 <= self.min_rate <= 1:
             yield f"--min-rate is a share from 0 to 1, got {self.min_rate}"
         if self.max_length < 2:

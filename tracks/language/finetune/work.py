@@ -2,24 +2,23 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ....engine.seeding import generator
 from ....engine.work import Task
+from ....interventions import RetainLoss
 from ....networks.causal import causal_learner
 from ....registry.errors import UsageError
 from ...supervised import SupervisedWork
 from ..answers import answer_loss, answer_nll, task_score
 from ..chat import Encoded, collate, encode
 from ..examples import TaskData, load_task
-from ..gpt import adamw
+from ..gpt import make_adamw
 from ..models import LanguageModel, check_context, load_model, save_model
-from ..schedule import cosine
+from ..schedule import cosine_rate
 from .settings import SFTSettings
 
 
@@ -41,9 +40,9 @@ class FinetuneWork(SupervisedWork):
         s = self.settings = settings
         self.language_model, self.device = language_model, torch.device(s.device)
         self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
-        self.train = self._encoded(learn, "train")
-        self.tests = {kind: self._encoded(data, "test") for kind, data in self.examined.items()}
-        self.retained = self._encoded(retain, "train") if retain else []
+        self.train = self._encode(learn, "train")
+        self.tests = {kind: self._encode(data, "test") for kind, data in self.examined.items()}
+        self.retained = self._encode(retain, "train") if retain else []
         self.parts = s.batch_size // s.micro_batch
         updates = int(s.epochs * len(self.train)) // s.batch_size
         if not updates:
@@ -53,46 +52,47 @@ class FinetuneWork(SupervisedWork):
             )
         self.tasks = (Task(0, 0, updates + s.cooldown, learn.name),)
         self.place = self.tasks[0], 0
-        self.sources = {"model": language_model.source} | {k: d.described for k, d in self.examined.items()}
+        self.sources = {"model": language_model.source} | {k: d.description for k, d in self.examined.items()}
         self.learner = causal_learner(
             language_model.model,
-            adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
+            make_adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
             probe=self._probe,
             loss=self._recent_loss,
             generator=generator(s.seed, "interventions"),
             batches=self._batches,
-            retain=self._retain_loss if retain else None,
         )
+        if retain:
+            self.learner.offer(RetainLoss(self._retain_loss))
         self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
         rows = self._rows(update)
-        tokens = sum(len(each.answer) for each in rows)
+        tokens = sum(len(example.answer) for example in rows)
         size = self.settings.micro_batch
-        with self._precision():
+        with self.settings.autocast():
             return self._nll(rows[part * size : (part + 1) * size]).sum() * (self.parts / tokens)
 
     def rate(self, task: Task, update: int) -> float:
         s = self.settings
-        return cosine(update, task.steps, s.warmup, s.cooldown, s.min_rate)
+        return cosine_rate(update, task.steps, s.warmup, s.cooldown, s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
         """Return the scores on the test examples of what is learned and what is retained.
 
         They are learn_loss and retain_loss (nats per answer token), and the tasks' scores, such as learn_accuracy and
         retain_accuracy."""
-        s, found = self.settings, dict[str, float]()
+        s, numbers = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
-            with self._precision():
-                found[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
+            with self.settings.autocast():
+                numbers[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
                 if s.examine:
-                    found[f"{kind}_{data.score}"] = task_score(
+                    numbers[f"{kind}_{data.score}"] = task_score(
                         model, tokenizer, data,
                         max_new_tokens=s.max_new_tokens, batch_size=s.batch_size, max_length=s.max_length,
                     )  # fmt: skip
-        return found
+        return numbers
 
     def export(self, folder: Path) -> None:
         if self.settings.save_model:
@@ -100,16 +100,16 @@ class FinetuneWork(SupervisedWork):
 
     # -- data -------------------------------------------------------------------------------------------------------
 
-    def _encoded(self, data: TaskData, split: str) -> list[Encoded]:
+    def _encode(self, data: TaskData, split: str) -> list[Encoded]:
         length = self.settings.max_length
-        found = encode(self.language_model.tokenizer, getattr(data, split), length)
-        if long := sum(each.cut > 0 for each in found):
+        encoded = encode(self.language_model.tokenizer, getattr(data, split), length)
+        if long := sum(example.cut > 0 for example in encoded):
             warnings.warn(
-                f"{data.name}: {long} of {len(found)} {split} examples are longer than {length} tokens (--max-length) "
-                "and lose the beginning of their prompt",
+                f"{data.name}: {long} of {len(encoded)} {split} examples are longer than {length} tokens "
+                "(--max-length) and lose the beginning of their prompt",
                 stacklevel=2,
             )
-        return found
+        return encoded
 
     def _rows(self, update: int) -> list[Encoded]:
         """Return the examples of an update, sorted by length, so that micro-batches need little padding."""
@@ -118,7 +118,8 @@ class FinetuneWork(SupervisedWork):
         epochs = {epoch for epoch, _ in places}
         if not epochs <= self._epochs.keys():
             self._epochs = {epoch: self._order(epoch) for epoch in epochs}
-        return sorted((self.train[self._epochs[epoch][i]] for epoch, i in places), key=lambda each: len(each.ids))
+        examples = (self.train[self._epochs[epoch][i]] for epoch, i in places)
+        return sorted(examples, key=lambda example: len(example.ids))
 
     def _order(self, epoch: int) -> list[int]:
         order: list[int] = torch.randperm(
@@ -130,32 +131,27 @@ class FinetuneWork(SupervisedWork):
         tokens, labels, _ = (part.to(self.device) for part in collate(rows, self.language_model.pad))
         return answer_nll(self.language_model.model, tokens, labels)
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        if self.settings.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
     # -- what the learner offers ------------------------------------------------------------------------------------
 
-    def _recent(self) -> list[Encoded]:
+    def _recent_rows(self) -> list[Encoded]:
         """Return a micro-batch of the update at `place`, with examples of all lengths."""
         rows = self._rows(self.place[1])
         return rows[:: self.parts]
 
     def _probe(self) -> Sequence[Tensor]:
         """Return the probe's inputs, truncated to the shortest example, so that no padding is measured."""
-        rows = self._recent()
-        shortest = min(len(each.ids) for each in rows)
-        return (torch.tensor([each.ids[:shortest] for each in rows], device=self.device),)
+        rows = self._recent_rows()
+        shortest = min(len(example.ids) for example in rows)
+        return (torch.tensor([example.ids[:shortest] for example in rows], device=self.device),)
 
     def _recent_loss(self) -> Tensor:
-        return self._mean(self._recent())
+        return self._mean_loss(self._recent_rows())
 
     def _retain_loss(self) -> Tensor:
-        return self._mean(self.retained)
+        return self._mean_loss(self.retained)
 
-    def _mean(self, rows: Sequence[Encoded]) -> Tensor:
-        return self._nll(rows).sum() / sum(len(each.answer) for each in rows)
+    def _mean_loss(self, rows: Sequence[Encoded]) -> Tensor:
+        return self._nll(rows).sum() / sum(len(example.answer) for example in rows)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield the mean losses per answer token of single examples, for the batches from `place` on."""
@@ -163,7 +159,7 @@ class FinetuneWork(SupervisedWork):
         total = -(-len(self.train) // size) if count is None else count
         for i in range(total):
             rows = self._rows(now + i // self.parts)[i % self.parts :: self.parts]
-            counts = torch.tensor([len(each.answer) for each in rows], device=self.device)
+            counts = torch.tensor([len(example.answer) for example in rows], device=self.device)
             yield self._nll(rows) / counts
 
 

@@ -21,26 +21,32 @@ TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
 
 
 @dataclass(frozen=True)
-class Batch:
+class CaptionBatch:
     """Pixels (N, 3, side, side), the different captions, and the index of each image's caption, (N,) int64."""
 
     pixels: Tensor
     captions: list[str]
-    own: Tensor
+    caption_of: Tensor
 
 
 class Captions:
-    """Batches of captioned images from several domains, with an equal share from each."""
+    """Batches of captioned images from several domains, with an equal share from each.
+
+    Args:
+        clip: The model, which prepares the images and encodes the captions.
+        domains: The domains.
+        batch_size: Images of a batch, at least one of each domain.
+        seed: The run's seed, from which all draws are derived.
+    """
 
     def __init__(self, clip: Clip, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
-        """batch_size: At least one image of each domain."""
         self.clip, self.domains, self.seed = clip, domains, seed
         self.classes = class_names(domains)
         self._labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
-        each, more = divmod(batch_size, len(domains))
-        self._sizes = [each + (place < more) for place in range(len(domains))]
+        share, more = divmod(batch_size, len(domains))
+        self._sizes = [share + (place < more) for place in range(len(domains))]
 
-    def batch(self, update: int) -> Batch:
+    def batch(self, update: int) -> CaptionBatch:
         """Return the batch of an update: the same number of images from each domain, drawn with replacement."""
         draw = generator(self.seed, "captions", update)
         pixels, labels = [], []
@@ -49,23 +55,24 @@ class Captions:
             pixels.append(self.clip.pixels(domain.train_images[rows]))
             labels.append(names[domain.train_labels[rows]])
         template = TEMPLATES[int(torch.randint(len(TEMPLATES), (), generator=draw))]
-        present, own = torch.cat(labels).unique(return_inverse=True)
+        present, caption_of = torch.cat(labels).unique(return_inverse=True)
         captions = [template.format(self.classes[label]) for label in present.tolist()]
-        return Batch(torch.cat(pixels), captions, own.to(self.clip.device))
+        return CaptionBatch(torch.cat(pixels), captions, caption_of.to(self.clip.device))
 
-    def losses(self, batch: Batch) -> Tensor:
+    def losses(self, batch: CaptionBatch) -> Tensor:
         """Return the contrastive loss of each image of a batch, (N,). Its mean is the loss of the batch."""
-        return contrastive_losses(self.clip.logits(batch.pixels, self.clip.text_features(batch.captions)), batch.own)
+        logits = self.clip.logits(batch.pixels, self.clip.text_features(batch.captions))
+        return contrastive_losses(logits, batch.caption_of)
 
 
-def contrastive_losses(logits: Tensor, own: Tensor) -> Tensor:
+def contrastive_losses(logits: Tensor, caption_of: Tensor) -> Tensor:
     """Return the symmetric cross-entropy of each image, (N,).
 
     logits: (N, captions), one column for each different caption. own: (N,), the index of each image's caption. Each
     caption has an image.
     """
-    right = logits.gather(1, own[:, None]).squeeze(1)
-    counts = torch.bincount(own, minlength=logits.shape[1])
+    right = logits.gather(1, caption_of[:, None]).squeeze(1)
+    counts = torch.bincount(caption_of, minlength=logits.shape[1])
     over_captions = (logits + counts.log()).logsumexp(1) - right
-    over_images = logits.logsumexp(0)[own] - right
+    over_images = logits.logsumexp(0)[caption_of] - right
     return (over_captions + over_images) / 2

@@ -18,14 +18,10 @@ from torch import Tensor
 
 from ....engine.storage import files
 from ....networks import evaluating
-from ....registry.errors import UsageError
-from ..models import from_hub, on_the_hub, quiet, reading, require
+from ..models import silence_transformers
 
-NEW = "clip:"  # begins the name of a model with new weights
 PREPROCESSOR = "preprocessor_config.json"
-MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # OpenAI's CLIP
 IMAGES = 512  # that pass through the model together where nothing is learned
-FORMS = f"a folder in transformers' layout, {NEW}small, {NEW}WIDTHxLAYERS, or OWNER/NAME on the hub"
 
 Triple = tuple[float, float, float]
 
@@ -59,7 +55,7 @@ class Clip:
             x = F.interpolate(x, size=size, mode="bicubic", antialias=True, align_corners=False).clamp_(0, 1)
             top, left = (size[0] - side) // 2, (size[1] - side) // 2
             x = x[..., top : top + side, left : left + side]
-        mean, std = (torch.tensor(each, device=x.device).view(3, 1, 1) for each in (self.mean, self.std))
+        mean, std = (torch.tensor(statistic, device=x.device).view(3, 1, 1) for statistic in (self.mean, self.std))
         return (x.expand(-1, 3, -1, -1) - mean) / std
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -113,61 +109,7 @@ class Clip:
             "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
             "image_mean": list(self.mean), "image_std": list(self.std),
         }  # fmt: skip
-        with files.appearing(folder) as temporary, quiet():
+        with files.appearing(folder) as temporary, silence_transformers():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
             (temporary / PREPROCESSOR).write_bytes(f"{json.dumps(processor, indent=2)}\n".encode())
-
-
-def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
-    """Return a CLIP by its name, in evaluation mode, with float32 weights.
-
-    name: A folder in transformers' layout. Or `clip:small` or `clip:WIDTHxLAYERS`, with new weights drawn from `seed`
-    (see small.py). Or OWNER/NAME on the Hugging Face hub, the only one that may need the network.
-
-    Raises:
-        UsageError: The name is none of these, or the model is of another kind.
-        RunError: The model cannot be loaded.
-    """
-    require("transformers", "an image–text model")
-    path = Path(name).expanduser()
-    if name.startswith(NEW):
-        from .small import new_clip
-
-        clip = new_clip(name, seed)
-    elif path.is_dir():
-        clip = _from_folder(path)
-    elif on_the_hub(name):
-        clip = from_hub(name, _pretrained)
-    else:
-        raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
-    clip.model.float().to(device).eval()
-    return clip
-
-
-def _from_folder(folder: Path) -> Clip:
-    if not (folder / "config.json").is_file():
-        raise UsageError(f"{folder} is no model in transformers' layout: it has no config.json")
-    with reading(folder, f"{folder}: not a CLIP that can be read"):
-        return _pretrained(str(folder), local_files_only=True)
-
-
-def _pretrained(name: str, local_files_only: bool) -> Clip:
-    from transformers import AutoConfig, AutoTokenizer, CLIPModel, ImageProcessingMixin
-
-    with quiet():
-        config = AutoConfig.from_pretrained(name, local_files_only=local_files_only)
-        if config.model_type != "clip":
-            raise UsageError(f"{name} is of type {config.model_type!r}; tasks of images need a CLIPModel ('clip')")
-        model = CLIPModel.from_pretrained(name, dtype=torch.float32, local_files_only=local_files_only)
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local_files_only)
-        try:
-            values, _ = ImageProcessingMixin.get_image_processor_dict(name, local_files_only=local_files_only)
-        except OSError:  # weights alone, of a model that is like OpenAI's
-            values = {}
-    return Clip(model, tokenizer, _triple(values.get("image_mean", MEAN)), _triple(values.get("image_std", STD)), name)
-
-
-def _triple(values: Sequence[float]) -> Triple:
-    red, green, blue = map(float, values)
-    return red, green, blue

@@ -40,16 +40,16 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 NAME_FILES = ("names.txt", "fine_label_names.txt")  # one name a line; the second is CIFAR-100's own
 
 
-def _coarse(images: Tensor) -> Tensor:
+def coarsen(images: Tensor) -> Tensor:
     small = F.adaptive_avg_pool2d(images.float(), 8)
     return F.interpolate(small, size=images.shape[2:], mode="nearest").round().to(torch.uint8)
 
 
-def _thick(images: Tensor) -> Tensor:
+def thicken(images: Tensor) -> Tensor:
     return F.max_pool2d(images.float(), 3, stride=1, padding=1).to(torch.uint8)
 
 
-def _noisy(images: Tensor) -> Tensor:
+def add_noise(images: Tensor) -> Tensor:
     noise = torch.randint(0, 128, images.shape, generator=generator(0, "noisy"), dtype=torch.uint8)
     return torch.maximum(images, noise)
 
@@ -59,10 +59,10 @@ TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "inverted": lambda images: 255 - images,
     "rotated": lambda images: images.rot90(1, (2, 3)),  # a quarter turn
     "mirrored": lambda images: images.flip(3),
-    "coarse": _coarse,  # 8 × 8 pixels, as scikit-learn's digits
-    "thick": _thick,  # each pixel the brightest of its 3 × 3
-    "outlined": lambda images: _thick(images) - images,
-    "noisy": _noisy,  # a background of uniform noise, half as bright at most
+    "coarse": coarsen,  # 8 × 8 pixels, as scikit-learn's digits
+    "thick": thicken,  # each pixel the brightest of its 3 × 3
+    "outlined": lambda images: thicken(images) - images,
+    "noisy": add_noise,  # a background of uniform noise, half as bright at most
 }
 
 
@@ -81,7 +81,7 @@ class Domain:
     test_labels: Tensor
     source: str
 
-    def tested(self, count: int | None) -> tuple[Tensor, Tensor]:
+    def test_subset(self, count: int | None) -> tuple[Tensor, Tensor]:
         """Return this number of test images (None: all) and their labels, always the same, and from all classes."""
         if count is None or count >= len(self.test_labels):
             return self.test_images, self.test_labels
@@ -96,31 +96,31 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
 
     Raises UsageError for an unknown data set, class or transform, and for a class without a name or images.
     """
-    base, words = _split(text)
+    base, transforms = _split_transforms(text)
     if base.startswith(FOLDER):
-        name, wanted = "folder", ""
+        name, selection = "folder", ""
         folder = Path(base.removeprefix(FOLDER)).expanduser()
     else:
-        name, _, wanted = base.partition(":")
-        names = [*(each for each in NAMES if each != "folder"), f"{FOLDER}DIR"]
+        name, _, selection = base.partition(":")
+        names = [*(known for known in NAMES if known != "folder"), f"{FOLDER}DIR"]
         if name not in names:
             hint = did_you_mean(name, names)
             raise UsageError(f"domain {text!r}: unknown data set {name!r}{hint} (known: {', '.join(names)})")
-        own = data is not None and (data / name).is_dir()
-        folder = (data if data is not None and own else cache_folder()) / name
-    found = load(name, folder)
-    classes = _class_names(text, name, found, folder)
-    chosen = _chosen(text, classes, wanted, GROUPS.get(name, {})) if wanted else range(len(classes))
-    if "rotated" in words and found.image_shape[1] != found.image_shape[2]:
-        raise UsageError(f"domain {text!r}: only square images can be rotated, these are {found.image_shape[1:]}")
-    splits = ((found.train_images, found.train_labels), (found.test_images, found.test_labels))
-    parts = [_part(images, labels, chosen, words) for images, labels in splits]
-    named = tuple(" ".join((*words, classes[label])) for label in chosen)
+        is_given = data is not None and (data / name).is_dir()
+        folder = (data if data is not None and is_given else cache_folder()) / name
+    data_set = load(name, folder)
+    classes = _read_class_names(text, name, data_set, folder)
+    chosen = _choose_classes(text, classes, selection, GROUPS.get(name, {})) if selection else range(len(classes))
+    if "rotated" in transforms and data_set.image_shape[1] != data_set.image_shape[2]:
+        raise UsageError(f"domain {text!r}: only square images can be rotated, these are {data_set.image_shape[1:]}")
+    splits = ((data_set.train_images, data_set.train_labels), (data_set.test_images, data_set.test_labels))
+    parts = [_select(images, labels, chosen, transforms) for images, labels in splits]
+    named = tuple(" ".join((*transforms, classes[label])) for label in chosen)
     for (_, labels), split in zip(parts, ("training", "test"), strict=True):
         counts = torch.bincount(labels, minlength=len(named)).tolist()
         if 0 in counts:
             raise UsageError(f"domain {text!r}: class {named[counts.index(0)]!r} has no {split} images")
-    return Domain(text, named, *parts[0], *parts[1], found.source)
+    return Domain(text, named, *parts[0], *parts[1], data_set.source)
 
 
 def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
@@ -128,20 +128,20 @@ def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for domain in domains for name in domain.classes))
 
 
-def _split(text: str) -> tuple[str, list[str]]:
+def _split_transforms(text: str) -> tuple[str, list[str]]:
     """Return the text before its transforms, and the transforms."""
-    base, *words = text.split("+")
+    base, *transforms = text.split("+")
     if base.startswith(FOLDER):  # whose path may have a + in it
-        while words and words[0] not in TRANSFORMS:
-            base = f"{base}+{words.pop(0)}"
-    for word in words:
+        while transforms and transforms[0] not in TRANSFORMS:
+            base = f"{base}+{transforms.pop(0)}"
+    for word in transforms:
         if word not in TRANSFORMS:
             hint = did_you_mean(word, TRANSFORMS)
             raise UsageError(f"domain {text!r}: unknown transform {word!r}{hint} (known: {', '.join(TRANSFORMS)})")
-    return base, words
+    return base, transforms
 
 
-def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[str, ...]:
+def _read_class_names(text: str, name: str, data_set: DataSet, folder: Path) -> tuple[str, ...]:
     """Return the names of the classes: from a file beside them, the known ones, or those of their folders."""
     files = [
         file for each in NAME_FILES for file in (folder / each, *sorted(folder.glob(f"*/{each}"))) if file.is_file()
@@ -154,34 +154,34 @@ def _class_names(text: str, name: str, found: DataSet, folder: Path) -> tuple[st
         train = next((place for place in (folder, *sorted(folder.glob("*"))) if (place / "train").is_dir()), folder)
         folders = sorted(path.name for path in (train / "train").glob("*") if path.is_dir())
         names = tuple(each.replace("_", " ") for each in folders)
-    nameless = [label for label in range(found.num_classes) if label >= len(names) or not names[label]]
+    nameless = [label for label in range(data_set.num_classes) if label >= len(names) or not names[label]]
     if nameless:
         raise UsageError(
             f"domain {text!r}: class {nameless[0]} has no name: {files[0] if files else folder / NAME_FILES[0]} must "
-            f"have one on a line for each of {found.num_classes} classes"
+            f"have one on a line for each of {data_set.num_classes} classes"
         )
     if twice := [each for each in names if names.count(each) > 1]:
         raise UsageError(f"domain {text!r}: two classes are called {twice[0]!r}, they cannot be told apart by name")
-    return names[: found.num_classes]
+    return names[: data_set.num_classes]
 
 
-def _chosen(text: str, classes: Sequence[str], wanted: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
+def _choose_classes(text: str, classes: Sequence[str], selection: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
     chosen: list[int] = []
-    for word in wanted.split(","):
-        for each in groups.get(word, (word,)):
-            if each not in classes:
+    for word in selection.split(","):
+        for name in groups.get(word, (word,)):
+            if name not in classes:
                 known = [*groups, *classes]
-                hint = did_you_mean(each, known)
-                raise UsageError(f"domain {text!r}: unknown class {each!r}{hint} (known: {', '.join(known)})")
-            chosen.append(classes.index(each))
+                hint = did_you_mean(name, known)
+                raise UsageError(f"domain {text!r}: unknown class {name!r}{hint} (known: {', '.join(known)})")
+            chosen.append(classes.index(name))
     return list(dict.fromkeys(chosen))
 
 
-def _part(images: Tensor, labels: Tensor, chosen: Sequence[int], words: Sequence[str]) -> tuple[Tensor, Tensor]:
+def _select(images: Tensor, labels: Tensor, chosen: Sequence[int], transforms: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return the images of the chosen classes, with the transforms applied in order, and their new labels."""
     place = {label: i for i, label in enumerate(chosen)}
-    own = torch.tensor([place.get(label, -1) for label in range(int(labels.max()) + 1)])[labels]
-    images = images[own >= 0]
-    for word in words:
+    new_labels = torch.tensor([place.get(label, -1) for label in range(int(labels.max()) + 1)])[labels]
+    images = images[new_labels >= 0]
+    for word in transforms:
         images = TRANSFORMS[word](images)
-    return images.contiguous(), own[own >= 0]
+    return images.contiguous(), new_labels[new_labels >= 0]

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import Interval, not_positive
+from ....engine.settings import Interval
 from ..settings import LanguageSettings
 
 Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
@@ -45,12 +45,9 @@ class ClipSettings(LanguageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(
-            **{"--updates": self.updates, "--batch-size": self.batch_size, "--test-images": self.test_images}
-        )  # fmt: skip
+        yield from self.not_positive("updates", "batch_size", "test_images")
         if not self.domains:
             yield "--domains is empty: name the images to learn from, such as mnist fashion-mnist"
         if self.batch_size < len(self.domains):
             yield f"--batch-size {self.batch_size} has not one image of each of {len(self.domains)} domains"
-        if self.warmup < 0:
-            yield f"--warmup must be 0 or more, got {self.warmup}"
+        yield from self.negative("warmup")

@@ -5,9 +5,10 @@ from typing import Any
 
 from ....engine.seeding import derive
 from ....registry.errors import UsageError
-from .clip import NEW, Clip
-from .structure import drawn
+from .clip import Clip
+from .structure import draw_model
 
+NEW = "clip:"  # begins the name of a model with new weights
 SMALL = "64x3"
 SIDE, PATCH, POSITIONS = 28, 7, 64  # pixels, pixels, tokens of a text
 HEAD_WIDTH = 32
@@ -45,7 +46,7 @@ def new_clip(name: str, seed: int = 0) -> Clip:
         vision_config={**shared, "image_size": SIDE, "patch_size": PATCH},
         projection_dim=width,
     )  # fmt: skip
-    model = drawn(config, derive(seed, "network"))
+    model = draw_model(config, derive(seed, "network"))
     return Clip(model, tokenizer, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), f"{name}, new weights of seed {seed}")
 
 
@@ -55,5 +56,5 @@ def byte_tokenizer() -> Any:
     from transformers import CLIPTokenizer
 
     letters = sorted(ByteLevel.alphabet())
-    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    return CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[])
+    vocabulary = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(vocab={word: number for number, word in enumerate(vocabulary)}, merges=[])

@@ -43,7 +43,7 @@ def clip_wiring(model: nn.Module) -> dict[str, Wiring]:
     return {unit: Wiring((f"{mlp}.fc1",), (f"{mlp}.fc2",)) for unit, mlp in mlps.items()}
 
 
-def drawn(config: Any, seed: int) -> Any:
+def draw_model(config: Any, seed: int) -> Any:
     """Return a CLIPModel of this configuration with new weights, initialised by transformers from the seed."""
     from transformers import CLIPModel
 
@@ -55,4 +55,4 @@ def drawn(config: Any, seed: int) -> Any:
 def redraw(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
     """Return new weights for a CLIPModel by name, from a seed that the generator draws."""
     seed = int(torch.randint(2**62, (), generator=generator))
-    return {name: parameter.detach() for name, parameter in drawn(model.config, seed).named_parameters()}
+    return {name: parameter.detach() for name, parameter in draw_model(model.config, seed).named_parameters()}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.settings import device_here
 from ....engine.work import Task
-from ....interventions import Learner
+from ....interventions import EndlessData, Learner
 from ....networks import evaluating
 from ...supervised import SupervisedWork
-from ..gpt import adamw
-from ..schedule import cosine
+from ..gpt import make_adamw
+from ..schedule import cosine_rate
 from .captions import TEMPLATES, Captions
-from .clip import load_clip
 from .domains import read_domain
+from .loading import load_clip
 from .settings import ClipSettings
 from .structure import FEATURES, clip_layers, clip_units, clip_wiring, redraw
 
@@ -28,7 +27,10 @@ BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
 
 
 class ClipWork(SupervisedWork):
-    """Contrastive learning from captions made from class names (captions.py), with a learned temperature."""
+    """Contrastive learning from captions made from class names (captions.py), with a learned temperature.
+
+    Raises UsageError for a model or a domain that does not exist.
+    """
 
     settings: ClipSettings
     best_by, more_is_better = "accuracy", True
@@ -36,8 +38,7 @@ class ClipWork(SupervisedWork):
     def __init__(self, settings: ClipSettings) -> None:
         super().__init__()
         s = self.settings = settings
-        device = device_here(s.device)
-        self.clip = load_clip(s.model, device, s.seed)
+        self.clip = load_clip(s.model, s.device, s.seed)
         data = None if s.data is None else Path(s.data).expanduser()
         self.domains = [read_domain(text, data) for text in dict.fromkeys(s.domains)]
         self.captions = Captions(self.clip, self.domains, s.batch_size, s.seed)
@@ -48,17 +49,17 @@ class ClipWork(SupervisedWork):
         self.learner = Learner(
             "model",
             model,
-            adamw(model, s.learning_rate, s.weight_decay, BETAS),
+            make_adamw(model, s.learning_rate, s.weight_decay, BETAS),
             clip_layers(model),
             clip_units(model),
             probe=self._probe,
             loss=lambda: self._losses(self.place[1]).mean(),
             batches=self._batches,
-            endless=True,
             generator=draws,
             redraw=lambda: redraw(model, draws),
             wiring=clip_wiring(model),
             features=FEATURES,
+            capabilities=(EndlessData(),),
         )
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
@@ -67,7 +68,7 @@ class ClipWork(SupervisedWork):
         return self._losses(update).mean()
 
     def rate(self, task: Task, update: int) -> float:
-        return cosine(update, task.steps, self.settings.warmup, 0, 0.0)
+        return cosine_rate(update, task.steps, self.settings.warmup, 0, 0.0)
 
     @torch.no_grad()
     def examine(self, task: Task) -> dict[str, float]:
@@ -78,23 +79,21 @@ class ClipWork(SupervisedWork):
             features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
         numbers = {}
         for domain in self.domains:
-            images, labels = domain.tested(self.settings.test_images)
-            own = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
-            hits = self.clip.nearest(images, features) == own[labels]
+            images, labels = domain.test_subset(self.settings.test_images)
+            class_numbers = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
+            hits = self.clip.nearest(images, features) == class_numbers[labels]
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
         return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        if self.settings.precision != "bfloat16":
-            return nullcontext()
-        return torch.autocast(self.clip.device.type, torch.bfloat16)
+        return self.settings.autocast()
 
     def export(self, folder: Path) -> None:
         """Write the model in transformers' layout (see `Clip.save`)."""
         self.clip.save(folder)
 
     def _losses(self, update: int) -> Tensor:
-        with self.accumulating(0):
+        with self.settings.autocast():
             return self.captions.losses(self.captions.batch(update))
 
     def _probe(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,10 +105,3 @@ class ClipWork(SupervisedWork):
             raise ValueError("captions are drawn without end, so there is no epoch: give the number of batches")
         for update in range(self.place[1], self.place[1] + count):
             yield self._losses(update)
-
-
-def build(settings: ClipSettings) -> ClipWork:
-    """Return the run's work. Raises UsageError for settings that cannot work."""
-    settings.check()
-    torch.set_num_threads(settings.torch_threads)
-    return ClipWork(settings)

@@ -18,14 +18,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.settings import device_here
 from ....networks import evaluating
 from ....registry.errors import UsageError
 from ..continual.settings import ContinualSettings
 from ..continual.stream import TaskStream
 from .captions import TEMPLATES
-from .clip import Clip, load_clip
+from .clip import Clip
 from .domains import Domain, class_names, read_domain
+from .loading import load_clip
 from .structure import FEATURES, clip_layers, clip_units
 
 Protocol = Literal["x-tail", "mtil"]
@@ -45,8 +45,8 @@ def image_stream(settings: ContinualSettings) -> "ImageStream":
     """Return the model and the domains of these settings. Raises UsageError for settings that cannot work."""
     s = settings
     data = None if s.data is None else Path(s.data).expanduser()
-    clip = load_clip(s.model, device_here(s.device), s.seed)
-    domains = [read_domain(text, data) for text in s.ordered(s.tasks or DOMAINS)]
+    clip = load_clip(s.model, s.device, s.seed)
+    domains = [read_domain(text, data) for text in s.order_tasks(s.tasks or DOMAINS)]
     prompts = s.prompts or TEMPLATES[:1]
     return ImageStream(clip, domains, s.seed, s.batch_size, s.protocol, s.shots, prompts, s.test_examples)
 
@@ -92,7 +92,7 @@ class ImageStream(TaskStream):
         self.layers, self.units, self.features = clip_layers(clip.model), clip_units(clip.model), FEATURES
         self.sources = {"model": clip.source, **{domain.name: domain.source for domain in domains}}
         self.classes = class_names(domains)
-        self._rows = [self._few(domain) for domain in domains]
+        self._rows = [self._choose_shots(domain) for domain in domains]
 
     def updates_per_epoch(self, task: int) -> int:
         return -(-len(self._rows[task]) // self.batch_size)
@@ -129,7 +129,7 @@ class ImageStream(TaskStream):
         The prompts of all candidate classes are encoded at every call, once for all images. Adapters may have changed
         the text encoder too, and a fused optimizer leaves no trace of its steps."""
         domain = self.domains[task]
-        images, labels = domain.tested(self.test_images if examples is None else examples)
+        images, labels = domain.test_subset(self.test_images if examples is None else examples)
         classes = self.classes if self.protocol == "x-tail" else domain.classes
         places = torch.tensor([classes.index(name) for name in domain.classes])
         with evaluating(self.model):
@@ -146,7 +146,7 @@ class ImageStream(TaskStream):
         rows = rows[order[: self.batch_size]]
         return domain.train_images[rows], domain.train_labels[rows]
 
-    def _few(self, domain: Domain) -> Tensor:
+    def _choose_shots(self, domain: Domain) -> Tensor:
         """Return the rows of the training images: the same number of each class, drawn from the seed."""
         chosen = []
         for label, name in enumerate(domain.classes):

@@ -11,7 +11,17 @@ from pathlib import Path
 from ....engine.storage import archives
 from ....registry.cache import cache_folder
 from ....registry.errors import UsageError
-from ..corpora import Corpus, Mixture, TokenFile, Tokenizer, corpus_text, mixture, prepare, train_bpe, training_text
+from ..corpora import (
+    Corpus,
+    Mixture,
+    TokenFile,
+    Tokenizer,
+    corpus_text,
+    make_mixture,
+    prepare,
+    train_bpe,
+    training_text,
+)
 from ..corpora.published import ENGLISH
 from .settings import PretrainSettings
 
@@ -33,42 +43,43 @@ def load(settings: PretrainSettings) -> Corpora:
     """Return the corpora of a run.
 
     Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
-    texts = {name: files for name in (*settings.first, *settings.second) if (files := _text(name)) is not None}
-    made = prepared(tuple((name, tuple(files)) for name, files in texts.items()), settings.tokenizer) if texts else {}
     names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
-    found = {name: made[name] if name in made else Corpus.open(Path(name).expanduser()) for name in names}
-    first = [_share(found[name].train, settings.first_share) for name in settings.first]
-    phases, of_phases = [mixture(first)], [settings.first]
+    files = {name: _find_texts(name) for name in names}
+    texts = tuple((name, paths) for name, paths in files.items() if paths)
+    prepared = prepare_texts(texts, settings.tokenizer) if texts else {}
+    corpora = {name: prepared[name] if files[name] else Corpus.open(Path(name).expanduser()) for name in names}
+    first = [_take_share(corpora[name].train, settings.first_share) for name in settings.first]
+    phases, of_phases = [make_mixture(first)], [settings.first]
     if settings.second:
-        second = [found[name].train for name in settings.second]
-        phases.append(mixture(second, [1.0] * len(second)))
+        second = [corpora[name].train for name in settings.second]
+        phases.append(make_mixture(second, [1.0] * len(second)))
         of_phases.append(settings.second)
-    mixture([corpus.train for corpus in found.values()])  # all of one tokenizer
-    return Corpora(found, tuple(phases), tuple(of_phases))
+    make_mixture([corpus.train for corpus in corpora.values()])  # all of one tokenizer
+    return Corpora(corpora, tuple(phases), tuple(of_phases))
 
 
-def _text(name: str) -> list[Path] | None:
-    """Return the text files of a name: a corpus of `supple fetch` or a text file. Return None for a prepared folder."""
+def _find_texts(name: str) -> tuple[Path, ...]:
+    """Return the text files of a name: a corpus of `supple fetch` or a text file. A prepared folder has none."""
     path = Path(name).expanduser()
     if name in ENGLISH:
-        return corpus_text(name)
+        return tuple(corpus_text(name))
     if path.is_dir():
-        return None
+        return ()
     if path.is_file():
-        return [path]
+        return (path,)
     raise UsageError(
         f"{name!r} is no corpus: name {', '.join(ENGLISH)} (`supple fetch NAME`), a text file, or a folder with "
         f"train.bin and validation.bin"
     )
 
 
-def _share(tokens: TokenFile, share: float) -> TokenFile:
+def _take_share(tokens: TokenFile, share: float) -> TokenFile:
     """Return the first part of the tokens."""
     return tokens if share == 1 else replace(tokens, tokens=tokens.tokens[: int(len(tokens) * share)])
 
 
 @cache
-def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
+def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
     """Return texts as corpora with one tokenizer, which is trained on the training text of all of them.
 
     They are kept in the cache folder, under the checksum of their texts."""
@@ -81,9 +92,9 @@ def prepared(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) ->
     if not home.is_dir():
         temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
         try:
-            made = _tokenizer(tokenizer, [file for _, files in texts for file in files])
+            trained = _make_tokenizer(tokenizer, [file for _, files in texts for file in files])
             for index, (name, files) in enumerate(texts):
-                prepare(files, temporary / str(index), made, name)
+                prepare(files, temporary / str(index), trained, name)
             try:
                 temporary.rename(home)
             except OSError:  # somebody else was faster
@@ -103,7 +114,7 @@ def _digest(file: Path) -> bytes:
         raise UsageError(f"{file}: {error.strerror}") from error
 
 
-def _tokenizer(text: str, files: Sequence[Path]) -> str | Tokenizer:
+def _make_tokenizer(text: str, files: Sequence[Path]) -> str | Tokenizer:
     kind, _, size = text.partition(":")
     if kind == "bpe" and size.isdecimal():
         return train_bpe(training_text(files), int(size))

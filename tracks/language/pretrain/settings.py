@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import not_positive
 from ....registry.errors import UsageError
 from ..settings import LanguageSettings
 
@@ -57,9 +56,9 @@ class PretrainSettings(LanguageSettings):
     """Learning rate at the end of a phase as a share of the maximum."""
     val_sequences: int = 64
     """Sequences of validation text in an evaluation, evenly spaced."""
-    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(aliases=["--kept"], metavar="STEPS")] = ()
+    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(metavar="STEPS")] = ()
     """Updates of the first phase after which the state is kept for second phases that start there."""
-    keep_best: Annotated[bool, tyro.conf.arg(aliases=["--best"])] = False
+    keep_best: bool = False
     """Also keep the state of the first phase with the lowest validation loss."""
     compile: bool = False
     """Compile the network (torch.compile): takes minutes at the start, and is faster on a GPU."""
@@ -76,33 +75,20 @@ class PretrainSettings(LanguageSettings):
 
     def check_single(self) -> None:
         if self.start == BEST:
-            raise UsageError(
-                "--start best is known in comparisons only: `supple compare language pretrain … --start best`"
-            )
+            raise UsageError("--start best is known in comparisons only: `supple compare pretrain … --start best`")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        counts = (
-            "layers",
-            "width",
-            "heads",
-            "block_size",
-            "batch_size",
-            "micro_batch",
-            "pretrain_steps",
-            "val_sequences",
+        yield from self.not_positive(
+            "layers", "width", "heads", "block_size", "batch_size", "micro_batch", "pretrain_steps", "val_sequences"
         )
-        values = {f"--{name.replace('_', '-')}": getattr(self, name) for name in counts}
-        yield from not_positive(**values)
         if not self.first:
             yield "--first is missing: the corpora of the first phase, such as `--first kjv` or text files"
         if self.second:
-            yield from not_positive(**{"--steps": self.steps})
+            yield from self.not_positive("steps")
         elif self.start:
             yield f"--start {self.start} is where a second phase begins, and there is none: --second CORPUS"
-        for name in ("warmup", "second_warmup", "min_rate", "dropout"):
-            if getattr(self, name) < 0:
-                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        yield from self.negative("warmup", "second_warmup", "min_rate", "dropout")
         for name in ("second_warmup", "min_rate", "dropout"):
             if getattr(self, name) >= 1:
                 yield f"--{name.replace('_', '-')} is a share below 1, got {getattr(self, name)}"
@@ -117,7 +103,7 @@ class PretrainSettings(LanguageSettings):
                 f"--warmup {self.warmup} must be less than --pretrain-steps {self.pretrain_steps}: the learning rate "
                 "would never come to its highest"
             )
-        starts = () if self.start not in ("", BEST) and not self.start.isdecimal() else (self.first_end,)
+        starts = (self.first_end,) if self.start in ("", BEST) or self.start.isdecimal() else ()
         for step in (*starts, *self.keep_at):
             if not 0 < step <= self.pretrain_steps:
-                yield (f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}")
+                yield f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}"

@@ -39,7 +39,7 @@ class Starts(Forks):
         if not settings.second:
             if fork and "second" in varied:
                 raise UsageError("--vary second=…: arms part where a second phase starts, not by a fork")
-            if starts := [start for variant in variants if (start := variant.get("start", settings.start))]:
+            if starts := list(filter(None, (variant.get("start", settings.start) for variant in variants))):
                 raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
             return settings, variants, fork
         if fork:

@@ -16,9 +16,9 @@ from ....engine.work import Numbers, Task
 from ....interventions import Learner
 from ....registry.errors import UsageError
 from ...supervised import SupervisedWork
-from ..corpora import validation_windows, windows
-from ..gpt import GPT, GPTConfig, adamw, gpt_learner
-from ..schedule import linear
+from ..corpora import draw_windows, validation_windows
+from ..gpt import GPT, GPTConfig, gpt_learner, make_adamw
+from ..schedule import linear_rate
 from .data import Corpora, load
 from .settings import PretrainSettings
 
@@ -47,7 +47,7 @@ class PretrainWork(SupervisedWork):
         super().__init__()
         s = self.settings = settings
         self.corpora, self.device = corpora, torch.device(s.device)
-        self.parts = _parts(s)
+        self.parts = _micro_batches(s)
         names = [" + ".join(own) for own in corpora.names]
         ends = [s.first_end, s.first_end + s.steps][: len(names)]
         self.tasks = tuple(
@@ -60,7 +60,7 @@ class PretrainWork(SupervisedWork):
         model = GPT(config, generator(s.seed, "init")).to(self.device)
         self.learner: Learner = gpt_learner(
             model,
-            adamw(model, s.learning_rate, s.weight_decay),
+            make_adamw(model, s.learning_rate, s.weight_decay),
             probe=self._probe,
             loss=self._recent_loss,
             batches=self._batches,
@@ -72,7 +72,7 @@ class PretrainWork(SupervisedWork):
             objective = DistributedDataParallel(objective)
         self.objective: Any = torch.compile(objective) if s.compile else objective
         self.validation = {
-            name: self._moved(validation_windows(corpus.validation, s.val_sequences, s.block_size))
+            name: self._to_device(validation_windows(corpus.validation, s.val_sequences, s.block_size))
             for name, corpus in corpora.all.items()
         }
         self._update: tuple[int, int, Batch] | None = None  # the batch of an update: task, update, its sequences
@@ -82,22 +82,22 @@ class PretrainWork(SupervisedWork):
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         size = self.settings.micro_batch
         tokens, targets = (side[part * size : (part + 1) * size] for side in self._batch(task, update))
-        with self._precision():
+        with self.settings.autocast():
             return self.objective(tokens, targets)
 
     def rate(self, task: Task, update: int) -> float:
         s = self.settings
         if task.index == 0:  # the schedule of the whole first phase, wherever a second one starts
-            return linear(update, s.pretrain_steps, s.warmup, s.min_rate)
-        return linear(update, task.steps, round(s.second_warmup * task.steps), s.min_rate)
+            return linear_rate(update, s.pretrain_steps, s.warmup, s.min_rate)
+        return linear_rate(update, task.steps, round(s.second_warmup * task.steps), s.min_rate)
 
     def examine(self, task: Task) -> dict[str, float]:
         """Return the mean loss in nats per token on validation windows of every corpus, and on those of this task."""
-        found = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
+        losses = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
         names = self.corpora.names[task.index]
         shares = self.corpora.phases[task.index].shares
-        mean = fsum(share * found[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
-        return {"val_loss": mean, **found}
+        mean = fsum(share * losses[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
+        return {"val_loss": mean, **losses}
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
         """Return a context in which processes exchange gradients only at the last part."""
@@ -119,26 +119,21 @@ class PretrainWork(SupervisedWork):
     def _batch(self, task: Task, update: int) -> Batch:
         """Return the sequences of an update that this process trains on."""
         if self._update is None or self._update[:2] != (task.index, update):
-            seen = self._windows(task, update, distributed.rank(), distributed.world())
-            self._update = (task.index, update, self._moved(seen))
+            batch = self._windows(task, update, distributed.rank(), distributed.world())
+            self._update = (task.index, update, self._to_device(batch))
         return self._update[2]
 
     def _windows(self, task: Task, update: int, rank: int = 0, ranks: int = 1) -> Batch:
         s, source = self.settings, self.corpora.phases[task.index]
-        return windows(source, s.seed, task.index, update, s.batch_size, s.block_size, rank, ranks)
+        return draw_windows(source, s.seed, task.index, update, s.batch_size, s.block_size, rank, ranks)
 
-    def _moved(self, batch: Batch) -> Batch:
+    def _to_device(self, batch: Batch) -> Batch:
         if self.device.type == "cuda":
             inputs, targets = (side.pin_memory().to(self.device, non_blocking=True) for side in batch)
             return inputs, targets
         return batch
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        if self.settings.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
-    def _recent(self, update: int | None = None) -> Batch:
+    def _recent_batch(self, update: int | None = None) -> Batch:
         """Return a micro-batch of the update at `place`, or of another update of its task.
 
         It is the same in every process, so that interventions that use it have the same result in all."""
@@ -148,13 +143,13 @@ class PretrainWork(SupervisedWork):
             inputs, targets = self._batch(task, place)
             return inputs[:size], targets[:size]
         inputs, targets = self._windows(task, place)
-        return self._moved((inputs[:size], targets[:size]))
+        return self._to_device((inputs[:size], targets[:size]))
 
     def _probe(self) -> Sequence[Tensor]:
-        return (self._recent()[0],)
+        return (self._recent_batch()[0],)
 
     def _recent_loss(self) -> Tensor:
-        return self.model.loss(*self._recent())
+        return self.model.loss(*self._recent_batch())
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, now = self.place
@@ -162,7 +157,7 @@ class PretrainWork(SupervisedWork):
             tokens = sum(len(part) for part in self.corpora.phases[task.index].parts)
             count = max(1, tokens // (self.settings.micro_batch * self.settings.block_size))
         for i in range(count):
-            yield self.model.losses(*self._recent(now - i if i <= now else i))
+            yield self.model.losses(*self._recent_batch(now - i if i <= now else i))
 
     @torch.no_grad()
     def _validation_loss(self, name: str) -> float:
@@ -171,13 +166,13 @@ class PretrainWork(SupervisedWork):
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for start in range(0, len(inputs), size):
             part = slice(start, start + size)
-            with self._precision():
+            with self.settings.autocast():
                 loss = self.model.loss(inputs[part], targets[part])
             total += loss.double() * len(inputs[part])
         return float(total) / len(inputs)
 
 
-def _parts(s: PretrainSettings) -> int:
+def _micro_batches(s: PretrainSettings) -> int:
     """Return the number of micro-batches of an update in this process."""
     passes, world = s.batch_size // s.micro_batch, distributed.world()
     if passes % world:

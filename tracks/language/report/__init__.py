@@ -7,8 +7,8 @@ from ....reports.studies.evaluation_tables import summary_tables
 from ....reports.studies.evaluations import Cell, gaps
 from ....reports.studies.study import ReportedStudy
 from ....reports.study_report import StudyParts, final_values, make_report
-from .continual import compared, learned, order_line, summary, tasks_table, to_json
-from .tables import gap_line, pretraining, tuning
+from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
+from .tables import gap_line, pretraining_tables, tuning_tables
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def _pretraining(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
     def plots() -> "list[Plot | None]":
-        from .losses import validation_loss
+        from .losses import draw_validation_loss
 
-        return [validation_loss(study)]
+        return [draw_validation_loss(study)]
 
     return StudyParts(
-        pretraining(study, cells),
+        pretraining_tables(study, cells),
         [gap_line(gaps(study, cells))],
         plots,
         compared=final_values(cells, ["val_loss"]),
@@ -29,24 +29,26 @@ def _pretraining(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
 
 
 def _tuning(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
-    from .fronts import fronts, fronts_table, trade_off
+    from .fronts import draw_fronts, find_trade_off, fronts_table
 
-    if (found := trade_off(cells)) is None:
-        return StudyParts(tuning(study, cells))
-    return StudyParts([*tuning(study, cells), fronts_table(found)], plots=lambda: [fronts(found)])
+    if (trade_off := find_trade_off(cells)) is None:
+        return StudyParts(tuning_tables(study, cells))
+    return StudyParts([*tuning_tables(study, cells), fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
 
 
 def _continual(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
-    found = learned(cells)
+    learned = collect_scores(cells)
 
     def plots() -> "list[Plot | None]":
-        from .atom_maps import stored_maps
-        from .score_matrix import along_the_stream, matrices
+        from .atom_maps import draw_stored_maps
+        from .score_matrix import draw_along_stream, draw_matrices
 
-        return [along_the_stream(study, found), matrices(study, found), stored_maps(study)]
+        return [draw_along_stream(study, learned), draw_matrices(study, learned), draw_stored_maps(study)]
 
-    tables = [summary(study, found), tasks_table(study, found)]
-    return StudyParts(tables, [order_line(study, found)], plots, [to_json(each) for each in found], compared(found))
+    tables = [summary_table(study, learned), tasks_table(study, learned)]
+    return StudyParts(
+        tables, [order_line(study, learned)], plots, [to_json(scores) for scores in learned], compared_measures(learned)
+    )
 
 
 PRETRAIN = make_report("Pretraining", _pretraining, apart=True)

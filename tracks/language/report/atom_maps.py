@@ -16,15 +16,21 @@ from ....reports.figures.style import INK, Plot, new_figure, tidy
 from ....reports.studies.study import ReportedStudy
 
 Weights = NDArray[np.float32]
-STORED = Path("model/activation_maps.safetensors")  # of a run of `supple language continual --activation-maps True`
+STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train continual --activation-maps True`
 COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in grey
 
 
 def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = (), title: str = "") -> Figure:
     """Return a figure of the mixture weights of every token, with one column per atom (Figure 3).
 
-    weights: (tokens, atoms), of `activation_maps`. sizes: number of atoms that each task added; white lines separate
-    them. tokens: labels of the rows, by default their numbers. Raises ValueError if the numbers do not fit."""
+    Args:
+        weights: (tokens, atoms), of `activation_maps`.
+        sizes: The number of atoms that each task added. White lines separate them.
+        tokens: The labels of the rows, by default their numbers.
+        title: The figure's title.
+
+    Raises ValueError if the numbers do not fit.
+    """
     rows, atoms = weights.shape
     if sum(sizes) != atoms:
         raise ValueError(f"the tasks added {sum(sizes)} atoms, but the map has {atoms}")
@@ -61,14 +67,14 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
     return figure
 
 
-class Labels(TypedDict):
+class MapLabels(TypedDict):
     """The labels of stored maps: the names of the tasks, and the number of atoms that each added to each layer."""
 
     tasks: list[str]
     atoms: dict[str, list[int]]
 
 
-def stored_maps(study: ReportedStudy) -> Plot | None:
+def draw_stored_maps(study: ReportedStudy) -> Plot | None:
     """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
 
     The layers are the first, the middle and the last one with atoms."""
@@ -92,11 +98,13 @@ def stored_maps(study: ReportedStudy) -> Plot | None:
     return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
 
 
-def _read_maps(file: Path) -> tuple[Labels, dict[str, Weights]]:
+def _read_maps(file: Path) -> tuple[MapLabels, dict[str, Weights]]:
     """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
-            labels: Labels = schema.fitted(schema.parse((tensors.metadata() or {}).get("maps", "")), Labels, "maps")
+            labels: MapLabels = schema.fitted(
+                schema.parse((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
+            )
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
             maps = {layer: tensors.get_tensor(layer) for layer in some}

@@ -22,7 +22,7 @@ def eigenvalue_ratios(reports: Reports) -> Plot | None:
     """Plot each of the Hessian's largest eigenvalues after balancing, divided by its value before.
 
     Return None if none was measured."""
-    ratios = {name: each["eigenvalues"]["ratio"] for name, each in reports.items() if each["eigenvalues"]}
+    ratios = {name: report["eigenvalues"]["ratio"] for name, report in reports.items() if report["eigenvalues"]}
     if not ratios:
         return None
     figure = new_figure(3.8, 7.0)
@@ -50,9 +50,9 @@ def gradient_norms(reports: Reports) -> Plot:
     figure = new_figure(1.6 + 0.55 * len(reports), 7.0)
     axes = figure.subplots()
     tidy(axes, grid="x")
-    norms = {name: each["gradient_norm"] for name, each in reports.items()}
-    before = np.array([float(np.mean(each["before"])) for each in norms.values()])
-    after = np.array([float(np.mean(each["after"])) for each in norms.values()])
+    norms = {name: norm["gradient_norm"] for name, norm in reports.items()}
+    before = np.array([float(np.mean(norm["before"])) for norm in norms.values()])
+    after = np.array([float(np.mean(norm["after"])) for norm in norms.values()])
     top = np.maximum(before, after)
     places = np.arange(len(norms), dtype=np.float64)
     _bars(axes, places - 0.19, before / top, BASELINE, "before")
@@ -62,7 +62,7 @@ def gradient_norms(reports: Reports) -> Plot:
     axes.set_xlim(0, 1.12)
     axes.set_xlabel("‖∇L‖ of the retain loss, normalised", fontsize=9.5, color=INK)
     figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9.5)
-    batches = max(len(each["before"]) for each in norms.values())
+    batches = max(len(norm["before"]) for norm in norms.values())
     caption = "Norm of the gradient by all trainable weights" + (
         f", mean of {batches} retain batches, by the first of which the model was balanced." if batches > 1 else "."
     )

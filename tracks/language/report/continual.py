@@ -57,15 +57,15 @@ class Learned:
 
         OP and BWT are equations 9 and 10 of MoRAM (positive: forgotten), the others its A.2. They are NaN for runs that
         have not learned all tasks."""
-        found: dict[str, list[float]] = {name: [] for name in HEADINGS}
+        by_name: dict[str, list[float]] = {name: [] for name in HEADINGS}
         for before, A in zip(self.before, self.scores, strict=True):
-            known = bool(np.isfinite(A).all())
-            found["before"].append(float(before.mean()))
-            found["op"].append(overall_performance(A) if known else NAN)
-            found["bwt"].append(forgetting(A) if known else NAN)
+            complete = bool(np.isfinite(A).all())
+            by_name["before"].append(float(before.mean()))
+            by_name["op"].append(overall_performance(A) if complete else NAN)
+            by_name["bwt"].append(forgetting(A) if complete else NAN)
             for name, of_tasks in BY_TASK.items():
-                found[name].append(float(mean(of_tasks(A))) if known else NAN)
-        return {name: Spread(np.array(values)) for name, values in found.items()}
+                by_name[name].append(float(mean(of_tasks(A))) if complete else NAN)
+        return {name: Spread(np.array(values)) for name, values in by_name.items()}
 
     def by_task(self) -> dict[str, Array]:
         """Return Transfer, Average and Last of each task, (seeds, tasks). NaN as in `measures`.
@@ -79,78 +79,78 @@ class Learned:
         }
 
 
-def learned(cells: Sequence[Cell]) -> list[Learned]:
+def collect_scores(cells: Sequence[Cell]) -> list[Learned]:
     """Return the scores of every cell. Raises ValueError if a row lacks the score of a task."""
-    found = []
+    learned = []
     for cell in cells:
-        pairs = [_matrix(run) for run in cell.runs]
+        pairs = [_read_scores(run) for run in cell.runs]
         tasks = tuple(task.name for task in cell.runs[0].tasks)
-        found.append(Learned(cell, tasks, np.stack([A for _, A in pairs]), np.stack([before for before, _ in pairs])))
-    return found
+        learned.append(Learned(cell, tasks, np.stack([A for _, A in pairs]), np.stack([before for before, _ in pairs])))
+    return learned
 
 
-def to_json(each: Learned) -> dict[str, Any]:
+def to_json(learned: Learned) -> dict[str, Any]:
     """Return the further entries of a cell's arm in scores.json."""
     return {
-        "tasks": each.tasks,
-        "scores": each.scores,
-        "scores_before": each.before,
-        **{name: spread_json(spread) for name, spread in each.measures().items() if name != "before"},
-        "by_task": {name: mean(values, axis=0) for name, values in each.by_task().items()},
+        "tasks": learned.tasks,
+        "scores": learned.scores,
+        "scores_before": learned.before,
+        **{name: spread_json(spread) for name, spread in learned.measures().items() if name != "before"},
+        "by_task": {name: mean(values, axis=0) for name, values in learned.by_task().items()},
     }
 
 
-def compared(found: Sequence[Learned]) -> dict[str, list[Spread]]:
+def compared_measures(learned: Sequence[Learned]) -> dict[str, list[Spread]]:
     """Return the measures by which methods are compared, by heading, of each cell. Last is OP."""
-    measured = [each.measures() for each in found]
+    measured = [scores.measures() for scores in learned]
     names = ("op", "bwt", "transfer", "average")
     return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
 
 
-def summary(study: ReportedStudy, found: Sequence[Learned]) -> Table:
+def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
-    measured = [each.measures() for each in found]
+    measured = [scores.measures() for scores in learned]
     columns = {
         heading: [spread_text(measures[name], percent=True) for measures in measured]
         for name, heading in HEADINGS.items()
     }
-    words = (
+    note = (
         "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 "
         "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
         "tasks before they are learned, without the first; Average: over all times."
     )
-    return table_by_cell(study, [each.cell for each in found], "Continual learning", columns, words)
+    return table_by_cell(study, [scores.cell for scores in learned], "Continual learning", columns, note)
 
 
-def tasks_table(study: ReportedStudy, found: Sequence[Learned]) -> Table:
+def tasks_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
-    tasks = list(dict.fromkeys(task for each in found for task in each.tasks))
+    tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
     rows = []
-    for each in found:
-        label = study.name(each.cell.group, each.cell.arm)
-        for name, values in each.by_task().items():
-            cells = dict(zip(each.tasks, values.T, strict=True))
+    for scores in learned:
+        label = study.name(scores.cell.group, scores.cell.arm)
+        for name, values in scores.by_task().items():
+            cells = dict(zip(scores.tasks, values.T, strict=True))
             texts = [spread_text(Spread(cells.get(task, np.array([NAN]))), percent=True) for task in tasks]
             rows.append([label, name.capitalize(), *texts])
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
 
 
-def order_line(study: ReportedStudy, found: Sequence[Learned]) -> str:
+def order_line(study: ReportedStudy, learned: Sequence[Learned]) -> str:
     """Return one line on how much the final performance differs between orders of the tasks.
 
     It is "" if there is only one order."""
     by_order: dict[str, list[float]] = defaultdict(list)
-    for each in found:
-        rest = [f"{name} {value}" for name, value in each.cell.group.variant.items() if name != "order"]
-        by_order[", ".join([*rest, each.cell.arm])].append(each.measures()["op"].mean)
-    known = {label: values for label, values in by_order.items() if len(values) > 1 and np.isfinite(values).all()}
-    if "order" not in study.varied or not known:
+    for scores in learned:
+        rest = [f"{name} {value}" for name, value in scores.cell.group.variant.items() if name != "order"]
+        by_order[", ".join([*rest, scores.cell.arm])].append(scores.measures()["op"].mean)
+    by_label = {label: values for label, values in by_order.items() if len(values) > 1 and np.isfinite(values).all()}
+    if "order" not in study.varied or not by_label:
         return ""
-    parts = [f"{100 * order_disparity(values):.2f} ({label})" for label, values in known.items()]
+    parts = [f"{100 * order_disparity(values):.2f} ({label})" for label, values in by_label.items()]
     return f"Order disparity (standard deviation of OP over orders, %): {'; '.join(parts)}."
 
 
-def _matrix(run: RunData) -> tuple[Array, Array]:
+def _read_scores(run: RunData) -> tuple[Array, Array]:
     """Return the scores of one run: before any task, and A[i, j]."""
     count = len(run.tasks)
     before, A = np.full(count, NAN), np.full((count, count), NAN)

@@ -17,7 +17,7 @@ LEARN, RETAIN = "learn_", "retain_"
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class FrontPoint:
     """The final results of an arm in one variant, one per seed. Both numbers are to be large.
 
     words: the variant, such as `learning rate 1e-05, epochs 3`."""
@@ -38,7 +38,7 @@ class TradeOff:
 
     shares: both axes are in %, so that the area above 0 has a meaning."""
 
-    points: list[Point]
+    points: list[FrontPoint]
     base: tuple[float, float] | None
     learned: str
     retained: str
@@ -48,16 +48,16 @@ class TradeOff:
     def arms(self) -> list[str]:
         return list(dict.fromkeys(point.arm for point in self.points))
 
-    def of(self, arm: str) -> list[Point]:
+    def of(self, arm: str) -> list[FrontPoint]:
         return [point for point in self.points if point.arm == arm]
 
 
-def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
+def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
     """Return the final scores of fine-tuning runs in %, or their negative losses if scores are missing.
 
     Return None if no run is finished, or nothing was to be retained."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
-    learned, retained = (_examined(names, prefix) for prefix in (LEARN, RETAIN))
+    learned, retained = (_find_measure(names, prefix) for prefix in (LEARN, RETAIN))
     if not learned or not retained:
         return None
     shares = not any(name.endswith("loss") for name in (learned, retained))
@@ -69,30 +69,30 @@ def trade_off(cells: Sequence[Cell]) -> TradeOff | None:
         if learned not in cell.numbers or retained not in cell.numbers:
             continue
         both = [cell.numbers[name] for name in (learned, retained)]
-        final = sign * np.stack([each.final.values for each in both])
+        final = sign * np.stack([number_of.final.values for number_of in both])
         final = final[:, np.isfinite(final).all(0)]
         if final.size:
-            points.append(Point(cell.arm, cell.group.words, final[0], final[1]))
-            bases.append(sign * np.stack([each.base.values for each in both]))
+            points.append(FrontPoint(cell.arm, cell.group.words, final[0], final[1]))
+            bases.append(sign * np.stack([number_of.base.values for number_of in both]))
     if not points:
         return None
     base = np.concatenate(bases, axis=1)
     base = base[:, np.isfinite(base).all(0)]
-    words = [
+    labels = [
         f"{name.replace('_', ' ')} (%)" if shares else f"−{name.replace('_', ' ')}" for name in (learned, retained)
     ]
     middle = (float(base[0].mean()), float(base[1].mean())) if base.size else None
-    return TradeOff(points, middle, words[0], words[1], shares)
+    return TradeOff(points, middle, labels[0], labels[1], shares)
 
 
-def fronts(found: TradeOff) -> Plot:
+def draw_fronts(trade_off: TradeOff) -> Plot:
     """Plot points, fronts as stairs, and the model before fine-tuning."""
     figure = new_figure(4.6, width=7.4)
     axes = figure.subplots()
     tidy(axes, grid="both")
-    styles = arm_styles(found.arms)
-    for arm in found.arms:
-        points, color = found.of(arm), styles[arm]["color"]
+    styles = arm_styles(trade_off.arms)
+    for arm in trade_off.arms:
+        points, color = trade_off.of(arm), styles[arm]["color"]
         means = np.array([point.mean for point in points])
         best = pareto_front(means)
         stairs = means[best][np.argsort(means[best][:, 0])]
@@ -102,14 +102,14 @@ def fronts(found: TradeOff) -> Plot:
             if len(point.learned) > 2:
                 spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
                 axes.errorbar(x, y, _half(point.retained), _half(point.learned), fmt="none", **spread)
-    handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in found.arms]
-    if found.base:
-        axes.scatter(*found.base, marker="*", s=150, color=INK, zorder=4)
+    handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
+    if trade_off.base:
+        axes.scatter(*trade_off.base, marker="*", s=150, color=INK, zorder=4)
         handles.append(Line2D([], [], marker="*", markersize=11, color=INK, linestyle="none", label="base model"))
-    axes.set_xlabel(found.learned, fontsize=9.5, color=INK)
-    axes.set_ylabel(found.retained, fontsize=9.5, color=INK)
+    axes.set_xlabel(trade_off.learned, fontsize=9.5, color=INK)
+    axes.set_ylabel(trade_off.retained, fontsize=9.5, color=INK)
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
-    seeds = max(len(point.learned) for point in found.points)
+    seeds = max(len(point.learned) for point in trade_off.points)
     bars = ", bars their 95 % Student-t intervals" if seeds > 2 else ""
     over = f"Means over {seeds} seeds{bars}" if seeds > 1 else "1 seed: no spread is known"
     caption = (
@@ -120,30 +120,30 @@ def fronts(found: TradeOff) -> Plot:
     return Plot("fronts", "Learning and retention", caption, figure)
 
 
-def fronts_table(found: TradeOff) -> Table:
+def fronts_table(trade_off: TradeOff) -> Table:
     """Return a table of all points, whether each is on its arm's front, and the area under that front."""
     rows = []
-    for arm in found.arms:
-        points = found.of(arm)
+    for arm in trade_off.arms:
+        points = trade_off.of(arm)
         means = [point.mean for point in points]
-        area = number(hypervolume(means) / 100**2) if found.shares else ""
+        area = number(hypervolume(means) / 100**2) if trade_off.shares else ""
         for point, mean, on in zip(points, means, pareto_front(means), strict=True):
             numbers = [number(value) for value in mean]
             rows.append([arm, point.words, *numbers, "yes" if on else "", area])
-    if found.base:
-        rows.append(["base model", "", *(number(value) for value in found.base), "", ""])
-    header = ["arm", "variant", found.learned, found.retained, "on the front"]
-    words = "On the front: no other variant of the arm is better in one and as good in the other."
-    if not found.shares:
-        return Table("Fronts", header, [row[:-1] for row in rows], words)
-    words += " Area: of the square from 0 to 100 % in both, the share that is below the arm's front."
-    return Table("Fronts", [*header, "area"], rows, words)
+    if trade_off.base:
+        rows.append(["base model", "", *(number(value) for value in trade_off.base), "", ""])
+    header = ["arm", "variant", trade_off.learned, trade_off.retained, "on the front"]
+    note = "On the front: no other variant of the arm is better in one and as good in the other."
+    if not trade_off.shares:
+        return Table("Fronts", header, [row[:-1] for row in rows], note)
+    note += " Area: of the square from 0 to 100 % in both, the share that is below the arm's front."
+    return Table("Fronts", [*header, "area"], rows, note)
 
 
-def _examined(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
+def _find_measure(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
     """Return the result of a test by its prefix: a score, or else the loss."""
-    own = [name for name in names if name.startswith(prefix)]
-    return next((name for name in own if not name.endswith("loss")), own[0] if own else None)
+    candidates = [name for name in names if name.startswith(prefix)]
+    return next((name for name in candidates if not name.endswith("loss")), candidates[0] if candidates else None)
 
 
 def _half(values: Array) -> float:

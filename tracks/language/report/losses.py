@@ -5,7 +5,7 @@ from ....reports.studies.evaluation_figures import CUT, cut_losses, draw_arms
 from ....reports.studies.study import ReportedStudy
 
 
-def validation_loss(study: ReportedStudy, name: str = "val_loss") -> Plot | None:
+def draw_validation_loss(study: ReportedStudy, name: str = "val_loss") -> Plot | None:
     """Plot the loss over the updates since each start, one panel per start and one line per arm (FIRE, Figure 3).
 
     Return None with a single start, whose curves `of_views` draws."""

@@ -15,30 +15,30 @@ from .continual import Learned
 Array = NDArray[np.float64]
 
 
-def matrices(study: ReportedStudy, found: Sequence[Learned]) -> Plot | None:
+def draw_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
     """Plot one heat map per method: scores of all tasks (columns) after each was learned (rows), mean over seeds."""
-    if not found:
+    if not learned:
         return None
-    tasks = max(len(each.tasks) for each in found)
-    columns = max(1, min(len(found), 3 if tasks <= 6 else 2))
-    rows = -(-len(found) // columns)
+    tasks = max(len(scores.tasks) for scores in learned)
+    columns = max(1, min(len(learned), 3 if tasks <= 6 else 2))
+    rows = -(-len(learned) // columns)
     figure = new_figure(rows * (1.0 + 0.34 * (tasks + 1)), width=min(11.0, columns * (1.5 + 0.6 * tasks)))
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, each in zip(grid, found, strict=False):
-        table = 100 * np.concatenate([mean(each.before, axis=0)[None], mean(each.scores, axis=0)])
+    for axes, scores in zip(grid, learned, strict=False):
+        table = 100 * np.concatenate([mean(scores.before, axis=0)[None], mean(scores.scores, axis=0)])
         axes.imshow(table, cmap="Blues", vmin=0, vmax=100, aspect="auto")
         for (row, task), value in np.ndenumerate(table):
             text = f"{value:.0f}" if np.isfinite(value) else MISSING
             weight = "bold" if row == task + 1 else "normal"
             color = "white" if value > 60 else INK
             axes.text(task, row, text, ha="center", va="center", fontsize=8.5, fontweight=weight, color=color)
-        title = study.name(each.cell.group, each.cell.arm)
+        title = study.name(scores.cell.group, scores.cell.arm)
         axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
-        axes.set_xticks(range(len(each.tasks)), each.tasks, fontsize=8, rotation=30, ha="right")
-        axes.set_yticks(range(len(table)), ["before", *each.tasks], fontsize=8)
+        axes.set_xticks(range(len(scores.tasks)), scores.tasks, fontsize=8, rotation=30, ha="right")
+        axes.set_yticks(range(len(table)), ["before", *scores.tasks], fontsize=8)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-    for axes in grid[len(found) :]:
+    for axes in grid[len(learned) :]:
         axes.set_axis_off()
     over = f"mean over {study.seeds} seeds" if study.seeds > 1 else "1 seed"
     caption = (
@@ -48,14 +48,14 @@ def matrices(study: ReportedStudy, found: Sequence[Learned]) -> Plot | None:
     return Plot("score_matrix", "Scores after each task", caption, figure)
 
 
-def along_the_stream(study: ReportedStudy, found: Sequence[Learned]) -> Plot | None:
+def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
     """Plot the mean score of the tasks learned so far, and that of each task, with one line per method."""
-    if not found:
+    if not learned:
         return None
-    names = {id(each): study.name(each.cell.group, each.cell.arm) for each in found}
+    names = {id(scores): study.name(scores.cell.group, scores.cell.arm) for scores in learned}
     styles = arm_styles(list(names.values()))
-    tasks = list(dict.fromkeys(task for each in found for task in each.tasks))
-    one_order = all(each.tasks == found[0].tasks for each in found)
+    tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
+    one_order = all(scores.tasks == learned[0].tasks for scores in learned)
     columns = min(4, 1 + len(tasks))
     rows = -(-(1 + len(tasks)) // columns)
     figure = new_figure(0.4 + 2.2 * rows)
@@ -63,14 +63,14 @@ def along_the_stream(study: ReportedStudy, found: Sequence[Learned]) -> Plot | N
     for axes, title in zip(grid, ["mean of those learned", *tasks], strict=False):
         tidy(axes, title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if one_order and title in found[0].tasks:
-            axes.axvline(1 + found[0].tasks.index(title), **FORK)
-    for each in found:
-        style = styles[names[id(each)]]
-        draw_band(grid[0], *_so_far(each), style, True)
-        for task, name in enumerate(each.tasks):
-            values = np.concatenate([each.before[:, None, task], each.scores[:, :, task]], axis=1)
-            draw_band(grid[1 + tasks.index(name)], *_known(100 * values, 0), style, True)
+        if one_order and title in learned[0].tasks:
+            axes.axvline(1 + learned[0].tasks.index(title), **FORK)
+    for scores in learned:
+        style = styles[names[id(scores)]]
+        draw_band(grid[0], *_means_so_far(scores), style, True)
+        for task, name in enumerate(scores.tasks):
+            values = np.concatenate([scores.before[:, None, task], scores.scores[:, :, task]], axis=1)
+            draw_band(grid[1 + tasks.index(name)], *_select_known(100 * values, 0), style, True)
     for axes in grid[1 + len(tasks) :]:
         axes.set_axis_off()
     for axes in grid[max(0, 1 + len(tasks) - columns) : 1 + len(tasks)]:
@@ -79,18 +79,18 @@ def along_the_stream(study: ReportedStudy, found: Sequence[Learned]) -> Plot | N
     figure.supylabel("score (%)", fontsize=9.5, color=INK)
     legend(figure, list(names.values()))
     marks = "Dashed: when the task was learned. " if one_order else ""
-    seeds = max(len(each.cell.runs) for each in found)
+    seeds = max(len(scores.cell.runs) for scores in learned)
     caption = f"Test scores after each task; 0 is the model before any. {marks}" + seeds_phrase(seeds)
     return Plot("scores_by_task", "Scores along the stream", caption, figure)
 
 
-def _so_far(each: Learned) -> tuple[Array, Array]:
+def _means_so_far(scores: Learned) -> tuple[Array, Array]:
     """Return the numbers of tasks learned, and the mean scores of these tasks, (seeds, …)."""
-    values = np.stack([each.scores[:, i, : i + 1].mean(axis=1) for i in range(len(each.tasks))], axis=1)
-    return _known(100 * values, 1)
+    values = np.stack([scores.scores[:, i, : i + 1].mean(axis=1) for i in range(len(scores.tasks))], axis=1)
+    return _select_known(100 * values, 1)
 
 
-def _known(values: Array, first: int) -> tuple[Array, Array]:
+def _select_known(values: Array, first: int) -> tuple[Array, Array]:
     """Return positions from `first`, and values (seeds, positions), where every seed has one."""
-    known = np.isfinite(values).all(axis=0)
-    return first + np.flatnonzero(known).astype(np.float64), values[:, known]
+    complete = np.isfinite(values).all(axis=0)
+    return first + np.flatnonzero(complete).astype(np.float64), values[:, complete]

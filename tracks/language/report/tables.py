@@ -15,7 +15,7 @@ from ....reports.studies.study import ReportedStudy
 from ....reports.tables.table import MISSING, Table
 
 
-def pretraining(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def pretraining_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of the validation losses of each arm from each start.
 
     The losses are those of the phase, of each corpus, and around interventions."""
@@ -28,7 +28,7 @@ def pretraining(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     for name, corpus in parts.items():
         corpora[corpus] = [number_text(cell, name, "final") for cell in cells]
         corpora[f"{corpus} − before"] = [number_text(cell, name, "gain") for cell in cells]
-    words = "In nats a token, at the end and the lowest of all evaluations."
+    note = "In nats a token, at the end and the lowest of all evaluations."
     kept = (
         "Final validation loss on each corpus alone, and its change since before the intervention (as the arm none "
         "with the same seed began, where there is one): on the first phase’s corpus, what is kept of it."
@@ -38,14 +38,14 @@ def pretraining(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
         "val loss before": [number_text(cell, "val_loss", "base") for cell in cells],
         "after": [number_text(cell, "val_loss", "first") for cell in cells],
     }
-    tables = [table_by_cell(study, cells, "Validation loss", losses, words)]
+    tables = [table_by_cell(study, cells, "Validation loss", losses, note)]
     if parts:
         tables.append(table_by_cell(study, cells, "On each corpus", corpora, kept))
     before = "The loss of the model as it was, and right after what intervened at the start."
     return [*tables, interventions_table(study, cells, around, before)]
 
 
-def tuning(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def tuning_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of learning and retention at the end, and of their differences from the initial model."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []
@@ -56,12 +56,12 @@ def tuning(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
             columns[f"{heading(name).removesuffix(' (%)')} − base"] = [
                 number_text(cell, name, "gain") for cell in cells
             ]
-        words = (
+        note = (
             "At the end of training, and the difference to the base model, evaluated before the first update (of the "
             "arm none with the same seed, where there is one). Losses are in nats a token of the answers; differences "
             "of accuracies in percentage points."
         )
-        tables.append(table_by_cell(study, cells, title, columns, words))
+        tables.append(table_by_cell(study, cells, title, columns, note))
     return [*tables, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
 
 

@@ -1,6 +1,6 @@
 """Drawing helpers for the figures of deep linear networks: curves, colours of λ, heat maps, networks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,18 @@ DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", 
 HEAT = "RdBu_r"  # of signed matrices: blue below 0, white at 0, red above
 SIMULATION: dict[str, Any] = {"linewidth": 2.9, "solid_capstyle": "round"}
 THEORY: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (1, 2.6)), "dash_capstyle": "round"}
+Panel = Callable[[Axes, Mapping[str, Any]], None]
 TIME = r"time $t/\tau$"
 
 
 def lambda_colour(lam: float, most: float = 2.0) -> str:
     """Return the colour of λ: blue below 0, grey at 0, orange above. The colours are saturated at ±most."""
     return to_hex(DIVERGING(0.5 + 0.5 * float(np.clip(lam / most, -1, 1))))
+
+
+def wide_lambda_colour(lam: float) -> str:
+    """Return the colour of λ, saturated at ±10. The cube root makes ±2 differ from 0."""
+    return lambda_colour(np.cbrt(lam / 10), 1.0)
 
 
 def lambda_title(lam: float) -> str:
@@ -36,30 +42,28 @@ def shades(colour: str, count: int) -> list[str]:
     return [to_hex(base + (1 - base) * mix) for mix in np.linspace(0.0, 0.55, count)]
 
 
-def both(
-    axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str], every: ArrayLike = ()
-) -> None:
+def draw_curves(axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLike, colours: Sequence[str]) -> None:
     """Draw the simulated curves in colour, and those of the theory dotted over them.
 
     Args:
         x: (T,).
-        simulated, theory: (T,) or (T, curves…).
-        every: The x of the theory, if it differs.
+        simulated: (T,) or (T, curves…).
+        theory: As `simulated`.
+        colours: One for each curve.
     """
-    x = np.asarray(x)
     lines, dots = (np.asarray(values).reshape(len(values), -1) for values in (simulated, theory))  # type: ignore[arg-type]
     for line, colour in zip(lines.T, colours, strict=True):
         axes.plot(x, line, color=colour, zorder=2, **SIMULATION)
-    axes.plot(x if np.size(every) == 0 else np.asarray(every), dots, zorder=3, **THEORY)
+    axes.plot(x, dots, zorder=3, **THEORY)
 
 
-def key(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
+def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
     """Return the legend entries for simulation and theory. marker: the simulation is drawn as dots."""
     how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
     return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
 
-def split(
+def split_figure(
     figure: Figure | SubFigure,
     rows: int,
     columns: int,
@@ -67,11 +71,26 @@ def split(
     heights: ArrayLike | None = None,
     widths: ArrayLike | None = None,
 ) -> list[SubFigure]:
-    """Return the parts of a figure with their own letters and legends, row by row. heights, widths: their ratios."""
+    """Return the parts of a figure with their own letters and legends, row by row.
+
+    Args:
+        figure: The figure.
+        rows: The number of rows.
+        columns: The number of columns.
+        heights: The ratios of the rows' heights, (rows,).
+        widths: The ratios of the columns' widths, (columns,).
+    """
     return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
 
 
-def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
+def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], panels: Sequence[tuple[str, Panel]]) -> None:
+    """Draw one panel in each part of a figure, with its letter and title."""
+    for part, name, (title, draw) in zip(parts, "ABC", panels, strict=True):
+        write_letter(part, name, title)
+        draw(part.subplots(), numbers)
+
+
+def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
     """Draw a legend in one line at the upper right, level with the panel's letter."""
     figure.legend(
         handles=list(handles), loc="outside upper right", ncols=len(handles), frameon=False, fontsize=9.5,
@@ -79,21 +98,29 @@ def legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
     )  # fmt: skip
 
 
-def letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
+def write_letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
     """Write the panel's letter and title at the upper left of its part of the figure."""
-    words = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
-    figure.suptitle(words, x=0.01, ha="left", fontsize=11, color=INK)
+    heading = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=INK)
 
 
-def labels(axes: Axes, x: str = "", y: str = "") -> None:
+def label_axes(axes: Axes, x: str = "", y: str = "") -> None:
     axes.set_xlabel(x, fontsize=9.5, color=INK)
     axes.set_ylabel(y, fontsize=9.5, color=INK)
 
 
-def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = "") -> AxesImage:
+def draw_matrix(
+    axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = None, below: str = ""
+) -> AxesImage:
     """Draw a signed matrix, in which white is 0.
 
-    limit: The value at which the colours end, by default the largest entry. It is then printed below."""
+    Args:
+        axes: Where.
+        matrix: (rows, columns).
+        title: Above it.
+        limit: The value at which the colours end, by default the largest entry. It is then printed below.
+        below: What is printed below instead.
+    """
     values = np.asarray(matrix)
     end = float(np.abs(values).max()) if limit is None else limit
     image = axes.imshow(values, cmap=HEAT, vmin=-end, vmax=end, interpolation="nearest")
@@ -106,10 +133,15 @@ def heat(axes: Axes, matrix: ArrayLike, title: str = "", limit: float | None = N
     return image
 
 
-def network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
+def draw_network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
     """Draw layers of nodes from left to right, with a line from every node to every node of the next layer.
 
-    sizes: Number of input, hidden and output nodes. widths: Line widths of W₁ and W₂, in points."""
+    Args:
+        axes: Where.
+        sizes: The number of input, hidden and output nodes.
+        colour: That of the lines.
+        widths: The lines' widths in W₁ and W₂, in points.
+    """
     columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
     for before, after, width in zip(columns, columns[1:], widths, strict=False):
         for start in before:

@@ -16,12 +16,23 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
 from ....reports.figures.style import new_figure, tidy
-from ..tasks import random_regression
 from ..weights import balance, expected_balance, random_init
-from .drawing import TIME, both, heat, key, labels, lambda_colour, lambda_title, legend, letter, network, shades, split
-from .runs import LAMBDAS, difference, floats, flow_difference, plain, regression_starts, train
+from .drawing import (
+    TIME,
+    draw_curves,
+    draw_legend,
+    draw_matrix,
+    draw_network,
+    label_axes,
+    lambda_colour,
+    lambda_title,
+    legend_entries,
+    shades,
+    split_figure,
+    write_letter,
+)
+from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression
 
-SIZES = (3, 2, 2)
 LECUN = (40, 120, 250)
 EXAMPLES = 4
 THIN, THICK = 0.9, 3.4  # lines of the layer with the smaller and the larger weights, in points
@@ -39,10 +50,8 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     4v for the variance on the diagonal.)
     """
     rng = np.random.default_rng(seed)
-    n_in, n_hidden, n_out = SIZES
-    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
-    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    runs = train(task.sigma_yx, starts, end, learning_rate)
+    n_in = SIZES[0]
+    task, starts, runs = train_on_regression(rng, end, learning_rate)
     simulated, theory = (
         (qq[..., n_in:, :n_in] @ task.x[:, :EXAMPLES]).reshape(*qq.shape[:2], -1)
         for qq in (runs.simulated, runs.theory)
@@ -54,62 +63,62 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
         "sizes": list(SIZES),
         "lambdas": list(LAMBDAS),
         "learning_rate": learning_rate,
-        "times": plain(runs.times),
-        "simulated": plain(simulated),
-        "theory": plain(theory),
+        "times": to_lists(runs.times),
+        "simulated": to_lists(simulated),
+        "theory": to_lists(theory),
         "difference": max(difference(simulated, theory), difference(runs.simulated, runs.theory)),
         "difference_flow": flow_difference(task.sigma_yx, starts, runs),
         "lecun_sizes": list(LECUN),
-        "balance": plain(lecun),
+        "balance": to_lists(lecun),
         "expected_lambda": expected_balance(*LECUN, "lecun"),
         "measured_lambda": float(np.diag(lecun).mean()),
-        "spread": floats([off.std(), np.diag(lecun).std()]),
-        "expected_spread": floats([variance**0.5, (2 * variance) ** 0.5]),
+        "spread": [float(off.std()), float(np.diag(lecun).std())],
+        "expected_spread": [variance**0.5, (2 * variance) ** 0.5],
     }
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: schematics, outputs during training, LeCun's initialisation."""
     figure = new_figure(5.6)
-    learning, initial = split(figure, 1, 2, widths=(2.55, 1))
-    above, below = split(learning, 2, 1, heights=(1, 1.5))
-    _schematics(above, numbers)
-    _outputs(below, numbers)
-    _lecun(initial, numbers)
+    learning, initial = split_figure(figure, 1, 2, widths=(2.55, 1))
+    above, below = split_figure(learning, 2, 1, heights=(1, 1.5))
+    _draw_schematics(above, numbers)
+    _draw_outputs(below, numbers)
+    _draw_lecun(initial, numbers)
     return figure
 
 
-def _schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "A", "relative scale of the layers:  $W_2^T W_2 - W_1 W_1^T = λI$")
+def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "A", "relative scale of the layers:  $W_2^T W_2 - W_1 W_1^T = λI$")
     for axes, lam in zip(figure.subplots(1, 3), numbers["lambdas"], strict=True):
         widths = (THICK, THIN) if lam < 0 else (THIN, THICK) if lam > 0 else (THIN + 0.7,) * 2
-        network(axes, numbers["sizes"], lambda_colour(lam), widths)
+        draw_network(axes, numbers["sizes"], lambda_colour(lam), widths)
         axes.set_title(lambda_title(lam), fontsize=10.5, color=lambda_colour(lam), fontweight="bold")
 
 
-def _outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "B", "outputs while learning")
-    legend(figure, key())
+def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "B", "outputs while learning")
+    draw_legend(figure, legend_entries())
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     for axes, lam, simulated, theory in zip(
         panels, numbers["lambdas"], numbers["simulated"], numbers["theory"], strict=True
     ):
         tidy(axes)
-        both(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
+        draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
         axes.set_xlim(0, numbers["times"][-1])
-        labels(axes, TIME)
-    labels(panels[0], TIME, r"output $\hat{y}$")
+        label_axes(axes, TIME)
+    label_axes(panels[0], TIME, r"output $\hat{y}$")
 
 
-def _lecun(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "C", "LeCun initialisation")
-    found, expected = np.asarray(numbers["balance"]), numbers["expected_lambda"]
+def _draw_lecun(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "C", "LeCun initialisation")
+    measured, expected = np.asarray(numbers["balance"]), numbers["expected_lambda"]
     n_in, n_hidden, n_out = numbers["lecun_sizes"]
     above, below = figure.subplots(2, 1)
     limit = 1.25 * abs(expected)
-    heat(above, found, f"$W_2^T W_2 - W_1 W_1^T$,  {n_in}-{n_hidden}-{n_out}", limit,
+    draw_matrix(above, measured, f"$W_2^T W_2 - W_1 W_1^T$,  {n_in}-{n_hidden}-{n_out}", limit,
          f"mean of the diagonal {numbers['measured_lambda']:.2f}")  # fmt: skip
-    image = heat(below, expected * np.eye(len(found)), "$(N_o/N_h - 1)\\,I$", limit, f"λ = {expected:.2f}")
+    image = draw_matrix(below, expected * np.eye(len(measured)), "$(N_o/N_h - 1)\\,I$", limit, f"λ = {expected:.2f}")
     bar = figure.colorbar(image, ax=[above, below], shrink=0.55, pad=0.03, aspect=25)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)

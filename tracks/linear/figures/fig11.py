@@ -25,8 +25,18 @@ from ..continual import follow, forgetting
 from ..flow import gradient_descent, gradient_flow
 from ..tasks import random_regression
 from ..weights import Array, balanced_init
-from .drawing import SIMULATION, THEORY, TIME, both, key, labels, legend, letter, shades
-from .runs import difference, plain
+from .drawing import (
+    SIMULATION,
+    THEORY,
+    TIME,
+    draw_curves,
+    draw_legend,
+    label_axes,
+    legend_entries,
+    shades,
+    write_letter,
+)
+from .runs import difference, to_lists
 
 TASKS = 4
 N_IN, N_HIDDEN, N_OUT = 5, 10, 6
@@ -37,13 +47,16 @@ THIN = {**SIMULATION, "linewidth": 2.0}
 def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005, points: int = 100) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    duration: The length of a task, in τ. points: The number of times per task at which curves are stored, besides its
-    start.
-
     `simulated_function` and `theory_function` are (tasks, T, N_o). `simulated_losses` and `theory_losses` are (task
     trained, T, task tested). `least_losses`, (tasks,), are those of the best linear map. `forgetting`, (tasks − 1,), is
     the increase of each earlier task's loss while the last task was trained, simulated and in closed form (D.1, after
     convergence).
+
+    Args:
+        seed: Of all random numbers.
+        duration: The length of a task, in τ.
+        learning_rate: η.
+        points: The number of times per task at which curves are stored, besides its start.
     """
     rng = np.random.default_rng(seed)
     tasks = [random_regression(N_IN, N_OUT, samples=25, rng=rng) for _ in range(TASKS)]
@@ -62,14 +75,14 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
     losses = np.stack([task.loss(simulated) for task in tasks], axis=-1)
     return {
         "learning_rate": learning_rate,
-        "times": plain(times),
-        "simulated_function": plain(simulated[..., 0]),
-        "theory_function": plain(theory.function[..., 0]),
-        "simulated_losses": plain(losses),
-        "theory_losses": plain(theory.losses),
-        "least_losses": plain([task.least_loss for task in tasks]),
-        "forgetting": plain(_last_rise(losses)),
-        "forgetting_closed_form": plain([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
+        "times": to_lists(times),
+        "simulated_function": to_lists(simulated[..., 0]),
+        "theory_function": to_lists(theory.function[..., 0]),
+        "simulated_losses": to_lists(losses),
+        "theory_losses": to_lists(theory.losses),
+        "least_losses": to_lists([task.least_loss for task in tasks]),
+        "forgetting": to_lists(_last_rise(losses)),
+        "forgetting_closed_form": to_lists([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
         "difference": max(difference(simulated, theory.function), difference(losses, theory.losses)),
         "difference_flow": difference(flow, theory.function),
     }
@@ -84,7 +97,7 @@ def _last_rise(losses: Array) -> Array:
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: the network function and the loss on every task, over all tasks."""
     figure = new_figure(5.6)
-    letter(figure, "A", "four random regressions in turn, from small weights")
+    write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
@@ -93,7 +106,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     count = len(simulated)
     for task, (entries, dots) in enumerate(zip(numbers["simulated_function"], numbers["theory_function"], strict=True)):
         start = task * times[-1]
-        both(function, start + times, entries, dots, shades(ENTRIES, len(entries[0])))
+        draw_curves(function, start + times, entries, dots, shades(ENTRIES, len(entries[0])))
         for tested, colour in enumerate(PALETTE[:count]):
             style = SIMULATION if tested == task else THIN
             losses.plot(start + times, simulated[task, :, tested], color=colour, zorder=2, **style)
@@ -109,10 +122,10 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         tidy(axes)
     function.set_xlim(0, count * times[-1])
     losses.set_ylim(0, None)
-    labels(function, "", "entries of $W_2W_1$")
-    labels(losses, TIME, "excess loss of every task\n(bold: the one it learns)")
+    label_axes(function, "", "entries of $W_2W_1$")
+    label_axes(losses, TIME, "excess loss of every task\n(bold: the one it learns)")
     names = [
         Line2D([], [], color=colour, label=f"task {i + 1}", **SIMULATION) for i, colour in enumerate(PALETTE[:count])
     ]
-    legend(figure, [*names, *key()])
+    draw_legend(figure, [*names, *legend_entries()])
     return figure

@@ -35,8 +35,8 @@ from ..flow import gradient_descent
 from ..singular_values import singular_values, transition
 from ..tasks import random_regression, reversal
 from ..weights import Array, balanced_factors, random_rotation
-from .drawing import SIMULATION, THEORY, both, labels, lambda_colour, legend, letter, split
-from .runs import difference, plain
+from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
+from .runs import difference, to_lists
 
 SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
 NEAR = (0.1, 0.25, 0.5, 0.75)
@@ -55,12 +55,16 @@ STEPS = "steps to convergence"
 def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    most_steps: The number of steps after which training stops. The result is then `None`.
-
     `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
     `theory`. `curves` has the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade` is ln 10/(η
     s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14, and
     `difference_curves` that of the curves.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        most_steps: The number of steps after which training stops. The result is then `None`.
+        draws: The number of random tasks.
     """
     rng = np.random.default_rng(seed)
     known, *others = (random_regression(SIZE, SIZE, SAMPLES, TARGETS, rng) for _ in range(draws + 1))
@@ -97,20 +101,21 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         "lambdas": list(map(float, LAMBDAS)),
         "tiny_lambdas": list(TINY),
         **{
-            name: dict(zip(("simulated", "theory"), map(_or_none, pair), strict=True)) for name, pair in results.items()
+            name: dict(zip(("simulated", "theory"), map(_replace_infinite, pair), strict=True))
+            for name, pair in results.items()
         },
         "steps_a_decade": float(np.log(10) / (learning_rate * values[0])),
         "curves": {
             "lambdas": list(CURVES),
             "steps": steps.tolist(),
             "target": float(values[0]),
-            "simulated": plain(simulated),
-            "theory": plain(theory),
+            "simulated": to_lists(simulated),
+            "theory": to_lists(theory),
         },
         "difference": max(
-            _relative(*results["reversal"], LAMBDAS),
-            _relative(*results["random"], LAMBDAS),
-            _relative(*results["tiny"], TINY),
+            _relative_error(*results["reversal"], LAMBDAS),
+            _relative_error(*results["random"], LAMBDAS),
+            _relative_error(*results["tiny"], TINY),
         ),
         "difference_curves": difference(simulated[1:], theory[1:]),
     }
@@ -119,7 +124,13 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
     """Return the steps until each network has converged, or NaN if it has not.
 
-    first: W₁, (networks, N_h, N_i). second: W₂, (networks, N_o, N_h)."""
+    Args:
+        first: W₁, (networks, N_h, N_i).
+        second: W₂, (networks, N_o, N_h).
+        sigma_yx: (N_o, N_i).
+        learning_rate: η.
+        most_steps: The number of steps after which training stops.
+    """
     threshold = CONVERGED * np.square(sigma_yx).sum()
     needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
     for done in range(0, most_steps, CHUNK):
@@ -138,17 +149,17 @@ def _theory_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: f
     return time_to_converge(Exact(first, second, sigma_yx), sigma_yx, threshold) / learning_rate
 
 
-def _relative(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:
+def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:
     """Return the largest difference of steps, relative to the theory, where both converge above rounding."""
     kept = np.abs(lambdas) >= ROUNDING
     error: Array = np.abs(simulated - theory)[..., kept] / theory[..., kept]
     return float(error[np.isfinite(error)].max())
 
 
-def _or_none(steps: Array) -> list[Any]:
+def _replace_infinite(steps: Array) -> list[Any]:
     """Return nested lists for JSON, with None for NaN and infinity."""
     if steps.ndim > 1:
-        return [_or_none(row) for row in steps]
+        return [_replace_infinite(row) for row in steps]
     return [round(float(step), 2) if np.isfinite(step) else None for step in steps]
 
 
@@ -160,22 +171,24 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         Line2D([], [], color=RANDOM, label="another random task (mean and range)", **SIMULATION),
         Line2D([], [], label="theory", **THEORY),
     ]
-    legend(figure, handles)
-    parts = split(figure, 1, 3, widths=(1.1, 1, 1.1))
-    panels = (("over λ", _over_lambda), ("towards λ = 0", _towards_zero), ("the reversed direction", _singular_value))
-    for part, name, (words, panel) in zip(parts, "ABC", panels, strict=True):
-        letter(part, name, words)
-        panel(part.subplots(), numbers)
+    draw_legend(figure, handles)
+    parts = split_figure(figure, 1, 3, widths=(1.1, 1, 1.1))
+    panels = (
+        ("over λ", _draw_over_lambda),
+        ("towards λ = 0", _draw_towards_zero),
+        ("the reversed direction", _draw_singular_value),
+    )
+    draw_panels(parts, numbers, panels)
     return figure
 
 
-def _over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
     tidy(axes)
     lambdas = np.asarray(numbers["lambdas"])
     # what never converges (None) becomes NaN
     draws, expected = (np.array(numbers["random"][name], float) for name in ("simulated", "theory"))
     axes.fill_between(lambdas, draws.min(0), draws.max(0), color=RANDOM, alpha=0.18, linewidth=0)
-    both(axes, lambdas, draws.mean(0), expected.mean(0), [RANDOM])
+    draw_curves(axes, lambdas, draws.mean(0), expected.mean(0), [RANDOM])
     axes.plot(lambdas, np.array(numbers["reversal"]["simulated"], float), color=REVERSAL, zorder=2.5, **DOT)
     # the theory's line goes on to the smallest |λ| of panel B
     tiny, spike = np.asarray(numbers["tiny_lambdas"]), np.array(numbers["tiny"]["theory"], float)
@@ -188,10 +201,10 @@ def _over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
-    labels(axes, "λ", STEPS)
+    label_axes(axes, "λ", STEPS)
 
 
-def _towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
     tidy(axes)
     lambdas = np.asarray(numbers["tiny_lambdas"])
     places = np.where(lambdas > 0, lambdas, FLOOR)
@@ -212,15 +225,15 @@ def _towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
             textcoords="axes fraction", ha="right", fontsize=9, color=INK,
             arrowprops={"arrowstyle": "-", "color": FAINT, "shrinkB": 6, "relpos": (0.93, 1)},
         )  # fmt: skip
-    labels(axes, "λ", STEPS)
+    label_axes(axes, "λ", STEPS)
 
 
-def _singular_value(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_singular_value(axes: Axes, numbers: Mapping[str, Any]) -> None:
     tidy(axes)
     curves = numbers["curves"]
     steps, simulated = np.asarray(curves["steps"]), np.asarray(curves["simulated"])
     colours = [lambda_colour(0.5 * i) for i in range(len(simulated))]
-    both(axes, steps, simulated.T, np.transpose(curves["theory"]), colours)
+    draw_curves(axes, steps, simulated.T, np.transpose(curves["theory"]), colours)
     axes.set_xscale("log")
     for lam, values, colour in zip(curves["lambdas"], simulated, colours, strict=True):
         learned = values > 0.8 * curves["target"]
@@ -240,4 +253,4 @@ def _singular_value(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.annotate("λ =", (steps[0], curves["target"]), (0, 6), textcoords="offset points", fontsize=9, color=INK)
     axes.margins(x=0.03)
     axes.set_ylim(None, 1.3 * curves["target"])
-    labels(axes, "steps", "singular value")
+    label_axes(axes, "steps", "singular value")

@@ -13,7 +13,7 @@ the similarity, λ = 0 would be perfect.
 The paper (D.3) gives only λ ∈ [−10, 10] and the hierarchy of Figure 4. Chosen here: starts with σ = 0.1 (Algorithm 1),
 η = 0.01, 20 τ of training, then 30 τ for the new row, which starts with standard deviation 1e-4. Its random part
 remains in directions that the item does not reach, and is largest at λ = −10, where hidden units are large. At λ = 0 a
-square network can learn only tasks whose determinant has the same sign as its own (see `learnable` in runs.py).
+square network can learn only tasks whose determinant has the same sign as its own (see `make_learnable` in runs.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,21 @@ from matplotlib.lines import Line2D
 
 from ....reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
 from ..flow import gradient_descent
-from ..representations import converged
+from ..representations import converged_quadrants
 from ..tasks import ITEMS, semantic_hierarchy
 from ..transfer import generalisation_loss, hierarchy_feature, new_feature
 from ..weights import Array, balanced_init
-from .drawing import both, key, labels, lambda_colour, lambda_title, legend, letter, split
-from .runs import difference, learnable, plain
+from .drawing import (
+    draw_curves,
+    draw_legend,
+    draw_panels,
+    label_axes,
+    lambda_title,
+    legend_entries,
+    split_figure,
+    wide_lambda_colour,
+)
+from .runs import difference, make_learnable, to_lists
 
 TRAINED = ITEMS.index("goldfish")
 LAMBDAS = tuple(range(-10, 11))
@@ -46,11 +55,15 @@ def numbers(
 ) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    learning_rate: η of both trainings. pretraining, training: Their lengths, in τ.
-
     `simulated_loss` and `theory_loss` are (`lambdas`,). `simulated` and `theory` are the feature of each item,
     (`shown`, items), and `expected` is (items,). `difference` is the largest difference of the feature, whose value for
     the trained item is 1.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η of both trainings.
+        pretraining: The length of the first training, in τ.
+        training: The length of the second training, in τ.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
@@ -63,19 +76,19 @@ def numbers(
         hidden, rng.normal(0.0, 1e-4, (len(LAMBDAS), size)), learning_rate, round(training / learning_rate)
     )
     simulated = np.einsum("lh,lhp->lp", row, hidden)
-    theory = np.stack([new_feature(converged(task.sigma_yx, lam).w1tw1, task.x, TRAINED) for lam in LAMBDAS])
+    theory = np.stack([new_feature(converged_quadrants(task.sigma_yx, lam).w1tw1, task.x, TRAINED) for lam in LAMBDAS])
     expected = hierarchy_feature(task, TRAINED)
     shown = [LAMBDAS.index(lam) for lam in SHOWN]
     return {
         "items": list(ITEMS),
         "trained": TRAINED,
         "lambdas": list(LAMBDAS),
-        "simulated_loss": plain(generalisation_loss(simulated, expected, TRAINED)),
-        "theory_loss": plain(generalisation_loss(theory, expected, TRAINED)),
+        "simulated_loss": to_lists(generalisation_loss(simulated, expected, TRAINED)),
+        "theory_loss": to_lists(generalisation_loss(theory, expected, TRAINED)),
         "shown": list(SHOWN),
-        "simulated": plain(simulated[shown]),
-        "theory": plain(theory[shown]),
-        "expected": plain(expected),
+        "simulated": to_lists(simulated[shown]),
+        "theory": to_lists(theory[shown]),
+        "expected": to_lists(expected),
         "difference": difference(simulated, theory),
     }
 
@@ -83,7 +96,7 @@ def numbers(
 def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.Generator) -> tuple[Array, Array]:
     """Return starts of Algorithm 1 with σ = 0.1 that can learn a square task, (N, N): (λ, N, N), (λ, N, N)."""
     size = len(sigma_yx)
-    starts = [learnable(*balanced_init(lam, size, size, size, scale=0.1, rng=rng), sigma_yx) for lam in lambdas]
+    starts = [make_learnable(*balanced_init(lam, size, size, size, scale=0.1, rng=rng), sigma_yx) for lam in lambdas]
     w1, w2 = (np.stack(layer) for layer in zip(*starts, strict=True))
     return w1, w2
 
@@ -91,7 +104,11 @@ def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.G
 def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -> Array:
     """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item.
 
-    hidden: The activity of the hidden units for every item, (networks, N_h, items).
+    Args:
+        hidden: The activity of the hidden units for every item, (networks, N_h, items).
+        row: The rows at the start, (networks, N_h).
+        learning_rate: η.
+        steps: The number of steps.
     """
     trained = hidden[..., TRAINED]
     for _ in range(steps):
@@ -102,20 +119,21 @@ def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: the hierarchy, the loss on untrained items, the feature of every item."""
     figure = new_figure(4.0)
-    legend(figure, [*key(), Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})])
-    parts = split(figure, 1, 3, widths=(1.15, 0.9, 1.25))
-    panels = (
-        ("a new feature of one item", _hierarchy),
-        ("untrained items, over λ", _loss),
-        ("the new feature of every item", _feature),
+    draw_legend(
+        figure,
+        [*legend_entries(), Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})],
     )
-    for part, name, (words, panel) in zip(parts, "ABC", panels, strict=True):
-        letter(part, name, words)
-        panel(part.subplots(), numbers)
+    parts = split_figure(figure, 1, 3, widths=(1.15, 0.9, 1.25))
+    panels = (
+        ("a new feature of one item", _draw_hierarchy),
+        ("untrained items, over λ", _draw_loss),
+        ("the new feature of every item", _draw_feature),
+    )
+    draw_panels(parts, numbers, panels)
     return figure
 
 
-def _hierarchy(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_hierarchy(axes: Axes, numbers: Mapping[str, Any]) -> None:
     """Draw the tree over the items, and mark those with the new feature."""
     axes.set_axis_off()
     items = numbers["items"]
@@ -137,30 +155,25 @@ def _hierarchy(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.set_ylim(-2.35, height + 0.15)
 
 
-def _loss(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_loss(axes: Axes, numbers: Mapping[str, Any]) -> None:
     tidy(axes)
     lambdas, loss = numbers["lambdas"], numbers["simulated_loss"]
-    both(axes, lambdas, loss, numbers["theory_loss"], [FAINT])
+    draw_curves(axes, lambdas, loss, numbers["theory_loss"], [FAINT])
     for lam in numbers["shown"]:
-        axes.plot(lam, loss[lambdas.index(lam)], color=_colour(lam), zorder=4, clip_on=False, **DOT)
+        axes.plot(lam, loss[lambdas.index(lam)], color=wide_lambda_colour(lam), zorder=4, clip_on=False, **DOT)
     axes.set_ylim(0, None)
-    labels(axes, "λ", "generalisation loss")
+    label_axes(axes, "λ", "generalisation loss")
 
 
-def _feature(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_feature(axes: Axes, numbers: Mapping[str, Any]) -> None:
     tidy(axes)
     places = np.arange(len(numbers["items"]))
-    colours = [_colour(lam) for lam in numbers["shown"]]
+    colours = [wide_lambda_colour(lam) for lam in numbers["shown"]]
     axes.plot(places, numbers["expected"], zorder=4, **EXPECTED)
-    both(axes, places, np.transpose(numbers["simulated"]), np.transpose(numbers["theory"]), colours)
+    draw_curves(axes, places, np.transpose(numbers["simulated"]), np.transpose(numbers["theory"]), colours)
     names = [Line2D([], [], color=colour, linewidth=2.6) for colour in colours]
     titles = [lambda_title(lam) for lam in numbers["shown"]]
     axes.legend(names[::-1], titles[::-1], frameon=False, fontsize=9.5, loc="upper right", handlelength=1.4)
     axes.set_xticks(places, numbers["items"], rotation=45, ha="right", rotation_mode="anchor")
     axes.margins(x=0.07)
-    labels(axes, "", "new feature $\\hat{y}_f$")
-
-
-def _colour(lam: float) -> str:
-    """Return the colour of λ, saturated at ±10. The square root makes ±2 differ from 0."""
-    return lambda_colour(np.cbrt(lam / 10), 1.0)
+    label_axes(axes, "", "new feature $\\hat{y}_f$")

@@ -33,11 +33,21 @@ from ....interventions import rebalance_
 from ....reports.figures.style import FAINT, INK, new_figure, tidy
 from ..exact import Exact
 from ..flow import gradient_descent
-from ..tasks import FEATURES, ITEMS, Task, reversal, scaled, semantic_hierarchy, with_feature
+from ..tasks import FEATURES, ITEMS, LinearTask, add_feature, reversal, scale_targets, semantic_hierarchy
 from ..weights import Array, balanced_factors
-from .drawing import THEORY, TIME, heat, key, labels, lambda_colour, legend, letter, split
+from .drawing import (
+    THEORY,
+    TIME,
+    draw_legend,
+    draw_matrix,
+    label_axes,
+    legend_entries,
+    split_figure,
+    wide_lambda_colour,
+    write_letter,
+)
 from .fig13 import learnable_starts
-from .runs import plain
+from .runs import to_lists
 
 PRETRAINED = (-10, -5, 0, 5, 10)  # λ_PT; each is one of λ_FT too
 FINETUNED = tuple(range(-10, 11))  # λ_FT
@@ -50,13 +60,13 @@ RING: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 8, "marker
 LEFT = "part of the first loss"
 
 
-def new_tasks(task: Task) -> dict[str, Task]:
+def new_tasks(task: LinearTask) -> dict[str, LinearTask]:
     """Return the three tasks of D.4, by name."""
     feature, owner, item = FEATURES.index("which fish"), ITEMS.index("goldfish"), ITEMS.index("canary")
     return {
-        "added feature": with_feature(task, feature, item, task.y[feature, owner]),
+        "added feature": add_feature(task, feature, item, task.y[feature, owner]),
         "reversal": reversal(task),
-        "scaled by 2": scaled(task),
+        "scaled by 2": scale_targets(task),
     }
 
 
@@ -65,21 +75,26 @@ def numbers(
 ) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    pretraining, budget, end: The lengths in τ of pre-training, of fine-tuning in panel B, and of the curves in panel C.
-
     All losses are shares of the loss at the start of their phase. `pretraining` and each of `tasks` have `sigma_yx`,
     `times`, and `curves` and `theory_curves`, (`pretrained` or `shown`, T). Tasks also have `left` and `theory`,
     (`pretrained`, `finetuned`), and `kept` without re-balancing, (`pretrained`,), whose theory is that of λ_FT = λ_PT.
     `moved` is the largest change of W₂W₁ by re-balancing. `difference` is the largest difference of losses between
     theory and gradient descent.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        pretraining: The length of pre-training, in τ.
+        budget: The length of fine-tuning in panel B, in τ.
+        end: The length of the curves in panel C, in τ.
     """
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()
     w1, w2 = learnable_starts(old.sigma_yx, PRETRAINED, rng)
     times, firsts, seconds = _descend(w1, w2, old, pretraining, learning_rate)
     exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
-    curves, theory_curves = left((seconds @ firsts).swapaxes(0, 1), old), left(exact, old)
-    first, second = rebalanced(firsts[-1], seconds[-1], FINETUNED)
+    curves, theory_curves = remaining_loss((seconds @ firsts).swapaxes(0, 1), old), remaining_loss(exact, old)
+    first, second = rebalance_to(firsts[-1], seconds[-1], FINETUNED)
 
     tasks = {}
     errors = [np.abs(curves - theory_curves).max()]
@@ -96,10 +111,10 @@ def numbers(
         "items": list(ITEMS),
         "features": list(FEATURES),
         "pretraining": {
-            "sigma_yx": plain(old.sigma_yx),
-            "times": plain(times),
-            "curves": plain(curves),
-            "theory_curves": plain(theory_curves),
+            "sigma_yx": to_lists(old.sigma_yx),
+            "times": to_lists(times),
+            "curves": to_lists(curves),
+            "theory_curves": to_lists(theory_curves),
         },
         "tasks": tasks,
         "moved": float(np.abs(second @ first - (second @ first)[:, -1:]).max()),
@@ -107,7 +122,7 @@ def numbers(
     }
 
 
-def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
+def rebalance_to(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
     """Return each network, (networks, …), re-balanced to each λ, and last unchanged: (networks, λ + 1, …)."""
     w1, w2 = (np.stack([layer] * (len(lambdas) + 1), axis=1) for layer in (first, second))
     for i, lam in enumerate(lambdas):
@@ -115,7 +130,7 @@ def rebalanced(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[A
     return w1, w2
 
 
-def left(function: Array, task: Task) -> Array:
+def remaining_loss(function: Array, task: LinearTask) -> Array:
     """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
     parts: Array = losses / losses[:, :1]
@@ -123,7 +138,7 @@ def left(function: Array, task: Task) -> Array:
 
 
 def _descend(
-    first: Array, second: Array, task: Task, duration: float, learning_rate: float
+    first: Array, second: Array, task: LinearTask, duration: float, learning_rate: float
 ) -> tuple[Array, Array, Array]:
     every = max(1, round(duration / learning_rate / POINTS))
     times = learning_rate * every * np.arange(POINTS + 1, dtype=np.float64)
@@ -131,7 +146,7 @@ def _descend(
 
 
 def _finetune(
-    first: Array, second: Array, learned: Array, task: Task, budget: float, end: float, learning_rate: float
+    first: Array, second: Array, learned: Array, task: LinearTask, budget: float, end: float, learning_rate: float
 ) -> tuple[dict[str, Any], float]:
     """Return the entries of `numbers` for a task, and the largest difference between theory and gradient descent.
 
@@ -139,30 +154,33 @@ def _finetune(
     """
     steps = round(budget / learning_rate)
     w1, w2 = gradient_descent(first, second, task.sigma_yx, steps, learning_rate, every=steps)
-    simulated = left((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
+    simulated = remaining_loss((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
     theory = np.stack(
-        [left(_exact(function, FINETUNED, task, np.array([0.0, budget])), task)[:, 1] for function in learned]
+        [
+            remaining_loss(_exact_functions(function, FINETUNED, task, np.array([0.0, budget])), task)[:, 1]
+            for function in learned
+        ]
     )
     kept, alike = simulated[:, -1], theory[range(len(theory)), [FINETUNED.index(lam) for lam in PRETRAINED]]
 
     shown = [FINETUNED.index(lam) for lam in SHOWN]
     times, w1, w2 = _descend(first[FROM, shown], second[FROM, shown], task, end, learning_rate)
-    curves = left((w2 @ w1).swapaxes(0, 1), task)
-    theory_curves = left(_exact(learned[FROM], SHOWN, task, times), task)
+    curves = remaining_loss((w2 @ w1).swapaxes(0, 1), task)
+    theory_curves = remaining_loss(_exact_functions(learned[FROM], SHOWN, task, times), task)
     pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))
-    found = {
-        "sigma_yx": plain(task.sigma_yx),
-        "left": plain(simulated[:, :-1]),
-        "theory": plain(theory),
-        "kept": plain(kept),
-        "times": plain(times),
-        "curves": plain(curves),
-        "theory_curves": plain(theory_curves),
+    entries = {
+        "sigma_yx": to_lists(task.sigma_yx),
+        "left": to_lists(simulated[:, :-1]),
+        "theory": to_lists(theory),
+        "kept": to_lists(kept),
+        "times": to_lists(times),
+        "curves": to_lists(curves),
+        "theory_curves": to_lists(theory_curves),
     }
-    return found, max(float(np.abs(a - b).max()) for a, b in pairs)
+    return entries, max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
-def _exact(function: Array, lambdas: Sequence[float], task: Task, times: Array) -> Array:
+def _exact_functions(function: Array, lambdas: Sequence[float], task: LinearTask, times: Array) -> Array:
     """Return W₂W₁ of networks that start from this function and each λ, (λ, T, N_o, N_i)."""
     starts = [balanced_factors(function, SIZE, lam, np.eye(SIZE)) for lam in lambdas]
     return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts])
@@ -173,70 +191,70 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
     There is a column for the hierarchy and one for each new task."""
     figure = new_figure(8.8)
-    legend(figure, key())
-    tasks, remaining, curves = split(figure, 3, 1, heights=(1.15, 1, 1.1))
-    _tasks(tasks, numbers)
-    _left(remaining, numbers)
-    _curves(curves, numbers)
+    draw_legend(figure, legend_entries())
+    tasks, remaining, curves = split_figure(figure, 3, 1, heights=(1.15, 1, 1.1))
+    _draw_tasks(tasks, numbers)
+    _draw_remaining(remaining, numbers)
+    _draw_loss_curves(curves, numbers)
     return figure
 
 
-def _tasks(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "A", r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks")
+def _draw_tasks(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "A", r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks")
     tasks = {"pre-training: hierarchy": numbers["pretraining"]}
     tasks |= {f"fine-tuning: {name}": task for name, task in numbers["tasks"].items()}
     limit = max(np.abs(task["sigma_yx"]).max() for task in tasks.values())
     panels = figure.subplots(1, len(tasks))
     for axes, (title, task) in zip(panels, tasks.items(), strict=True):
-        heat(axes, task["sigma_yx"], "", float(limit), "items")
+        draw_matrix(axes, task["sigma_yx"], "", float(limit), "items")
         axes.set_ylabel("features", fontsize=8, color="#777777", labelpad=2)
         axes.set_title(title, fontsize=10, color=INK, fontweight="bold")
     panels[0].set_xlabel(f"items      (colours end at ±{limit:.2g})", fontsize=8, color="#777777", labelpad=2)
 
 
-def _left(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "B", f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$")
+def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "B", f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$")
     beside, *panels = figure.subplots(1, 1 + len(numbers["tasks"]))
     lambdas = numbers["pretrained"]
     for axes, task in zip(panels, numbers["tasks"].values(), strict=True):
-        _nested(axes, numbers["finetuned"], np.transpose(task["left"]), np.transpose(task["theory"]), lambdas)
+        _draw_nested(axes, numbers["finetuned"], np.transpose(task["left"]), np.transpose(task["theory"]), lambdas)
         for lam, kept in zip(lambdas, task["kept"], strict=True):
-            axes.plot(lam, kept, zorder=4, markerfacecolor="white", markeredgecolor=_colour(lam), **RING)
+            axes.plot(lam, kept, zorder=4, markerfacecolor="white", markeredgecolor=wide_lambda_colour(lam), **RING)
         axes.sharey(panels[0])
-        labels(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
+        label_axes(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
     beside.set_axis_off()
     ring = Line2D([], [], label=r"not re-balanced (∅), at $λ_{PT}$", markerfacecolor="white", color=FAINT, **RING)
-    beside.legend(handles=[*_names(lambdas, "PT"), ring], frameon=False, fontsize=9.5, loc="center left")
+    beside.legend(handles=[*_lambda_entries(lambdas, "PT"), ring], frameon=False, fontsize=9.5, loc="center left")
 
 
-def _curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "C", f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$")
+def _draw_loss_curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "C", f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$")
     panels = figure.subplots(1, 1 + len(numbers["tasks"]), sharey=True)
     phases = (numbers["pretraining"], *numbers["tasks"].values())
     for i, (axes, phase) in enumerate(zip(panels, phases, strict=True)):
         lambdas, what = (numbers["shown"], "FT") if i else (numbers["pretrained"], "PT")
         times, curves = np.asarray(phase["times"]), np.transpose(phase["curves"])
-        _nested(axes, times, curves, np.transpose(phase["theory_curves"]), lambdas)
+        _draw_nested(axes, times, curves, np.transpose(phase["theory_curves"]), lambdas)
         if i < 2:
             place = "upper right" if i else (0.2, 0.03)  # free of curves
-            axes.legend(handles=_names(lambdas, what), frameon=False, fontsize=9, loc=place, handlelength=1.6)
+            axes.legend(handles=_lambda_entries(lambdas, what), frameon=False, fontsize=9, loc=place, handlelength=1.6)
         axes.set_xlim(0, 1.05 * times[(curves >= LEAST).any(1)].max())
-        labels(axes, TIME, "" if i else LEFT)
+        label_axes(axes, TIME, "" if i else LEFT)
     panels[0].set_ylim(LEAST, 1.6)
 
 
-def _nested(axes: Axes, x: ArrayLike, simulated: Any, theory: Any, lambdas: Sequence[float]) -> None:
+def _draw_nested(axes: Axes, x: ArrayLike, simulated: Any, theory: Any, lambdas: Sequence[float]) -> None:
     """Draw curves, (x, λ), that may coincide, on a logarithmic axis. Each is thinner than those below it."""
     tidy(axes)
     for curve, lam, width in zip(simulated.T, lambdas, _widths(lambdas), strict=True):
-        axes.plot(x, curve, color=_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
+        axes.plot(x, curve, color=wide_lambda_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
     axes.plot(x, theory, zorder=3, **THEORY)
     axes.set_yscale("log")
 
 
-def _names(lambdas: Sequence[float], what: str) -> list[Line2D]:
+def _lambda_entries(lambdas: Sequence[float], what: str) -> list[Line2D]:
     return [
-        Line2D([], [], color=_colour(lam), linewidth=width, label=f"$λ_{{{what}}} = {lam:g}$")
+        Line2D([], [], color=wide_lambda_colour(lam), linewidth=width, label=f"$λ_{{{what}}} = {lam:g}$")
         for lam, width in zip(lambdas, _widths(lambdas), strict=True)
     ]
 
@@ -244,8 +262,3 @@ def _names(lambdas: Sequence[float], what: str) -> list[Line2D]:
 def _widths(lambdas: Sequence[float]) -> list[float]:
     widths: list[float] = np.linspace(6.5, 1.8, len(lambdas)).tolist()
     return widths
-
-
-def _colour(lam: float) -> str:
-    """Return the colour of λ, saturated at ±10. The square root makes ±2 differ from 0."""
-    return lambda_colour(np.cbrt(lam / 10), 1.0)

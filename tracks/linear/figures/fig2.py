@@ -17,12 +17,11 @@ from matplotlib.ticker import MaxNLocator
 
 from ....reports.figures.style import FAINT, new_figure, tidy
 from ..representations import ntk, quadrants
-from ..tasks import Task, random_regression
+from ..tasks import LinearTask
 from ..weights import Array
-from .drawing import TIME, both, key, labels, lambda_colour, lambda_title, legend, shades
-from .runs import LAMBDAS, difference, flow_difference, plain, regression_starts, train, upper
+from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
+from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression, upper_entries
 
-SIZES = (3, 2, 2)
 EXAMPLES = 2
 ROWS = {
     "loss": "loss",
@@ -43,33 +42,30 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     gradient flow.
     """
     rng = np.random.default_rng(seed)
-    n_in, n_hidden, n_out = SIZES
-    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
-    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    runs = train(task.sigma_yx, starts, end, learning_rate)
+    task, starts, runs = train_on_regression(rng, end, learning_rate)
     simulated, theory = rows(runs.simulated, task), rows(runs.theory, task)
     return {
         "sizes": list(SIZES),
         "lambdas": list(LAMBDAS),
         "learning_rate": learning_rate,
-        "times": plain(runs.times),
+        "times": to_lists(runs.times),
         "least_loss": task.least_loss,
-        "simulated": {name: plain(values) for name, values in simulated.items()},
-        "theory": {name: plain(values) for name, values in theory.items()},
+        "simulated": {name: to_lists(values) for name, values in simulated.items()},
+        "theory": {name: to_lists(values) for name, values in theory.items()},
         "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
         "difference_flow": flow_difference(task.sigma_yx, starts, runs),
     }
 
 
-def rows(qq: Array, task: Task) -> dict[str, Array]:
+def rows(qq: Array, task: LinearTask) -> dict[str, Array]:
     """Return the curves of each row, (…, curves), from QQᵀ (…, n, n)."""
     w1tw1, function, w2w2t = quadrants(qq, len(task.x))
     return {
         "loss": task.loss(function)[..., None],
         "function": function.reshape(*function.shape[:-2], -1),
-        "w1tw1": upper(w1tw1),
-        "w2w2t": upper(w2w2t),
-        "ntk": upper(ntk(w1tw1, w2w2t, task.x[:, :EXAMPLES])),
+        "w1tw1": upper_entries(w1tw1),
+        "w2w2t": upper_entries(w2w2t),
+        "ntk": upper_entries(ntk(w1tw1, w2w2t, task.x[:, :EXAMPLES])),
     }
 
 
@@ -78,22 +74,22 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(8.6)
     lambdas = numbers["lambdas"]
     grid = figure.subplots(len(ROWS), len(lambdas), sharex=True, sharey="row")
-    for row, (name, words) in zip(grid, ROWS.items(), strict=True):
+    for row, (name, label) in zip(grid, ROWS.items(), strict=True):
         for i, (axes, lam) in enumerate(zip(row, lambdas, strict=True)):
             simulated, theory = (numbers[which][name][i] for which in ("simulated", "theory"))
             tidy(axes)
-            both(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
+            draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
             axes.set_xlim(0, numbers["times"][-1])
             axes.margins(y=0.1)
-        labels(row[0], "", words)
+        label_axes(row[0], "", label)
     for axes in grid[0]:
         axes.axhline(numbers["least_loss"], color=FAINT, linewidth=0.8, zorder=1)
     for letter, axes, lam in zip("ABC", grid[0], lambdas, strict=False):
         axes.set_title(rf"$\bf{{{letter}}}$   {lambda_title(lam)}", loc="left", fontsize=11, color=lambda_colour(lam))
     for axes in grid[-1]:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        labels(axes, TIME)
-    labels(grid[-1][0], TIME, ROWS["ntk"])
+        label_axes(axes, TIME)
+    label_axes(grid[-1][0], TIME, ROWS["ntk"])
     figure.align_ylabels(grid[:, 0])
-    legend(figure, key())
+    draw_legend(figure, legend_entries())
     return figure

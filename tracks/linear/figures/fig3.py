@@ -19,8 +19,8 @@ from ....reports.figures.style import FAINT, new_figure, tidy
 from ..singular_values import singular_values
 from ..tasks import random_regression
 from ..weights import aligned_init
-from .drawing import TIME, both, key, labels, lambda_colour, lambda_title, legend, shades
-from .runs import LAMBDAS, difference, flow_difference, plain, train
+from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
+from .runs import LAMBDAS, difference, flow_difference, to_lists, train
 
 SIZE = 3
 WEIGHT = 0.0009
@@ -47,10 +47,10 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
         "lambdas": list(LAMBDAS),
         "learning_rate": learning_rate,
         "start": WEIGHT**2,
-        "targets": plain(targets),
-        "times": plain(runs.times),
-        "simulated": plain(simulated),
-        "theory": plain(theory),
+        "targets": to_lists(targets),
+        "times": to_lists(runs.times),
+        "simulated": to_lists(simulated),
+        "theory": to_lists(theory),
         "difference": difference(simulated, theory),
         "difference_flow": flow_difference(task.sigma_yx, starts, runs),
     }
@@ -65,11 +65,11 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         for target in numbers["targets"]:
             axes.axhline(target, color=FAINT, linewidth=0.8, zorder=1)
         simulated, theory = numbers["simulated"][i], numbers["theory"][i]
-        both(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
+        draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
         axes.set_xlim(0, numbers["times"][-1])
         title = rf"$\bf{{{'ABC'[i]}}}$   {lambda_title(lam)}"
         axes.set_title(title, loc="left", fontsize=11, color=lambda_colour(lam))
-        labels(axes, TIME)
-    labels(panels[0], TIME, r"singular values $s_\alpha$ of $W_2W_1$")
-    legend(figure, key())
+        label_axes(axes, TIME)
+    label_axes(panels[0], TIME, r"singular values $s_\alpha$ of $W_2W_1$")
+    draw_legend(figure, legend_entries())
     return figure

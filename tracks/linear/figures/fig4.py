@@ -11,7 +11,7 @@ and in closed form.
 
 Settings of the paper (E.6): 8-8-8, η = 0.001, weights with σ = 1e-5 for λ = 0, Σyx of a random regression with σ = 1
 for λ = ±2, weights with σ = 1 for D. For E: 4-4-4, λ = −5, −4, …, 5, σ = 0, 0.5 and 1. Here η = 0.005, which changes
-the end of training by O(η), and one sign is changed in starts that would converge to a saddle (`learnable` in runs.py;
+the end of training by O(η), and one sign is changed in starts that would converge to a saddle (see runs.py;
 half of those with λ = 0). The paper does not give the regression of E. Here it has targets with σ = √10 and ten
 examples, as in Figure 1, and its networks start from another regression with σ = 1.
 """
@@ -26,11 +26,22 @@ from matplotlib.lines import Line2D
 from ....reports.figures.style import FAINT, INK, new_figure, tidy
 from ..flow import gradient_descent
 from ..noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
-from ..representations import Quadrants, converged, gram, rsm_input, rsm_output
-from ..tasks import FEATURES, ITEMS, Task, random_regression, semantic_hierarchy
+from ..representations import Quadrants, converged_quadrants, gram, rsm_input, rsm_output
+from ..tasks import FEATURES, ITEMS, LinearTask, random_regression, semantic_hierarchy
 from ..weights import Array
-from .drawing import THEORY, heat, key, labels, lambda_colour, lambda_title, legend, letter, shades, split
-from .runs import LAMBDAS, Weights, difference, floats, plain, regression_starts
+from .drawing import (
+    THEORY,
+    draw_legend,
+    draw_matrix,
+    label_axes,
+    lambda_colour,
+    lambda_title,
+    legend_entries,
+    shades,
+    split_figure,
+    write_letter,
+)
+from .runs import LAMBDAS, Weights, difference, regression_starts, to_lists
 
 ROWS = ("rsm_input", "w2w2t", "rsm_output")
 NOISY_LAMBDAS = tuple(float(lam) for lam in range(-5, 6))
@@ -44,47 +55,52 @@ DRAWN = {
 def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    learning_rate: η. end: The length of every training, in units of τ = 1/η steps. draws: The number of noise samples.
-
     `simulated` and `theory` map each row to (λ, 8, 8), and `large` maps it to (8, 8). `noise` has, for inputs and
     weights, `simulated` and `theory`, (σ, λ), the increase of the loss. `difference` is the largest relative difference
     in B and C, `difference_noise_exact` that in panel E with the expectation over the noise at the trained weights, and
     `difference_noise` that with the sampled one.
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        end: The length of every training, in units of τ = 1/η steps.
+        draws: The number of noise samples.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     left, values, right = _signed_svd(task.sigma_yx)
     items = len(ITEMS)
     starts = regression_starts(task, items, LAMBDAS, 1.0, 1e-5, rng)
-    simulated = _similarities(gram(*_trained(task.sigma_yx, starts, learning_rate, end)), task)
+    simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate, end)), task)
     theory = {
-        name: np.stack([_similarities(converged(task.sigma_yx, lam), task)[name] for lam in LAMBDAS]) for name in ROWS
+        name: np.stack([_similarities(converged_quadrants(task.sigma_yx, lam), task)[name] for lam in LAMBDAS])
+        for name in ROWS
     }
     large = (rng.normal(size=(items, items)), rng.normal(size=(items, items)))
-    unbalanced = _similarities(gram(*_trained(task.sigma_yx, [large], learning_rate, end)), task)
+    unbalanced = _similarities(gram(*_train(task.sigma_yx, [large], learning_rate, end)), task)
     return {
         "items": list(ITEMS),
         "features": list(FEATURES),
-        "sigma_yx": plain(task.sigma_yx),
-        "u": plain(left),
-        "s": plain(values),
-        "v": plain(right.T),
-        "task_items": plain((right.T * values) @ right),
-        "task_features": plain((left * values) @ left.T),
+        "sigma_yx": to_lists(task.sigma_yx),
+        "u": to_lists(left),
+        "s": to_lists(values),
+        "v": to_lists(right.T),
+        "task_items": to_lists((right.T * values) @ right),
+        "task_features": to_lists((left * values) @ left.T),
         "lambdas": list(LAMBDAS),
         "learning_rate": learning_rate,
-        "simulated": {name: plain(maps) for name, maps in simulated.items()},
-        "theory": {name: plain(maps) for name, maps in theory.items()},
-        "large": {name: plain(maps[0]) for name, maps in unbalanced.items()},
+        "simulated": {name: to_lists(maps) for name, maps in simulated.items()},
+        "theory": {name: to_lists(maps) for name, maps in theory.items()},
+        "large": {name: to_lists(maps[0]) for name, maps in unbalanced.items()},
         "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
-        **_noise(learning_rate, end, draws, rng),
+        **_noise_numbers(learning_rate, end, draws, rng),
     }
 
 
-def _noise(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
+def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """Compute the numbers of panel E. The noise is the same for every λ."""
     task = random_regression(4, 4, samples=10, scale=10**0.5, rng=rng)
-    w1, w2 = _trained(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate, end)
+    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate, end)
     of_inputs, of_first, of_second = (
         rng.normal(size=(draws, 1, *shape)) for shape in (task.x.shape, w1.shape[-2:], w2.shape[-2:])
     )
@@ -101,9 +117,9 @@ def _noise(learning_rate: float, end: float, draws: int, rng: np.random.Generato
     theory = np.stack([np.broadcast_to(input_noise_loss(task.sigma_yx, stds), of_weights.shape), of_weights])
     return {
         "noise_lambdas": list(NOISY_LAMBDAS),
-        "noise_stds": floats(STDS),
+        "noise_stds": list(STDS),
         "noise": {
-            name: {"simulated": plain(sampled[i]), "theory": plain(theory[i])}
+            name: {"simulated": to_lists(sampled[i]), "theory": to_lists(theory[i])}
             for i, name in enumerate(("inputs", "weights"))
         },
         "difference_noise_exact": difference(exact, theory),
@@ -111,7 +127,7 @@ def _noise(learning_rate: float, end: float, draws: int, rng: np.random.Generato
     }
 
 
-def _trained(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
+def _train(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
     """Return the weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
     first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     steps = round(end / learning_rate)
@@ -119,7 +135,7 @@ def _trained(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: 
     return w1[-1], w2[-1]
 
 
-def _similarities(learnt: Quadrants, task: Task) -> dict[str, Array]:
+def _similarities(learnt: Quadrants, task: LinearTask) -> dict[str, Array]:
     return {
         "rsm_input": rsm_input(learnt.w1tw1, task.x),
         "w2w2t": learnt.w2w2t,
@@ -139,66 +155,66 @@ def _signed_svd(matrix: Array) -> tuple[Array, Array, Array]:
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure. The number below each map is the value at which its colours end."""
     figure = new_figure(8.4)
-    task, learnt, robust = split(figure, 3, 1, heights=(1.3, 1.9, 1.3))
-    _task(task, numbers)
-    simulated, theory, large = split(learnt, 1, 3, widths=(3.42, 3, 1.15))
-    _maps(simulated, "B", "simulation", numbers["simulated"], numbers["lambdas"], True)
-    _maps(theory, "C", "theory", numbers["theory"], numbers["lambdas"], False)
-    _maps(large, "D", "large weights", {name: [numbers["large"][name]] for name in DRAWN}, None, False)
-    _added_loss(robust, numbers)
+    task, learnt, robust = split_figure(figure, 3, 1, heights=(1.3, 1.9, 1.3))
+    _draw_task(task, numbers)
+    simulated, theory, large = split_figure(learnt, 1, 3, widths=(3.42, 3, 1.15))
+    _draw_maps(simulated, "B", "simulation", numbers["simulated"], numbers["lambdas"], True)
+    _draw_maps(theory, "C", "theory", numbers["theory"], numbers["lambdas"], False)
+    _draw_maps(large, "D", "large weights", {name: [numbers["large"][name]] for name in DRAWN}, None, False)
+    _draw_added_loss(robust, numbers)
     return figure
 
 
-def _task(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "A", "semantic hierarchy: features of items, their singular vectors, and similarities")
+def _draw_task(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "A", "semantic hierarchy: features of items, their singular vectors, and similarities")
     panels = figure.subplots(1, 6, width_ratios=(1.25, 1, 1, 1, 1, 1))
-    heat(panels[0], numbers["sigma_yx"], r"$\tilde{\Sigma}^{yx}$")
+    draw_matrix(panels[0], numbers["sigma_yx"], r"$\tilde{\Sigma}^{yx}$")
     panels[0].set_yticks(range(8), numbers["features"], fontsize=7)
     panels[0].set_xticks(range(8), numbers["items"], fontsize=7, rotation=90)
     panels[0].tick_params(length=0, colors="#555555")
     panels[0].set_xlabel("")
-    heat(panels[1], numbers["u"], r"$\tilde{U}$")
-    heat(panels[2], np.diag(numbers["s"]), r"$\tilde{S}$")
-    heat(panels[3], np.transpose(numbers["v"]), r"$\tilde{V}^T$")
-    heat(panels[4], numbers["task_items"], r"$\tilde{V}\tilde{S}\tilde{V}^T$ (items)")
-    heat(panels[5], numbers["task_features"], r"$\tilde{U}\tilde{S}\tilde{U}^T$ (features)")
+    draw_matrix(panels[1], numbers["u"], r"$\tilde{U}$")
+    draw_matrix(panels[2], np.diag(numbers["s"]), r"$\tilde{S}$")
+    draw_matrix(panels[3], np.transpose(numbers["v"]), r"$\tilde{V}^T$")
+    draw_matrix(panels[4], numbers["task_items"], r"$\tilde{V}\tilde{S}\tilde{V}^T$ (items)")
+    draw_matrix(panels[5], numbers["task_features"], r"$\tilde{U}\tilde{S}\tilde{U}^T$ (features)")
 
 
-def _maps(
+def _draw_maps(
     figure: SubFigure, name: str, title: str, maps: Mapping[str, Any], lambdas: list[float] | None, named: bool
 ) -> None:
     """Draw one row for each kind of similarity and one column for each λ. named: also print the names of the rows."""
-    letter(figure, name, title)
+    write_letter(figure, name, title)
     columns = len(lambdas) if lambdas else 1
     grid = figure.subplots(len(DRAWN), columns, squeeze=False)
-    for row, (kind, words) in zip(grid, DRAWN.items(), strict=True):
+    for row, (kind, label) in zip(grid, DRAWN.items(), strict=True):
         for axes, matrix in zip(row, maps[kind], strict=True):
-            heat(axes, matrix)
+            draw_matrix(axes, matrix)
         if named:
-            row[0].set_ylabel(words, fontsize=9, color=INK)
+            row[0].set_ylabel(label, fontsize=9, color=INK)
     for axes, lam in zip(grid[0], lambdas or (), strict=False):
         axes.set_title(lambda_title(lam), fontsize=10, color=lambda_colour(lam), fontweight="bold")
     if not lambdas:
         grid[0, 0].set_title("not balanced", fontsize=9.5, color=INK)
 
 
-def _added_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "E", "loss added by noise after training")
+def _draw_added_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "E", "loss added by noise after training")
     stds = numbers["noise_stds"]
     # one colour for each strength of noise: from faint to ink
     colours = [FAINT, *reversed(shades("#5b3a8e", len(stds) - 1))]
-    for axes, (name, words) in zip(
+    for axes, (name, title) in zip(
         figure.subplots(1, 2), (("inputs", "noise in inputs"), ("weights", "noise in weights")), strict=True
     ):
-        tidy(axes, words)
+        tidy(axes, title)
         for colour, simulated, theory in zip(
             colours, numbers["noise"][name]["simulated"], numbers["noise"][name]["theory"], strict=True
         ):
             axes.plot(numbers["noise_lambdas"], simulated, "o", color=colour, markersize=5)
             axes.plot(numbers["noise_lambdas"], theory, **THEORY)
-        labels(axes, "λ", "added loss")
+        label_axes(axes, "λ", "added loss")
     handles = [
         Line2D([], [], linestyle="", marker="o", color=colour, label=f"σ = {std:g}")
         for colour, std in zip(colours, stds, strict=True)
     ]
-    legend(figure, [*handles, *key(marker=True)])
+    draw_legend(figure, [*handles, *legend_entries(marker=True)])

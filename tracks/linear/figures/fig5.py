@@ -8,7 +8,7 @@ direction, the funnels are lazy first and rich later (the delayed rich regime).
 Settings of the paper (E.7): targets with σ = √3, ten examples, λ-balanced starts from a random regression with σ = 1,
 eleven λ, η = 0.01. Here η = 0.02 and 50,000 steps, because the delayed phase takes about 9/s̃² units of time at |λ| =
 9. In the square network, the distances for λ and −λ differ by the random orientation of the start relative to the task.
-Their means agree. One sign is changed in its starts that would converge to a saddle at λ = 0 (`learnable` in runs.py).
+Their means agree. One sign is changed in its starts that would converge to a saddle at λ = 0 (see runs.py).
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,20 @@ from ..exact import Exact
 from ..flow import gradient_descent
 from ..representations import Quadrants, gram, ntk_distance, quadrants
 from ..tasks import random_regression
-from .drawing import DIVERGING, THEORY, TIME, both, key, labels, lambda_colour, legend, letter, network, split
-from .runs import plain, regression_starts
+from .drawing import (
+    DIVERGING,
+    THEORY,
+    TIME,
+    draw_curves,
+    draw_legend,
+    draw_network,
+    label_axes,
+    lambda_colour,
+    legend_entries,
+    split_figure,
+    write_letter,
+)
+from .runs import regression_starts, to_lists
 
 ARCHITECTURES = {"funnel": (4, 2, 2), "square": (4, 4, 4), "inverted funnel": (2, 2, 4)}
 SIMULATED = tuple(float(lam) for lam in np.linspace(-9, 9, 11))
@@ -38,88 +50,93 @@ DISTANCE = "kernel distance from start"
 def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, points: int = 70) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
-    learning_rate: η. end: The length of training, in units of τ = 1/η steps. points: The number of times, evenly spaced
-    on a logarithmic axis.
-
     `final` maps each architecture to `simulated` (11,) at the end and `theory` for t → ∞, at `theory_lambdas`. `course`
     maps it to `simulated` and `theory`, (11, T) at `times`. `difference` is the largest difference during training, and
     `unconverged` that between the theory at the end and its limit. Distances are in [0, 1].
+
+    Args:
+        seed: Of all random numbers.
+        learning_rate: η.
+        end: The length of training, in units of τ = 1/η steps.
+        points: The number of times, evenly spaced on a logarithmic axis.
     """
     rng = np.random.default_rng(seed)
     steps = round(end / learning_rate)
     kept = np.unique(np.geomspace(1, steps // EVERY, points).astype(int))
     times = EVERY * learning_rate * kept
     dense = np.linspace(-9, 9, MORE * (len(SIMULATED) - 1) + 1)
-    final, course, differences, left = {}, {}, [], []
+    final, course, differences, unconverged = {}, {}, [], []
     for name, (n_in, n_hidden, n_out) in ARCHITECTURES.items():
         task = random_regression(n_in, n_out, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, n_hidden, tuple(dense), 1.0, None, rng)
         exact = [(Exact(*start, task.sigma_yx), gram(*start)) for start in starts]
-        limits = np.array([ntk_distance(quadrants(then.limit(), n_in), start) for then, start in exact])
-        theory = np.stack([ntk_distance(quadrants(then.qq(times), n_in), start) for then, start in exact[::MORE]])
+        limits = np.array([ntk_distance(quadrants(solution.limit(), n_in), start) for solution, start in exact])
+        theory = np.stack(
+            [ntk_distance(quadrants(solution.qq(times), n_in), start) for solution, start in exact[::MORE]]
+        )
         first, second = (np.stack(layer) for layer in zip(*starts[::MORE], strict=True))
         trained = gram(*gradient_descent(first, second, task.sigma_yx, steps, learning_rate, EVERY))
-        start, then = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
-        simulated = ntk_distance(then, start).T
+        start, later = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
+        simulated = ntk_distance(later, start).T
         differences.append(np.abs(simulated - theory).max())
-        left.append(np.abs(theory[:, -1] - limits[::MORE]).max())
-        final[name] = {"simulated": plain(simulated[:, -1]), "theory": plain(limits)}
-        course[name] = {"simulated": plain(simulated), "theory": plain(theory)}
+        unconverged.append(np.abs(theory[:, -1] - limits[::MORE]).max())
+        final[name] = {"simulated": to_lists(simulated[:, -1]), "theory": to_lists(limits)}
+        course[name] = {"simulated": to_lists(simulated), "theory": to_lists(theory)}
     return {
         "architectures": {name: list(sizes) for name, sizes in ARCHITECTURES.items()},
         "lambdas": list(SIMULATED),
-        "theory_lambdas": plain(dense),
+        "theory_lambdas": to_lists(dense),
         "learning_rate": learning_rate,
-        "times": plain(times),
+        "times": to_lists(times),
         "final": final,
         "course": course,
         "difference": float(max(differences)),
-        "unconverged": float(max(left)),
+        "unconverged": float(max(unconverged)),
     }
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: architectures, distance over λ, distance over time."""
     figure = new_figure(6.6)
-    above, below = split(figure, 2, 1)
-    schematics, final = split(above, 1, 2, widths=(1.15, 1))
-    letter(schematics, "A", "architectures")
+    above, below = split_figure(figure, 2, 1)
+    schematics, final = split_figure(above, 1, 2, widths=(1.15, 1))
+    write_letter(schematics, "A", "architectures")
     for axes, (name, sizes) in zip(schematics.subplots(1, 3), numbers["architectures"].items(), strict=True):
-        network(axes, sizes, COLOURS[name], (1.6, 1.6))
+        draw_network(axes, sizes, COLOURS[name], (1.6, 1.6))
         axes.set_ylim(-2.9, 2.1)  # as large as the tallest
         axes.set_title(f"{name}\n{'-'.join(map(str, sizes))}", fontsize=10, color=COLOURS[name], fontweight="bold")
-    _final(final, numbers)
-    _course(below, numbers)
+    _draw_final(final, numbers)
+    _draw_course(below, numbers)
     return figure
 
 
-def _final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "B", "after training")
+def _draw_final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "B", "after training")
     axes = figure.subplots()
     tidy(axes)
     for name, values in numbers["final"].items():
         axes.plot(numbers["lambdas"], values["simulated"], "o", color=COLOURS[name], markersize=5.5, zorder=2)
         axes.plot(numbers["theory_lambdas"], values["theory"], zorder=3, **THEORY)
     axes.set_xticks([-9, -6, -3, 0, 3, 6, 9])
-    labels(axes, "λ", DISTANCE)
-    legend(figure, key(marker=True))
+    label_axes(axes, "λ", DISTANCE)
+    draw_legend(figure, legend_entries(marker=True))
 
 
-def _course(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    letter(figure, "C", "over training")
+def _draw_course(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    write_letter(figure, "C", "over training")
     most = max(map(abs, numbers["lambdas"]))
     colours = [lambda_colour(lam, most) for lam in numbers["lambdas"]]
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     for axes, (name, values) in zip(panels, numbers["course"].items(), strict=True):
         tidy(axes)
         axes.set_title(name, fontsize=10, color=COLOURS[name], fontweight="bold")
-        both(axes, numbers["times"], np.transpose(values["simulated"]), np.transpose(values["theory"]), colours)
+        draw_curves(axes, numbers["times"], np.transpose(values["simulated"]), np.transpose(values["theory"]), colours)
         axes.set_xscale("log")
         axes.set_xlim(numbers["times"][0], numbers["times"][-1])
-        labels(axes, TIME)
-    labels(panels[0], TIME, DISTANCE)
+        label_axes(axes, TIME)
+    label_axes(panels[0], TIME, DISTANCE)
     bar = figure.colorbar(ScalarMappable(Normalize(-most, most), DIVERGING), ax=panels, pad=0.015, aspect=22)
     bar.set_label("λ", fontsize=9.5)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)
-    legend(figure, key())
+    draw_legend(figure, legend_entries())

@@ -1,6 +1,6 @@
 """Runs for the figures: networks with several λ on one task, trained by gradient descent, and their exact solutions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from ..exact import Exact
 from ..flow import gradient_descent, gradient_flow
-from ..tasks import Task, random_regression
+from ..tasks import LinearTask, random_regression
 from ..weights import Array, balanced_factors, balanced_init, random_rotation
 
 LAMBDAS = (-2.0, 0.0, 2.0)
+SIZES = (3, 2, 2)  # of the network of Figures 1 and 2
 Weights = tuple[Array, Array]  # W₁ (N_h, N_i), W₂ (N_o, N_h)
 DIGITS = 6  # of the numbers that are written down; differences are taken before
 
@@ -32,7 +33,12 @@ class Runs:
 
 
 def regression_starts(
-    task: Task, n_hidden: int, lambdas: Sequence[float], scale: float, zero: float | None, rng: np.random.Generator
+    task: LinearTask,
+    n_hidden: int,
+    lambdas: Sequence[float],
+    scale: float,
+    zero: float | None,
+    rng: np.random.Generator,
 ) -> list[Weights]:
     """Return the starts of the paper (E.3–E.7): the Σyx of another random regression, factored into λ-balanced layers.
 
@@ -40,7 +46,7 @@ def regression_starts(
         scale: The standard deviation of the targets of that regression.
         zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
 
-    All starts can learn the task (see `learnable`).
+    All starts can learn the task (see `make_learnable`).
     """
     n_out, n_in = task.sigma_yx.shape
     function = random_regression(n_in, n_out, task.samples, scale, rng).sigma_yx
@@ -51,10 +57,10 @@ def regression_starts(
         else balanced_factors(function, n_hidden, lam, rotation)
         for lam in lambdas
     ]
-    return [learnable(*start, task.sigma_yx) for start in starts]
+    return [make_learnable(*start, task.sigma_yx) for start in starts]
 
 
-def learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
+def make_learnable(first: Array, second: Array, sigma_yx: Array) -> Weights:
     """Return the weights, (N_h, N_i) and (N_o, N_h), of a square network, changed if it could not learn Σyx.
 
     Gradient flow at λ = 0 conserves the rank of W₂W₁ and therefore the sign of its determinant. Half of all random
@@ -76,15 +82,31 @@ def qq(first: Array, second: Array) -> Array:
 
 
 def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float, points: int = 125) -> Runs:
-    """Train every network by gradient descent until time `end`, and compute the exact solution.
+    """Train every network by gradient descent until time `end`, and compute the exact solution at the same times.
 
-    Both have the same `points` + 1 times. Times are in units of τ = 1/learning_rate steps."""
+    Args:
+        sigma_yx: (N_o, N_i).
+        starts: The weights (W₁, W₂) of each network.
+        end: The length of training, in units of τ = 1/learning_rate steps.
+        learning_rate: η.
+        points: The number of times, besides 0.
+    """
     first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     every = max(1, round(end / learning_rate / points))
     w1, w2 = gradient_descent(first, second, sigma_yx, every * points, learning_rate, every)
     times = np.linspace(0.0, learning_rate * every * points, points + 1)
     theory = np.stack([Exact(*start, sigma_yx).qq(times) for start in starts])
     return Runs(times, qq(w1, w2).swapaxes(0, 1), theory)
+
+
+def train_on_regression(
+    rng: np.random.Generator, end: float, learning_rate: float
+) -> tuple[LinearTask, list[Weights], Runs]:
+    """Return the random regression of Figures 1 and 2 (E.3), the starts for each of LAMBDAS, and their runs."""
+    n_in, n_hidden, n_out = SIZES
+    task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
+    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
+    return task, starts, train(task.sigma_yx, starts, end, learning_rate)
 
 
 def flow_difference(sigma_yx: Array, starts: Sequence[Weights], runs: Runs) -> float:
@@ -102,12 +124,12 @@ def difference(simulated: Array, theory: Array) -> float:
     return float((error / size).max())
 
 
-def upper(matrix: Array) -> Array:
+def upper_entries(matrix: Array) -> Array:
     """Return the entries on and above the diagonal of symmetric matrices, (…, n (n + 1)/2)."""
     return matrix[(..., *np.triu_indices(matrix.shape[-1]))]
 
 
-def plain(values: ArrayLike) -> list[Any]:
+def to_lists(values: ArrayLike) -> list[Any]:
     """Return nested lists of floats for JSON, rounded to 6 significant digits."""
     values = np.asarray(values, float)
     with np.errstate(divide="ignore"):
@@ -115,7 +137,3 @@ def plain(values: ArrayLike) -> list[Any]:
     unit = 10.0 ** (DIGITS - 1 - size)
     rounded: list[Any] = (np.round(values * unit) / unit).tolist()
     return rounded
-
-
-def floats(values: Iterable[float]) -> list[float]:
-    return [float(value) for value in values]

@@ -21,7 +21,7 @@ EXCESS = "excess_loss"
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
-def linear(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
     columns = {
         heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
@@ -32,46 +32,48 @@ def linear(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
             ("kernel distance, last task", "kernel_distance_task"),
         )
     }
-    words = (
+    note = (
         "All numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
         "loss that training can remove. Forgetting: the mean increase of the losses on earlier tasks since their own "
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
-    tables = [table_by_cell(study, cells, "Summary", columns, words), _tasks(study, cells)]
+    tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
     balance = {"λ": [before_and_after_text(cell, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions_table(study, cells, balance, about)] if have_interventions(cells) else [])]
 
 
-def compared(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
+def compared_measures(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
     """Return the numbers by which arms are compared, by heading, for each cell. Rounding errors count as 0."""
-    found = final_values(cells, (EXCESS, "forgetting"))
+    by_heading = final_values(cells, (EXCESS, "forgetting"))
     return {
-        name: [Spread(np.where(np.abs(each.values) <= ROUNDING, 0.0, each.values)) for each in spreads]
-        for name, spreads in found.items()
+        name: [Spread(np.where(np.abs(spread.values) <= ROUNDING, 0.0, spread.values)) for spread in spreads]
+        for name, spreads in by_heading.items()
     }
 
 
-def _tasks(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
+def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
     """Return the table of excess losses in each task: at its start, on average, and at its end.
 
     There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""
     rows = []
     for cell in cells:
         for task in cell.runs[0].tasks:
-            spreads = [Spread(np.array(each)) for each in zip(*(_in_task(run, task) for run in cell.runs), strict=True)]
+            spreads = [
+                Spread(np.array(losses)) for losses in zip(*(_losses_in(run, task) for run in cell.runs), strict=True)
+            ]
             place = f"{task.index} {task.name}"
             rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
     rows.sort(key=lambda row: row[0])
-    words = (
+    note = (
         "Excess loss in each task: before its first update (after interventions at the task switch), the mean of all "
         "evaluations, which is small if the task was learned fast, and after its last update."
     )
-    return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], words)
+    return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], note)
 
 
-def _in_task(run: RunData, task: Segment) -> tuple[float, float, float]:
+def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:
     """Return (first, mean, last), which are NaN if the run has not finished the task."""
     steps, values = run.series(EXCESS, task.index)
     if not steps.size or steps[-1] < task.end:

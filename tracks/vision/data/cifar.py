@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from ....registry.errors import UsageError
-from .dataset import DataSet, check_labels, described, need
+from .dataset import DataSet, check_labels, make_data_set, require_file
 
 PIXELS = 3 * 32 * 32
 
 
 @dataclass(frozen=True)
-class Layout:
+class CifarFiles:
     train: dict[str, int]  # file → rows
     test: dict[str, int]
     label_bytes: int  # CIFAR-100 has a coarse label, then the fine one that is used
@@ -27,11 +27,11 @@ class Layout:
 
 
 LAYOUTS = {
-    "cifar-10": Layout(
+    "cifar-10": CifarFiles(
         {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}, {"test_batch.bin": 10_000}, 1, 10,
         "cifar-10-binary.tar.gz", "cifar-10-batches-bin",
     ),
-    "cifar-100": Layout(
+    "cifar-100": CifarFiles(
         {"train.bin": 50_000}, {"test.bin": 10_000}, 2, 100, "cifar-100-binary.tar.gz", "cifar-100-binary"
     ),
 }  # fmt: skip
@@ -45,23 +45,23 @@ def read_cifar(name: str, folder: Path) -> DataSet:
     layout = LAYOUTS[name]
     folder = folder / layout.folder if (folder / layout.folder).is_dir() else folder
     train, test = (_read_files(layout, files, folder) for files in (layout.train, layout.test))
-    return described(name, f"{name}, binary version,", folder, train, test, layout.num_classes)
+    return make_data_set(name, f"{name}, binary version,", folder, train, test, layout.num_classes)
 
 
-def _read_files(layout: Layout, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
+def _read_files(layout: CifarFiles, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
     images = torch.empty(sum(files.values()), 3, 32, 32, dtype=torch.uint8)
     labels = torch.empty(len(images), dtype=torch.int64)
     remedy = f"let --data name the folder that {layout.archive} unpacks to"
     start = 0
     for path, rows in files.items():
-        file = need(folder / path, remedy)
+        file = require_file(folder / path, remedy)
         expected = rows * (layout.label_bytes + PIXELS)
-        if (found := file.stat().st_size) != expected:
-            raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {found:,}")
+        if (size := file.stat().st_size) != expected:
+            raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {size:,}")
         content = torch.from_numpy(np.fromfile(file, np.uint8)).view(rows, -1)
-        own = slice(start, start + rows)
-        labels[own] = content[:, layout.label_bytes - 1]
-        images[own] = content[:, layout.label_bytes :].view(rows, 3, 32, 32)
-        check_labels(labels[own], layout.num_classes, file)
+        rows_of_file = slice(start, start + rows)
+        labels[rows_of_file] = content[:, layout.label_bytes - 1]
+        images[rows_of_file] = content[:, layout.label_bytes :].view(rows, 3, 32, 32)
+        check_labels(labels[rows_of_file], layout.num_classes, file)
         start += rows
     return images, labels

@@ -32,16 +32,32 @@ class DataSet:
         return channels, height, width
 
 
-def described(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
+def make_data_set(name: str, what: str, folder: Path, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor],
               num_classes: int) -> DataSet:  # fmt: skip
-    """Return the data set made of two pairs (images, labels), with a description of its `source`."""
+    """Return the data set made of two pairs (images, labels), with a description of its `source`.
+
+    Args:
+        name: The data set's name.
+        what: What was read, in words.
+        folder: Where it was read from.
+        train: Images (N, channels, height, width) uint8 and labels (N,) int64.
+        test: The same for testing.
+        num_classes: The number of classes.
+    """
     size = "×".join(str(length) for length in train[0].shape[1:])
     counts = f"{len(train[1]):,} + {len(test[1]):,} images, {size}, {num_classes} classes"
     return DataSet(name, f"{what} in {folder}: {counts}", *train, *test, num_classes, f"{what}: {counts}")
 
 
 def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -> None:
-    """Raise UsageError if a label is not in first … first + num_classes − 1. The message names the file and the row."""
+    """Raise UsageError if a label is out of range. The message names the file and the row.
+
+    Args:
+        labels: (N,).
+        num_classes: The number of classes.
+        file: Where the labels were read.
+        first: The smallest label; the largest is first + num_classes − 1.
+    """
     wrong = (labels < first) | (labels >= first + num_classes)
     if wrong.any():
         row = int(wrong.int().argmax())
@@ -49,7 +65,7 @@ def check_labels(labels: Tensor, num_classes: int, file: Path, first: int = 0) -
         raise UsageError(f"{file}: row {row} (the first is 0) has label {labels[row]}, expected {first} … {last}")
 
 
-def need(file: Path, remedy: str) -> Path:
+def require_file(file: Path, remedy: str) -> Path:
     """Return the path of a file. Raises UsageError, which says how to get the file, if it does not exist."""
     if not file.is_file():
         raise UsageError(f"{file} is missing: {remedy}")

@@ -31,22 +31,22 @@ class Split:
     labels: list[int]
 
 
-def decoded(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return ((images, labels), (images, labels)) of two splits of a folder.
 
     Images are (N, 3, height, width) uint8 and labels (N,) int64. Raises UsageError if an image cannot be read or has
     another size than the first one. The message names the image.
     """
-    kept = cache_folder() / "decoded" / f"{_listing(folder, train, test)}.safetensors"
-    images = _read(kept)
+    kept = cache_folder() / "decoded" / f"{_list_fingerprint(folder, train, test)}.safetensors"
+    images = _read_kept(kept)
     if images is None:
-        pixels = _decode([*train.files, *test.files])
+        pixels = _read_pixels([*train.files, *test.files])
         images = {"train": pixels[: len(train.files)], "test": pixels[len(train.files) :]}
-        _write(kept, images)
+        _write_kept(kept, images)
     return (images["train"], torch.tensor(train.labels)), (images["test"], torch.tensor(test.labels))
 
 
-def _listing(folder: Path, *splits: Split) -> str:
+def _list_fingerprint(folder: Path, *splits: Split) -> str:
     """Return a name for the files' order, sizes and modification times. It is independent of the classes."""
     digest = hashlib.sha256(str(folder.resolve()).encode(errors="surrogateescape"))
     for split in splits:
@@ -58,7 +58,7 @@ def _listing(folder: Path, *splits: Split) -> str:
     return digest.hexdigest()[:32]
 
 
-def _read(kept: Path) -> dict[str, Tensor] | None:
+def _read_kept(kept: Path) -> dict[str, Tensor] | None:
     """Return the decoded images, or None if there are none or their file is damaged."""
     try:
         images = load_file(kept)
@@ -68,7 +68,7 @@ def _read(kept: Path) -> dict[str, Tensor] | None:
     return images if right else None
 
 
-def _write(kept: Path, images: dict[str, Tensor]) -> None:
+def _write_kept(kept: Path, images: dict[str, Tensor]) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
     try:
@@ -78,7 +78,7 @@ def _write(kept: Path, images: dict[str, Tensor]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _opened(stream: BinaryIO) -> Any:
+def _open_image(stream: BinaryIO) -> Any:
     """Return an image that is not decoded yet. PIL would warn of sizes that are refused here."""
     from PIL import Image  # here, because it is slow to import
 
@@ -87,11 +87,11 @@ def _opened(stream: BinaryIO) -> Any:
         return Image.open(stream, formats=FORMATS)
 
 
-def _decode(files: list[Path]) -> Tensor:
+def _read_pixels(files: list[Path]) -> Tensor:
     pixels = np.empty(0, np.uint8)
     for row, file in enumerate(files):
         try:
-            with archives.plain(file) as stream, _opened(stream) as image:
+            with archives.plain(file) as stream, _open_image(stream) as image:
                 size = (image.height, image.width)
                 if size[0] * size[1] > LARGEST:  # before it is decoded
                     raise UsageError(f"{file}: {size[0]}×{size[1]} pixels are too many: at most {LARGEST:,}")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ....engine.storage import archives
 from ....registry.errors import UsageError
-from .dataset import DataSet, described, need
-from .decode import SUFFIXES, Split, decoded
+from .dataset import DataSet, make_data_set, require_file
+from .decode import SUFFIXES, Split, decode_splits
 
 LAYOUT = (
     "expected train/<class>/*.JPEG and test/<class>/*.JPEG (or val/), or, as Tiny-ImageNet is published, "
@@ -25,55 +25,55 @@ def read_folders(name: str, folder: Path) -> DataSet:
     folder = folder / ARCHIVE if (folder / ARCHIVE).is_dir() else folder
     if not (folder / "train").is_dir():
         raise UsageError(f"{folder}: no folder train/ there: {LAYOUT}")
-    by_class = dict(_class_folders(folder / "train"))
+    by_class = dict(_find_class_folders(folder / "train"))
     if not by_class:
         raise UsageError(f"{folder / 'train'}: no class folders there: {LAYOUT}")
     classes = list(by_class)
-    train = _split(by_class, classes)
+    train = _make_split(by_class, classes)
     annotations = folder / "val" / "val_annotations.txt"
-    test = _annotated(annotations, classes) if annotations.is_file() else _test_folders(folder, classes)
-    images = decoded(folder, train, test)
-    return described(name, f"{name}, image folders,", folder, *images, len(classes))
+    test = _read_annotations(annotations, classes) if annotations.is_file() else _read_test_folders(folder, classes)
+    images = decode_splits(folder, train, test)
+    return make_data_set(name, f"{name}, image folders,", folder, *images, len(classes))
 
 
-def _class_folders(folder: Path) -> Iterator[tuple[str, list[Path]]]:
+def _find_class_folders(folder: Path) -> Iterator[tuple[str, list[Path]]]:
     """Return (class, its image files) in the order of names. Raises UsageError if a class has no images."""
-    for own in sorted(path for path in folder.iterdir() if path.is_dir()):
-        inner = own / "images" if (own / "images").is_dir() else own
+    for class_folder in sorted(path for path in folder.iterdir() if path.is_dir()):
+        inner = class_folder / "images" if (class_folder / "images").is_dir() else class_folder
         files = sorted(path for path in inner.iterdir() if path.suffix.lower() in SUFFIXES)
         if not files:
             raise UsageError(f"{inner}: an empty class folder: no file ends with {', '.join(SUFFIXES)}")
-        yield own.name, files
+        yield class_folder.name, files
 
 
-def _split(by_class: dict[str, list[Path]], classes: list[str]) -> Split:
-    files = [file for own in classes for file in by_class[own]]
-    return Split(files, [label for label, own in enumerate(classes) for _ in by_class[own]])
+def _make_split(by_class: dict[str, list[Path]], classes: list[str]) -> Split:
+    files = [file for name in classes for file in by_class[name]]
+    return Split(files, [label for label, name in enumerate(classes) for _ in by_class[name]])
 
 
-def _test_folders(folder: Path, classes: list[str]) -> Split:
+def _read_test_folders(folder: Path, classes: list[str]) -> Split:
     place = next((folder / split for split in ("test", "val") if (folder / split).is_dir()), None)
     if place is None:
         raise UsageError(f"{folder}: no folder test/ or val/ there: {LAYOUT}")
-    by_class = dict(_class_folders(place))
-    if missing := [own for own in classes if own not in by_class]:
+    by_class = dict(_find_class_folders(place))
+    if missing := [name for name in classes if name not in by_class]:
         raise UsageError(f"{place / missing[0]} is missing: it should hold class {missing[0]}, as in train/")
-    if unknown := [own for own in by_class if own not in classes]:
+    if unknown := [name for name in by_class if name not in classes]:
         raise UsageError(f"{place / unknown[0]}: train/ has no class of that name")
-    return _split(by_class, classes)
+    return _make_split(by_class, classes)
 
 
-def _annotated(annotations: Path, classes: list[str]) -> Split:
+def _read_annotations(annotations: Path, classes: list[str]) -> Split:
     """Return Tiny-ImageNet's validation images, which are its test set. A line names an image, its class and a box."""
-    numbers = {own: label for label, own in enumerate(classes)}
+    numbers = {name: label for label, name in enumerate(classes)}
     split = Split([], [])
     for number, line in enumerate(archives.contents(annotations).decode(errors="replace").splitlines(), start=1):
-        words = line.split("\t")
-        if len(words) < 2 or words[1] not in numbers:
+        fields = line.split("\t")
+        if len(fields) < 2 or fields[1] not in numbers:
             raise UsageError(f"{annotations}, line {number}: expected an image and one of train/'s classes, "
                              f"found {line[:60]!r}")  # fmt: skip
-        split.files.append(need(annotations.parent / "images" / words[0], f"{annotations.name} names it"))
-        split.labels.append(numbers[words[1]])
+        split.files.append(require_file(annotations.parent / "images" / fields[0], f"{annotations.name} names it"))
+        split.labels.append(numbers[fields[1]])
     if not split.files:
         raise UsageError(f"{annotations}: empty, expected a line for each image")
     return split

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ....engine.storage import archives
 from ....registry.errors import UsageError
-from .dataset import DataSet, check_labels, described, need
+from .dataset import DataSet, check_labels, make_data_set, require_file
 from .published import PUBLISHED
 
 CLASSES = 10
@@ -33,21 +33,21 @@ def read_mnist(name: str, folder: Path) -> DataSet:
         sizes = [f"{images.shape[2]}×{images.shape[3]}" for images, _ in (test, train)]
         raise UsageError(f"{folder}: the test images are {sizes[0]}, those for training {sizes[1]}")
     what = f"{name}, the published files," if sums == PUBLISHED[name] else f"files other than the published {name},"
-    return described(name, what, folder, train, test, CLASSES)
+    return make_data_set(name, what, folder, train, test, CLASSES)
 
 
 def read_idx(content: bytes, axes: int, file: Path) -> Tensor:
     """Return the uint8 array of an uncompressed IDX file. Raises UsageError, which names the file."""
-    lengths = _lengths(content, len(content), axes, file)
+    lengths = _read_lengths(content, len(content), axes, file)
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=4 + 4 * axes).copy()).view(lengths)
 
 
-def _lengths(content: bytes, size: int, axes: int, file: Path) -> list[int]:
+def _read_lengths(content: bytes, size: int, axes: int, file: Path) -> list[int]:
     """Return the lengths of the axes from the beginning of an IDX file with so many bytes. Raises as `read_idx`."""
     magic = bytes([0, 0, 8, axes])
     if content[:4] != magic:
-        found = content[:4].hex() or "nothing"
-        raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: starts with {found}, not {magic.hex()}")
+        start = content[:4].hex() or "nothing"
+        raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: starts with {start}, not {magic.hex()}")
     header = 4 + 4 * axes
     lengths = [int.from_bytes(content[at : at + 4], "big") for at in range(4, header, 4)]
     if size != (expected := header + math.prod(lengths)):
@@ -61,7 +61,7 @@ def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tu
         plain = folder / path
         compressed = folder / f"{path}.gz"
         file = compressed if compressed.is_file() and not plain.is_file() else plain
-        need(file, f"`supple fetch {name}` downloads it (plain or .gz), or let --data name its folder")
+        require_file(file, f"`supple fetch {name}` downloads it (plain or .gz), or let --data name its folder")
         content = _read(file, axes)
         sums[path] = hashlib.sha256(content).hexdigest()
         arrays.append(read_idx(content, axes, file))
@@ -75,7 +75,7 @@ def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tu
 def _read(file: Path, axes: int) -> bytes:
     if file.suffix != ".gz":
         with file.open("rb") as stream:  # whose size is compared before it is read as a whole
-            _lengths(stream.read(4 + 4 * axes), file.stat().st_size, axes, file)
+            _read_lengths(stream.read(4 + 4 * axes), file.stat().st_size, axes, file)
         return file.read_bytes()
     try:
         return archives.gunzipped(file.read_bytes())

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ....engine.storage import archives
 from ....registry.errors import UsageError
-from .dataset import DataSet, check_labels, described, need
+from .dataset import DataSet, check_labels, make_data_set, require_file
 from .folders import read_folders
 
 CLASSES = 1000
@@ -29,25 +29,25 @@ def read_imagenet32(name: str, folder: Path) -> DataSet:
     if (folder / "train").is_dir():
         return read_folders(name, folder)
     train, test = _read_files(TRAIN, folder), _read_files(TEST, folder)
-    return described(name, f"{name}, npz files,", folder, train, test, CLASSES)
+    return make_data_set(name, f"{name}, npz files,", folder, train, test, CLASSES)
 
 
 def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
     remedy = f"--data needs a folder with {TRAIN[0]} … {TRAIN[-1]} and {TEST[0]}, or with train/<class>/"
-    files = [need(folder / name, remedy) for name in names]
-    labels = [_checked(_array(file, "labels", MOST_ROWS * 8), file) for file in files]
+    files = [require_file(folder / name, remedy) for name in names]
+    labels = [_check_and_shift(_read_array(file, "labels", MOST_ROWS * 8), file) for file in files]
     images = torch.empty(sum(len(part) for part in labels), *SHAPE, dtype=torch.uint8)  # 3.9 GB: only once
     start = 0
-    for file, own in zip(files, labels, strict=True):
-        pixels = _array(file, "data", len(own) * math.prod(SHAPE))
-        if pixels.shape != (expected := (len(own), math.prod(SHAPE))) or pixels.dtype != np.uint8:
+    for file, file_labels in zip(files, labels, strict=True):
+        pixels = _read_array(file, "data", len(file_labels) * math.prod(SHAPE))
+        if pixels.shape != (expected := (len(file_labels), math.prod(SHAPE))) or pixels.dtype != np.uint8:
             raise UsageError(f"{file}: 'data' is {pixels.shape} {pixels.dtype}, expected {expected} uint8")
-        images[start : start + len(own)].flatten(1).numpy()[:] = pixels
-        start += len(own)
+        images[start : start + len(file_labels)].flatten(1).numpy()[:] = pixels
+        start += len(file_labels)
     return images, torch.cat(labels)
 
 
-def _array(file: Path, key: str, most: int) -> np.ndarray:
+def _read_array(file: Path, key: str, most: int) -> np.ndarray:
     """most: the largest number of bytes that the array may have, which is checked before it is unpacked."""
     try:
         return archives.unzipped_array(file, key, most + HEADER)
@@ -55,7 +55,7 @@ def _array(file: Path, key: str, most: int) -> np.ndarray:
         raise UsageError(f"{file}: array {key!r} cannot be read: {error}") from error
 
 
-def _checked(labels: np.ndarray, file: Path) -> Tensor:
+def _check_and_shift(labels: np.ndarray, file: Path) -> Tensor:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise UsageError(f"{file}: 'labels' is {labels.shape} {labels.dtype}, expected one integer for each image")
     numbers = torch.from_numpy(labels.astype(np.int64))

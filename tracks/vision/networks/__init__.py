@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def network(
+def make_network(
     name: str,
     members: int,
     shape: Shape,
@@ -37,10 +37,18 @@ def network(
     width: int | None,
     init_lambda: float | None = None,
 ) -> Network:
-    """Return a new network, drawn from PyTorch's global generator. A small network is a stack of `members`.
+    """Return a new network, drawn from PyTorch's global generator.
 
-    width: None for the published width. init_lambda: balance of the MLP's hidden units; None: no scaling. Raises
-    ValueError if the width, the images or the activation do not fit.
+    Args:
+        name: mlp, cnn, convnet, resnet18, vgg16 or vit-tiny.
+        members: The number of networks in the stack, for the first three.
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Units of a hidden layer, or channels of the first layer. None: as published.
+        init_lambda: The balance of the MLP's hidden units. None: no scaling.
+
+    Raises ValueError if the width, the images or the activation do not fit.
     """
     sizes: dict[str, Any] = {} if width is None else {"width": width}
     if init_lambda is not None:

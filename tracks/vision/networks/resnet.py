@@ -18,26 +18,39 @@ from .structure import CHANNELS, Network, Shape, channels_last_, layers_by_depth
 BLOCKS = 2  # in each of the four stages of ResNet-18
 
 
-def normalized(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    """Return a convolution without bias, which keeps or halves the sides, followed by BatchNorm."""
+def normalized_convolution(d_in: int, d_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
+    """Return a convolution without bias, which keeps or halves the sides, followed by BatchNorm.
+
+    Args:
+        d_in: Channels of the input.
+        d_out: Channels of the output.
+        kernel: The kernel's side, an odd number of pixels.
+        stride: 1 keeps the sides, and 2 halves them.
+    """
     convolution = nn.Conv2d(d_in, d_out, kernel, stride, padding=kernel // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(d_out))
 
 
-class Block(nn.Module):
+class BasicBlock(nn.Module):
     """activation(second(activation(first(x))) + shortcut(x)): (n, d_in, h, w) → (n, units, h/stride, w/stride).
 
     The units after `first` belong to the block alone. Those after the sum carry the residual stream.
+
+    Args:
+        d_in: Channels of the input.
+        width: Units.
+        stride: 1 or 2, of the first convolution.
+        units: Makes the activations.
     """
 
     def __init__(self, d_in: int, width: int, stride: int, units: Units) -> None:
         super().__init__()
         d_out = units.preactivations(width)
-        self.first = normalized(d_in, d_out, 3, stride)
+        self.first = normalized_convolution(d_in, d_out, 3, stride)
         self.activation1 = units(width, axis=CHANNELS)
-        self.second = normalized(units.features(width), d_out, 3)
+        self.second = normalized_convolution(units.features(width), d_out, 3)
         same = stride == 1 and d_in == d_out
-        self.shortcut = nn.Identity() if same else normalized(d_in, d_out, 1)
+        self.shortcut = nn.Identity() if same else normalized_convolution(d_in, d_out, 1)
         self.stride = stride
         self.activation2 = units(width, axis=CHANNELS)
 
@@ -55,21 +68,26 @@ class ResNet18(Network):
     All layers have PyTorch's default initialisation, from its global generator. FIRE's paper and the released code that
     it builds on (Hare & Tortoise, Lee et al. 2024) use no other. Kernels and activations have the memory format
     channels_last, with which a training step on a CPU takes 0.8 of the time. Shapes do not change.
+
+    Args:
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        width: Channels of the first stage, 64 in ResNet-18.
+        activation: The activation, with optional parameters.
     """
 
     features = "pool"
     injectable = "head"
 
     def __init__(self, shape: Shape, classes: int, width: int = 64, activation: str = "relu") -> None:
-        """shape: channels, height and width of the images. width: channels of the first stage, 64 in ResNet-18."""
         super().__init__()
         units = Units(activation)
-        self.stem = normalized(shape[0], units.preactivations(width), 3)
+        self.stem = normalized_convolution(shape[0], units.preactivations(width), 3)
         self.activation = units(width, axis=CHANNELS)
         d_in, blocks = units.features(width), []
         for stage in range(4):
             for block in range(BLOCKS):
-                blocks.append(Block(d_in, width << stage, 2 if stage and not block else 1, units))
+                blocks.append(BasicBlock(d_in, width << stage, 2 if stage and not block else 1, units))
                 d_in = units.features(width << stage)
         self.blocks = nn.Sequential(*blocks)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())

@@ -13,13 +13,20 @@ from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear, balance_layers_
 from ....networks.activations import Units, initial_gain
-from .structure import Network, Shape, check_size
+from .structure import Network, Shape, check_sides
 
 
 class MLP(Network):
     """Two hidden layers (Lillo & Cheney 2025, Appendix B: of width 100).
 
-    init_lambda: scale the initial weights so that hidden units have this balance (`balance_layers_`); None: no scaling.
+    Args:
+        members: The number of networks in the stack.
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Units of a hidden layer.
+        init_lambda: Scale the initial weights so that hidden units have this balance (`balance_layers_`). None: no
+            scaling.
     """
 
     injectable = "mlp"
@@ -34,7 +41,9 @@ class MLP(Network):
         init_lambda: float | None = None,
     ) -> None:
         super().__init__()
-        self.mlp = _mlp(members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members))
+        self.mlp = _make_mlp(
+            members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members)
+        )
         if init_lambda is not None:
             balance_layers_([[layer.module] for layer in self.layers()], init_lambda)
 
@@ -45,13 +54,21 @@ class MLP(Network):
 class CNN(Network):
     """Two 5×5 convolutions of 16 channels, each with 2×2 max pooling, and two hidden layers.
 
-    Source: Lillo & Cheney 2025, Appendix B. width: of the hidden layers, 100 in the paper."""
+    Source: Lillo & Cheney 2025, Appendix B.
+
+    Args:
+        members: The number of networks in the stack.
+        shape: Channels, height and width of the images, 16 pixels or more.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Units of a hidden layer, 100 in the paper.
+    """
 
     injectable = "mlp"
 
     def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 100) -> None:
         super().__init__()
-        check_size("cnn", shape, 16)
+        check_sides("cnn", shape, 16)
         units, channels = Units(activation, members), 16
         out, features = units.preactivations(channels), units.features(channels)
         self.encoder = nn.Sequential(
@@ -64,7 +81,7 @@ class CNN(Network):
             nn.Flatten(2),
         )
         height, breadth = (((side - 4) // 2 - 4) // 2 for side in shape[1:])
-        self.mlp = _mlp(members, features * height * breadth, (width, width), classes, units)
+        self.mlp = _make_mlp(members, features * height * breadth, (width, width), classes, units)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mlp(self.encoder(x))
@@ -74,14 +91,22 @@ class ConvNet(Network):
     """The network of Lillo & Cheney's case studies ("4×32 conv + 256-unit MLP").
 
     It has four 3×3 convolutions of 32 channels, pooled after every second one, and one hidden layer of 256 units. The
-    paper does not give kernels, padding and pooling. width: channels; the hidden layer is eight times as wide. Weights
-    are initialised as in He et al. (2015), with the gain of the activation (Appendix B)."""
+    paper does not give kernels, padding and pooling. Weights are initialised as in He et al. (2015), with the gain of
+    the activation (Appendix B).
+
+    Args:
+        members: The number of networks in the stack.
+        shape: Channels, height and width of the images, 4 pixels or more.
+        classes: The number of outputs.
+        activation: The activation, with optional parameters.
+        width: Channels; the hidden layer is eight times as wide.
+    """
 
     injectable = "mlp"
 
     def __init__(self, members: int, shape: Shape, classes: int, activation: str, width: int = 32) -> None:
         super().__init__()
-        check_size("convnet", shape, 4)
+        check_sides("convnet", shape, 4)
         units = Units(activation, members)
         out, features = units.preactivations(width), units.features(width)
         parts: list[nn.Module] = []
@@ -91,14 +116,14 @@ class ConvNet(Network):
             if depth % 2:
                 parts.append(StackedMaxPool2d(2))
         self.encoder = nn.Sequential(*parts, nn.Flatten(2))
-        self.mlp = _mlp(members, features * (shape[1] // 4) * (shape[2] // 4), (8 * width,), classes, units)
+        self.mlp = _make_mlp(members, features * (shape[1] // 4) * (shape[2] // 4), (8 * width,), classes, units)
         fit_gain_(self, initial_gain(parts[1]))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mlp(self.encoder(x))
 
 
-def _mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: Units) -> nn.Sequential:
+def _make_mlp(members: int, inputs: int, widths: Sequence[int], classes: int, units: Units) -> nn.Sequential:
     """Return hidden layers of these widths and the head."""
     parts: list[nn.Module] = []
     for width in widths:
@@ -127,4 +152,4 @@ class StackedMaxPool2d(nn.MaxPool2d):
 def initialize_(stack: nn.Module, alone: Sequence[nn.Module]) -> None:
     """Give each member of a stack the values of a stack of one."""
     for name, parameter in stack.named_parameters():
-        parameter.copy_(torch.cat([each.get_parameter(name) for each in alone]))
+        parameter.copy_(torch.cat([member.get_parameter(name) for member in alone]))

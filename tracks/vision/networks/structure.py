@@ -50,22 +50,12 @@ def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[
     )
 
 
-def check_sides(network: str, shape: Shape, multiple: int) -> None:
-    """Raise ValueError if the sides of the images are no multiple of the number by which the network divides them."""
+def check_sides(network: str, shape: Shape, least: int, multiple: bool = False) -> None:
+    """Raise ValueError if a side of the images is smaller than `least` or, with `multiple`, no multiple of it."""
     _, height, width = shape
-    if min(height, width) < multiple or height % multiple or width % multiple:
-        raise ValueError(
-            f"{network}: images of {height} × {width} do not fit, their sides must be multiples of {multiple}"
-        )
-
-
-def check_size(network: str, shape: Shape, least: int) -> None:
-    """Raise ValueError if the images are too small for a network without padding."""
-    _, height, width = shape
-    if min(height, width) < least:
-        raise ValueError(
-            f"{network}: images of {height} × {width} do not fit, their sides must be {least} pixels or more"
-        )
+    if min(height, width) < least or (multiple and (height % least or width % least)):
+        rule = f"multiples of {least}" if multiple else f"{least} pixels or more"
+        raise ValueError(f"{network}: images of {height} × {width} do not fit, their sides must be {rule}")
 
 
 def channels_last_(module: nn.Module) -> None:

@@ -21,6 +21,15 @@ class VGG16(Network):
     """Images (n, channels, h, w), with sides that are multiples of 32 → logits (n, classes).
 
     The convolutions have 14,723,136 parameters at full width. Initialisation and memory format are those of ResNet18.
+
+    Args:
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        width: Channels of the first convolutions, 64 in VGG-16.
+        activation: The activation, with optional parameters.
+        hidden: Width of the classifier's hidden layers, by default 16·width.
+
+    Raises ValueError if the sides do not fit.
     """
 
     injectable = "classifier"
@@ -28,12 +37,8 @@ class VGG16(Network):
     def __init__(
         self, shape: Shape, classes: int, width: int = 64, activation: str = "relu", hidden: int | None = None
     ) -> None:
-        """shape: channels, height and width of the images. width: channels of the first convolutions, 64 in VGG-16.
-        hidden: width of the classifier's hidden layers, by default 16·width.
-
-        Raises ValueError if the sides do not fit."""
         super().__init__()
-        check_sides("vgg16", shape, 2 ** len(STAGES))
+        check_sides("vgg16", shape, 2 ** len(STAGES), multiple=True)
         units = Units(activation)
         d_in, height, breadth = shape
         encoder: list[nn.Module] = []

@@ -1,8 +1,9 @@
 """Vision transformer, by default ViT-Tiny (Dosovitskiy et al. 2021; size "Ti" of DeiT, Touvron et al. 2021).
 
-    images → patches → Linear → [class token, patches] + positions → depth × Block → norm of the class token → Linear
+    images → patches → Linear → [class token, patches] + positions → depth × EncoderBlock
+           → norm of the class token → Linear
 
-    Block:  x ← x + attention(norm(x));  x ← x + narrow(activation(wide(norm(x))))
+    EncoderBlock:  x ← x + attention(norm(x));  x ← x + narrow(activation(wide(norm(x))))
 
 Query, key and value are separate layers, because FIRE rewrites only the first two of them here (Appendix C). Patches
 are 4 × 4 as in Hare & Tortoise (Lee et al. 2024), whose settings FIRE adopted. Their network has dropout, no biases on
@@ -48,7 +49,7 @@ class Embedding(nn.Module):
         return torch.cat([self.class_token.expand(images.shape[0], -1, -1), patches], 1) + self.positions
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     """Multi-head self-attention, out(softmax(q·kᵀ/√d)·v) with d = width/heads: (n, tokens, width) → the same shape."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -67,13 +68,13 @@ class Attention(nn.Module):
         return self.to_out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     """Attention and a two-layer MLP. The input of each is normalised; its output is added to the residual stream."""
 
     def __init__(self, width: int, heads: int, units: Units) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width)
-        self.attention = Attention(width, heads)
+        self.attention = SelfAttention(width, heads)
         self.norm2 = nn.LayerNorm(width)
         self.wide = nn.Linear(width, units.preactivations(4 * width))
         self.activation = units(4 * width)
@@ -90,6 +91,17 @@ class ViT(Network):
     5,380,132 parameters for 100 classes and 3 × 32 × 32. Linear layers and the patches' convolution have PyTorch's
     default initialisation, from its global generator (see ResNet18). The class token starts at 0, positions at N(0,
     0.02²).
+
+    Args:
+        shape: Channels, height and width of the images.
+        classes: The number of outputs.
+        width: Numbers of a token, divided among the heads.
+        activation: The activation, with optional parameters.
+        depth: Blocks.
+        heads: Attention heads of a block.
+        patch: The side of a patch, in pixels.
+
+    Raises ValueError if the patches do not fit the sides, or the heads do not divide the width.
     """
 
     features = "norm"
@@ -106,15 +118,13 @@ class ViT(Network):
         heads: int = 3,
         patch: int = 4,
     ) -> None:
-        """shape: channels, height and width of the images. width: of a token, divided among the heads.
-        Raises ValueError if the patches do not fit the sides, or the heads do not divide the width."""
         super().__init__()
-        check_sides("vit", shape, patch)
+        check_sides("vit", shape, patch, multiple=True)
         if width % heads:
             raise ValueError(f"vit: {heads} heads cannot share a width of {width}: it must be a multiple of them")
         units = Units(activation)
         self.embedding = Embedding(shape, patch, width)
-        self.blocks = nn.Sequential(*(Block(width, heads, units) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(EncoderBlock(width, heads, units) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
 

@@ -28,7 +28,7 @@ def compose(paths: Sequence[Path]) -> Content:
         lambda: _plots(studies),
         partial(render, studies, scores),
         sentences(scores),
-        [measure for each in scores.values() for measure in each.measures],
+        [measure for of_benchmark in scores.values() for measure in of_benchmark.measures],
         runs=[run for data in studies.values() for runs in data.arms.values() for run in runs],
     )
 
@@ -48,11 +48,11 @@ def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
     makers = [accuracy_by_task, accuracy_within_tasks, around_shocks, metrics_over_time, before_and_after]
     plots = []
     for name, data in studies.items():
-        found = [plot for make in makers if (plot := make(data)) is not None]
+        drawn = [plot for plot in (make(data) for make in makers) if plot is not None]
         if len(studies) > 1:
             short = re.sub(r"[^a-z0-9]+", "_", name.lower())
-            found = [replace(p, name=f"{short}_{p.name}", title=f"{p.title}: {name}") for p in found]
-        plots += found
+            drawn = [replace(p, name=f"{short}_{p.name}", title=f"{p.title}: {name}") for p in drawn]
+        plots += drawn
     return plots
 
 

@@ -13,7 +13,7 @@ from ....reports.studies.side_by_side import differing_settings
 from ....reports.tables.differences import Measure, difference_tables, verdict
 from ....reports.tables.table import Table
 from .scores import ClassifierScores
-from .tables import grid, shock_table, summary
+from .tables import benchmark_grid, shock_table, summary_table
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
@@ -24,76 +24,78 @@ def tables(studies: Studies, scores: Results) -> list[Table]:
 
     These are its summary, its shocks and the differences between its arms."""
     several = len(studies) > 1
-    shown = [grid(studies, scores)] if several else []
+    shown = [benchmark_grid(studies, scores)] if several else []
     for name, data in studies.items():
-        shown.append(summary(data, scores[name], name.capitalize() if several else "Summary"))
+        shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
             shown.append(shocks)
         apart = difference_tables(scores[name].differences)
-        shown += [replace(each, title=f"{each.title}, {name}") for each in apart] if several else apart
+        shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
     return shown
 
 
 def sentences(scores: Results) -> list[str]:
     """Return the verdict on each benchmark."""
-    several = len(scores) > 1
-    return [
-        f"{name}: {line}" if several else line for name, each in scores.items() for line in verdict(each.differences)
-    ]
+    return _name_benchmarks({name: verdict(of_benchmark.differences) for name, of_benchmark in scores.items()})
+
+
+def _name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines on all benchmarks. If there are several, each line begins with its benchmark."""
+    return [f"{name}: {line}" if len(lines) > 1 else line for name, of_name in lines.items() for line in of_name]
 
 
 def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path) -> str:
-    """Return the page as text."""
+    """Return the page as text.
+
+    Args:
+        studies: The comparisons or runs, by benchmark.
+        scores: Their scores, by benchmark.
+        plots: The figures.
+        place: The folder of the page.
+    """
     several = len(studies) > 1
     first = next(iter(studies.values()))
     arms: dict[str, list[RunData]] = defaultdict(list)
     for data in studies.values():
         for label, runs in data.arms.items():
             arms[label] += runs
+    together = ComparisonData(first.path, dict(arms), first.fork_step)
+    all_runs = [run for runs in arms.values() for run in runs]
     network = first.first.config.get("settings", {}).get("network", "")
-    notes = [f"{name}: {note}" if several else note for name, each in scores.items() for note in each.notes]
+    title = f"Classifiers on {len(studies)} benchmarks" if several else f"Classifiers: {next(iter(studies))}, {network}"
     return render_page(
-        ComparisonData(first.path, dict(arms), first.fork_step),
+        together,
         plots,
         tables(studies, scores),
-        notes,
-        title=f"Classifiers on {len(studies)} benchmarks"
-        if several
-        else f"Classifiers: {next(iter(studies))}, {network}",
-        facts=_facts(studies),
+        _name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()}),
+        title=title,
+        facts=_facts(studies, all_runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),
-        opening=make_opening(
-            ComparisonData(first.path, dict(arms), first.fork_step),
-            f"vision on {join_words(list(studies))}",
-            _measures(scores),
-        ),
+        opening=make_opening(together, f"vision on {join_words(list(studies))}", _measures(scores)),
         verdict=sentences(scores),
         settings=_settings(arms),
-        command="\n".join(dict.fromkeys(run.command for runs in arms.values() for run in runs)),
+        command="\n".join(dict.fromkeys(run.command for run in all_runs)),
         place=place,
     )
 
 
 def _measures(scores: Results) -> list[Measure]:
     """Return the measures of all benchmarks. If there are several, the name of a measure contains its benchmark."""
-    if len(scores) == 1:
-        return [measure for each in scores.values() for measure in each.measures]
     return [
-        replace(measure, name=f"{measure.name} on {name}", family=measure.name)
-        for name, each in scores.items()
-        for measure in each.measures
+        replace(measure, name=f"{measure.name} on {name}", family=measure.name) if len(scores) > 1 else measure
+        for name, of_benchmark in scores.items()
+        for measure in of_benchmark.measures
     ]
 
 
-def _facts(studies: Studies) -> list[tuple[str, str]]:
-    counts = {
-        "updates a run": {run.total_steps for data in studies.values() for runs in data.arms.values() for run in runs},
-        "tasks a run": {len(run.tasks) for data in studies.values() for runs in data.arms.values() for run in runs},
-    }
-    facts = [(range_text(numbers), what) for what, numbers in counts.items()]
+def _facts(studies: Studies, runs: Sequence[RunData]) -> list[tuple[str, str]]:
+    facts = [
+        (range_text({run.total_steps for run in runs}), "updates a run"),
+        (range_text({len(run.tasks) for run in runs}), "tasks a run"),
+    ]
     labels = dict.fromkeys(label for data in studies.values() for label in data.arms)
     facts.append((str(len(labels)), "arm" if len(labels) == 1 else "arms"))
-    seeds = {len(runs) for data in studies.values() for runs in data.arms.values()}
+    seeds = {len(of_arm) for data in studies.values() for of_arm in data.arms.values()}
     facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
     first = next(iter(studies.values()))
     if first.fork_step:
@@ -110,5 +112,5 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
     pairs = [(name, value) for name, value in setting_texts(shared) if name not in different]
     for name in different:
         values = {label: {str(run.config["settings"].get(name)) for run in group} for label, group in arms.items()}
-        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(each))}" for label, each in values.items())))
+        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(texts))}" for label, texts in values.items())))
     return pairs

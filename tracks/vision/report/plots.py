@@ -26,8 +26,8 @@ from ....reports.figures.style import (
     step_unit,
     tidy,
 )
-from .scores import accuracies_between, outcomes
-from .shocks import Window, windows
+from .scores import accuracies_between, counted_outcomes
+from .shocks import Window, find_windows
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # of what happened at low < step ≤ high
@@ -96,8 +96,8 @@ def around_shocks(data: ComparisonData) -> Plot | None:
     """Plot saturated fraction and test accuracy around shocks, by factor.
 
     The curves go from the epoch before a shock to the one before the next shock."""
-    found = {label: [windows(run) for run in runs] for label, runs in data.arms.items()}
-    gammas = sorted({window.gamma for seeds in found.values() for seed in seeds for window in seed})
+    windows = {label: [find_windows(run) for run in runs] for label, runs in data.arms.items()}
+    gammas = sorted({window.gamma for seeds in windows.values() for seed in seeds for window in seed})
     if not gammas:
         return None
     styles = arm_styles(data.labels)
@@ -109,7 +109,7 @@ def around_shocks(data: ComparisonData) -> Plot | None:
         column[1].set_xlabel("epochs since the shock’s", fontsize=9.5, color=INK)
         for axes in column:
             axes.axvspan(-0.5, 0.5, color="#f1f0ec", zorder=0)
-        for label, seeds in found.items():
+        for label, seeds in windows.items():
             of_gamma = [[window for window in seed if window.gamma == gamma] for seed in seeds]
             for axes, curves in zip(column, _mean_windows([each for each in of_gamma if each]), strict=True):
                 draw_band(
@@ -131,7 +131,7 @@ def around_shocks(data: ComparisonData) -> Plot | None:
 
 
 def _by_task(name: str, run: RunData, low: float, high: float) -> tuple[Array, Array]:
-    rows = [(row["task"] + 1, 100 * row[name]) for row in outcomes(run) if low < row["step"] <= high]
+    rows = [(row["task"] + 1, 100 * row[name]) for row in counted_outcomes(run) if low < row["step"] <= high]
     numbers, values = np.array(rows, dtype=np.float64).reshape(-1, 2).T
     return numbers, values
 

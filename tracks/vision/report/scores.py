@@ -54,10 +54,10 @@ def score(data: ComparisonData) -> ClassifierScores:
     """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
-    measures = _compared(data, arms)
+    measures = _compared_measures(data, arms)
     scores = ClassifierScores(arms, list(data.notes), measures, differences(measures))
     for label, runs in data.arms.items():
-        scores.notes += [f"{label}: {words}" for words in dict.fromkeys(filter(None, map(_unfinished, runs)))]
+        scores.notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
     if len({len(run.tasks) for runs in data.arms.values() for run in runs}) > 1:
         scores.notes.append("the runs were planned with different numbers of tasks")
     if len({arm.tasks for arm in scores.arms.values()}) > 1:
@@ -70,14 +70,14 @@ def score(data: ComparisonData) -> ClassifierScores:
     return scores
 
 
-def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
+def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
     """Return the accuracies by which arms are compared, within each variant of the settings.
 
     Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
     """
     names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
-    found = []
-    for name, words in ({"online": "online accuracy"} | names).items():
+    measures = []
+    for name, title in ({"online": "online accuracy"} | names).items():
         for variant, labels in variants_of(data).items():
             most = max(arms[label].tasks for label in labels.values())
             by_seed = {
@@ -85,8 +85,8 @@ def _compared(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[M
                 for arm, label in labels.items()
                 if arms[label].tasks == most
             }
-            found.append(Measure(words, by_seed, True, variant, points_of(data, labels)))
-    return found
+            measures.append(Measure(title, by_seed, True, variant, points_of(data, labels)))
+    return measures
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
@@ -98,7 +98,7 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
     finished one. fwt needs tests at the start of tasks (--eval-epochs), and compares with chance among all classes.
     best_after, final_after: test accuracy after the fork, including tests within tasks; NaN without a fork.
     """
-    done = [row for row in outcomes(run) if row["step"] > fork]
+    done = [row for row in counted_outcomes(run) if row["step"] > fork]
     online, tests = (
         np.array([row[name] for row in done], dtype=float) for name in ("online_accuracy", "test_accuracy")
     )
@@ -108,13 +108,13 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
         "test": float(tests.mean()) if done else NAN,
         "last_test": float(tests[-1]) if done else NAN,
         "gap": online_generalization_gap(tests, online) if done else NAN,
-        **_kept(run),
+        **_retention(run),
         "best_after": max(late, default=NAN),
         "final_after": late[-1] if late else NAN,
     }
 
 
-def outcomes(run: RunData) -> list[Row]:
+def counted_outcomes(run: RunData) -> list[Row]:
     """Return the rows of finished tasks in order. Of alternating tasks, only the hard ones count.
 
     Source: Lillo & Cheney 2025, Appendix E.
@@ -127,7 +127,12 @@ def outcomes(run: RunData) -> list[Row]:
 def accuracies_between(run: RunData, low: float, high: float, task: Segment | None = None) -> list[tuple[float, float]]:
     """Return (step, test accuracy) of all tests at low < step ≤ high, within tasks and at their ends.
 
-    task: only tests of this task."""
+    Args:
+        run: The run of one seed.
+        low: A step, which does not count itself.
+        high: A step, which counts.
+        task: Only tests of this task. None: of all tasks.
+    """
     rows = [row for row in (*run.metrics, *run.outcomes) if isinstance(row.get("test_accuracy"), (int, float))]
     return sorted(
         (float(row["step"]), float(row["test_accuracy"]))
@@ -137,22 +142,22 @@ def accuracies_between(run: RunData, low: float, high: float, task: Segment | No
 
 
 def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
-    found = [measures_of(run, fork) for run in runs]
+    by_seed = [measures_of(run, fork) for run in runs]
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ClassifierArm(
         seeds=tuple(run.seed for run in runs),
         tasks=min(sum(row["step"] > fork for row in run.outcomes) for run in runs),
-        measures={name: Spread(np.array([each[name] for each in found])) for name in found[0]},
+        measures={name: Spread(np.array([measures[name] for measures in by_seed])) for name in by_seed[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
         at_events=means_at_events(events) | _curvature(runs, events, fork),
-        replaced=_replaced(runs),
+        replaced=_replaced_units(runs),
     )
 
 
-def _kept(run: RunData) -> dict[str, float]:
+def _retention(run: RunData) -> dict[str, float]:
     """Return ACC, BWT and FWT of a split stream, in which all tasks are tested at the end of each."""
-    rows = [row.get("accuracies") for row in outcomes(run)]
+    rows = [row.get("accuracies") for row in counted_outcomes(run)]
     if not rows or any(row is None or len(row) != i + 1 for i, row in enumerate(rows)):
         return {"acc": NAN, "bwt": NAN, "fwt": NAN}
     matrix = np.full((len(rows), len(rows)), np.nan)
@@ -184,14 +189,14 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
     return {"lambda_max_before": mean_of_known(before), "lambda_max_after": mean_of_known(after)}
 
 
-def _replaced(runs: Sequence[RunData]) -> dict[str, float]:
+def _replaced_units(runs: Sequence[RunData]) -> dict[str, float]:
     """Return the number of units replaced by the last measurement, by method: mean over seeds."""
     names = sorted({name for run in runs for row in run.metrics for name in row if name.endswith("_replaced")})
     last = {name: [run.series(name)[1][-1:] for run in runs] for name in names}
     return {name.split("/")[-1].removesuffix("_replaced"): mean_of_known(np.concatenate(v)) for name, v in last.items()}
 
 
-def _unfinished(run: RunData) -> str:
+def _progress_note(run: RunData) -> str:
     """Return how far an unfinished run has come, or "" if it is finished."""
     if len(run.outcomes) >= len(run.tasks):
         return ""
@@ -238,13 +243,9 @@ def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
         **{name: spread_json(spread) for name, spread in arm.measures.items()},
         "shocks": {
             f"{gamma:g}": {
-                "windows": shock.windows,
+                **vars(shock),
                 "peak": spread_json(Spread(shock.peak)),
                 "area": spread_json(Spread(shock.area)),
-                "recovery_time": shock.recovery_time,
-                "non_recovery_rate": shock.non_recovery_rate,
-                "tau_95": shock.tau_95,
-                "tau_95_non_recovery_rate": shock.tau_95_non_recovery_rate,
             }
             for gamma, shock in arm.shocks.items()
         },

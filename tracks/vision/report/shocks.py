@@ -56,15 +56,15 @@ def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
     """Return the scores of each factor, sorted by factor, or {} for runs without shocks."""
     by_gamma: dict[float, list[list[Window]]] = defaultdict(list)
     for run in runs:
-        mine = defaultdict(list)
-        for window in windows(run):
-            mine[window.gamma].append(window)
-        for gamma, found in mine.items():
-            by_gamma[gamma].append(found)
+        own_windows = defaultdict(list)
+        for window in find_windows(run):
+            own_windows[window.gamma].append(window)
+        for gamma, of_gamma in own_windows.items():
+            by_gamma[gamma].append(of_gamma)
     return {gamma: _score(by_gamma[gamma]) for gamma in sorted(by_gamma)}
 
 
-def windows(run: RunData) -> list[Window]:
+def find_windows(run: RunData) -> list[Window]:
     """Return the windows of a run that are complete: a later shock followed in the task, or the task is finished.
 
     Windows consist of the tests at the ends of epochs, so --eval-epochs must be 1 or a fraction of it. Otherwise there
@@ -79,15 +79,15 @@ def windows(run: RunData) -> list[Window]:
     for row in run.metrics:
         if "saturated_fraction" in row and "gamma" in row:
             rows[row["task"]].append(row)
-    found = []
+    windows = []
     for task in run.tasks:
         epochs = _epochs(rows[task.index], task, settings["batch_size"])
         starts = [i for i, row in enumerate(epochs) if row["gamma"] != 1 and i > 0]
         ends = [*starts[1:], len(epochs) if task.index in finished else None]
         for start, end in zip(starts, ends, strict=False):
             if end is not None and end - start > 1:
-                found.append(_window(epochs[start - 1], epochs[start:end]))
-    return found
+                windows.append(_window(epochs[start - 1], epochs[start:end]))
+    return windows
 
 
 def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
@@ -106,13 +106,13 @@ def _window(before: Row, rows: Sequence[Row]) -> Window:
 
 
 def _score(by_seed: Sequence[Sequence[Window]]) -> ShockScores:
-    every = [window for found in by_seed for window in found]
-    halved = np.array([saturation_recovery_time(w.saturation) for w in every])
-    regained = np.array([accuracy_recovery_time(w.accuracy, w.accuracy_before) for w in every])
+    windows = [window for of_seed in by_seed for window in of_seed]
+    halved = np.array([saturation_recovery_time(w.saturation) for w in windows])
+    regained = np.array([accuracy_recovery_time(w.accuracy, w.accuracy_before) for w in windows])
     return ShockScores(
-        windows=len(every),
-        peak=np.array([np.mean([peak_saturation(w.saturation) for w in found]) for found in by_seed]),
-        area=np.array([np.mean([saturation_area(w.saturation) for w in found]) for found in by_seed]),
+        windows=len(windows),
+        peak=np.array([np.mean([peak_saturation(w.saturation) for w in of_seed]) for of_seed in by_seed]),
+        area=np.array([np.mean([saturation_area(w.saturation) for w in of_seed]) for of_seed in by_seed]),
         recovery_time=_mean_of_finite(halved),
         non_recovery_rate=non_recovery_rate(halved),
         tau_95=_mean_of_finite(regained),

@@ -14,7 +14,7 @@ def by_seed(run: RunData) -> list[RunData]:
         if missing := OUTCOME - row.keys():
             raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
     seeds = [int(seed) for seed in run.config.get("settings", {}).get("seeds", [])] or [run.seed]
-    events = [_of_one(event, len(seeds)) for event in run.events]
+    events = [_scale_to_one(event, len(seeds)) for event in run.events]
 
     def own(rows: list[Row], seed: int) -> list[Row]:
         return [row for row in rows if row.get("seed", seed) == seed]
@@ -32,7 +32,7 @@ def by_seed(run: RunData) -> list[RunData]:
     ]
 
 
-def _of_one(event: Row, members: int) -> Row:
+def _scale_to_one(event: Row, members: int) -> Row:
     """Return an intervention on a stack as one on a single network.
 
     SFE and DfI are divided by the number of members, and norms are root mean squares."""

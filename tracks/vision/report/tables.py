@@ -32,44 +32,44 @@ AT_EVENTS = (
 )
 
 
-def summary(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
+def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
     """Return a table with one row per arm. Measures that no arm has are left out."""
     arms = scores.arms
     columns: dict[str, list[str]] = {
         "seeds": [str(len(arm.seeds)) for arm in arms.values()],
         "tasks": [str(arm.tasks) for arm in arms.values()],
     }
-    words = []
+    notes = []
     hidden = {"last_test"} if data.fork_step else set()  # the final test says it
     for name, (heading, meaning) in COLUMNS.items():
         cells = [percent(arm.measures[name]) for arm in arms.values()]
         if name in hidden or set(cells) == {MISSING}:
             continue
         columns[heading] = cells
-        words.append(meaning)
-    for heading, cells in _intervened(arms).items():
+        notes.append(meaning)
+    for heading, cells in _intervention_columns(arms).items():
         if set(cells) != {MISSING}:
             columns[heading] = cells
     if "SFE" in columns or "λ_max" in columns:
-        words.append(AT_EVENTS)
-    words.append(over_seeds(data.seeds))
+        notes.append(AT_EVENTS)
+    notes.append(over_seeds(data.seeds))
     if data.fork_step:
-        words.insert(0, "All of the tasks that ended after the fork.")
+        notes.insert(0, "All of the tasks that ended after the fork.")
     rows = [[label, *cells] for label, *cells in zip(arms, *columns.values(), strict=True)]
-    return Table(title, ["arm", *columns], rows, " ".join(filter(None, words)))
+    return Table(title, ["arm", *columns], rows, " ".join(filter(None, notes)))
 
 
-def grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
+def benchmark_grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
     """Return total average online accuracy, with arms as rows and benchmarks as columns (Lillo & Cheney, Table 2)."""
     labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
     rows = []
     for label in labels:
-        found = [scores[name].arms.get(label) for name in studies]
-        rows.append([label, *(percent(arm.measures["online"]) if arm else MISSING for arm in found)])
+        arms = [scores[name].arms.get(label) for name in studies]
+        rows.append([label, *(percent(arm.measures["online"]) if arm else MISSING for arm in arms)])
     tasks = "; ".join(f"{name}: {_task_range(scores[name])} tasks" for name in studies)
     most = max(data.seeds for data in studies.values())
-    words = f"Total average online accuracy (%), mean over seeds. {tasks}. {over_seeds(most)}"
-    return Table("Online accuracy on each benchmark (%)", ["arm", *studies], rows, words)
+    note = f"Total average online accuracy (%), mean over seeds. {tasks}. {over_seeds(most)}"
+    return Table("Online accuracy on each benchmark (%)", ["arm", *studies], rows, note)
 
 
 def shock_table(scores: ClassifierScores) -> Table | None:
@@ -90,13 +90,13 @@ def shock_table(scores: ClassifierScores) -> Table | None:
         for gamma, shock in arm.shocks.items()
     ]
     header = ["arm", "γ", "shocks", "peak SF (%)", "AUSC", "SF halved", "not halved (%)", "τ₉₅", "not regained (%)"]
-    words = (
+    note = (
         "Of the epochs from a shock to the next. Peak SF: largest saturated fraction. AUSC: area under its curve, in "
         "epochs. SF halved: epochs until it is at most half of its peak; τ₉₅: epochs until 95 % of the test accuracy "
         "before the shock is regained, 0 where it was not lost; both over the shocks after which it happened, the rest "
         "are the two rates of non-recovery."
     )
-    return Table("Shocks", header, rows, words) if rows else None
+    return Table("Shocks", header, rows, note) if rows else None
 
 
 def percent(spread: Spread) -> str:
@@ -104,7 +104,7 @@ def percent(spread: Spread) -> str:
     return spread_text(spread, percent=True)
 
 
-def _intervened(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
+def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
     return {
         "SFE": [number(arm.at_events["sfe"]) for arm in arms.values()],
         "DfI (unscaled)": [_arrow(arm, "dfi_unscaled") for arm in arms.values()],

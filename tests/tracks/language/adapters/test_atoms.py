@@ -59,10 +59,10 @@ def test_pruning_keeps_the_fewest_atoms_with_that_share_of_the_mass(values, keep
         return
     report = prune(made, all_mass, keep)["0"]
     ordered = mass.sort(descending=True).values
-    left = sum(report.after)
-    assert ordered[:left].sum() >= keep * mass.sum() * (1 - 1e-12)
-    assert left == 1 or ordered[: left - 1].sum() < keep * mass.sum() * (1 + 1e-12)
-    assert report.kept == pytest.approx(float(ordered[:left].sum() / mass.sum()))
+    remaining = sum(report.after)
+    assert ordered[:remaining].sum() >= keep * mass.sum() * (1 - 1e-12)
+    assert remaining == 1 or ordered[: remaining - 1].sum() < keep * mass.sum() * (1 + 1e-12)
+    assert report.kept == pytest.approx(float(ordered[:remaining].sum() / mass.sum()))
     assert report.before == (4, 4, 4)
     kept = [int((keys == key).all(-1).nonzero()) for key in made[0].bank("A")]
     assert kept == sorted(kept)
@@ -95,7 +95,7 @@ def test_pruning_atoms_without_any_weight_changes_little():
     assert torch.equal(made[0](inputs()), before)
 
 
-def test_what_has_no_weights_of_its_own_cannot_be_pruned():
+def test_adapters_without_atom_weights_cannot_be_pruned():
     made = model()
     with pytest.raises(ValueError, match="the mass is not of the 12 atoms of '2'"):
         prune(made, {"0": torch.ones(12), "2": torch.ones(3)})

@@ -83,10 +83,10 @@ def test_seqlora_goes_on_with_the_same_tensors():
 def test_inclora_is_the_sum_of_all_tasks():
     made = IncLoRA(linear(), r=2, alpha=6.0)
     after(made)
-    x, wanted = inputs(), made.linear(inputs())
+    x, expected = inputs(), made.linear(inputs())
     for a, b in zip(made.bank("A").split(2), made.bank("B").split(2), strict=True):
-        wanted = wanted + 3.0 * (x @ a.T @ b)
-    torch.testing.assert_close(made(x), wanted)
+        expected = expected + 3.0 * (x @ a.T @ b)
+    torch.testing.assert_close(made(x), expected)
     assert made.sizes == (2, 2, 2)
     assert [p.shape for p in made.task_parameters()] == [(2, 6), (2, 5)]
 
@@ -125,11 +125,11 @@ def shares(logits, k):
 def test_moe_lora_mixes_whole_adapters_by_its_router(k):
     made = MoELoRA(linear(), r=2, k=k)
     after(made)
-    x, wanted = inputs(), made.linear(inputs())
+    x, expected = inputs(), made.linear(inputs())
     share = shares(x @ made.bank("router").T, k)
     for t, (a, b) in enumerate(zip(made.bank("A").split(2), made.bank("B").split(2), strict=True)):
-        wanted = wanted + share[..., t : t + 1] * (x @ a.T @ b)
-    torch.testing.assert_close(made(x), wanted)
+        expected = expected + share[..., t : t + 1] * (x @ a.T @ b)
+    torch.testing.assert_close(made(x), expected)
     assert [p.shape for p in made.task_parameters()] == [(2, 6), (2, 5), (1, 6)]
 
 
@@ -137,15 +137,15 @@ def test_moe_lora_mixes_whole_adapters_by_its_router(k):
 def test_the_external_router_mixes_single_atoms(k):
     made = ExternalRouter(linear(), r=2, k=k)
     after(made)
-    x, wanted = inputs(), made.linear(inputs())
+    x, expected = inputs(), made.linear(inputs())
     share = shares(x @ made.bank("router").T, k)
     for i, (a, b) in enumerate(zip(made.bank("A"), made.bank("B"), strict=True)):
-        wanted = wanted + share[..., i : i + 1] * (x @ a).unsqueeze(-1) * b
-    torch.testing.assert_close(made(x), wanted)
+        expected = expected + share[..., i : i + 1] * (x @ a).unsqueeze(-1) * b
+    torch.testing.assert_close(made(x), expected)
     assert [p.shape for p in made.task_parameters()] == [(2, 6), (2, 5), (2, 6)]
 
 
-def test_routers_learn_and_their_old_rows_do_not():
+def test_only_the_router_rows_of_the_current_task_are_trained():
     for cls in (MoELoRA, ExternalRouter):
         made = after(cls(linear(), r=2))
         old = made.frozen_router.clone()
@@ -161,8 +161,8 @@ def test_the_penalty_of_olora_is_the_squared_overlap_of_new_and_old_keys():
     assert made.penalty() == 0
     after(made, 2)
     old, new = made.frozen_A, made.A.detach()
-    wanted = 0.7 * sum(float(a @ b) ** 2 for a in old for b in new)
-    assert made.penalty().item() == pytest.approx(wanted)
+    expected = 0.7 * sum(float(a @ b) ** 2 for a in old for b in new)
+    assert made.penalty().item() == pytest.approx(expected)
     (gradient,) = torch.autograd.grad(made.penalty(), made.A)
     torch.testing.assert_close(gradient, 1.4 * new @ old.T @ old)
 
@@ -175,7 +175,7 @@ def test_a_models_penalty_is_the_sum_of_its_layers():
     assert penalty(model) > 0
 
 
-def test_ewc_holds_a_seqlora_where_the_last_task_left_it():
+def test_ewc_keeps_seqlora_near_the_weights_of_the_last_task():
     model = nn.Sequential(linear(), nn.Tanh(), linear(5, 3))
     wrap(model, ["0"], maker("seqlora", r=2))
     add_task(model, torch.Generator().manual_seed(0))

@@ -1,3 +1,4 @@
+import errno
 import json
 
 import pytest
@@ -106,7 +107,7 @@ def test_damaged_files_are_refused_in_one_line_and_the_model_stays(tmp_path, how
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def full(*_: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr("supple.engine.storage.files.sync", full)
     with pytest.raises(OSError, match="disk full"):

@@ -50,7 +50,7 @@ def by_the_equations(made: MoRAM, x: Tensor) -> Tensor:
     delta=st.none() | st.floats(-0.5, 0.6),
     training=st.booleans(),
 )
-def test_it_computes_the_papers_equations(tasks, r, k, tau, delta, training):
+def test_moram_computes_the_equations_of_the_paper(tasks, r, k, tau, delta, training):
     made = adapter(tasks, r=r, k=k, tau=tau, delta=delta).train(training)
     x = torch.randn(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     torch.testing.assert_close(made(x), by_the_equations(made, x))
@@ -58,13 +58,13 @@ def test_it_computes_the_papers_equations(tasks, r, k, tau, delta, training):
         torch.testing.assert_close(made(x), by_the_equations(made, x))
 
 
-def test_it_computes_with_other_values_in_its_parameters_place():
+def test_moram_works_with_functional_call():
     made, x = adapter(), torch.randn(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     doubled = {"B": 2 * made.B.detach()}
-    found = functional_call(made, doubled, (x,))
+    outputs = functional_call(made, doubled, (x,))
     with torch.no_grad():
         made.B.mul_(2)
-    torch.testing.assert_close(found, made(x))
+    torch.testing.assert_close(outputs, made(x))
 
 
 @pytest.mark.parametrize("threshold", [0, 10**9])
@@ -73,15 +73,15 @@ def test_gathered_and_dense_values_are_the_same(monkeypatch, threshold, dtype):
     monkeypatch.setattr(moram_module, "GATHER_FROM", threshold)
     made = adapter(4, r=6, k=3, dtype=torch.float32).eval()
     x = torch.randn(2, 3, 4, 7)
-    wanted = by_the_equations(made, x.view(-1, 7)).view(2, 3, 4, 5)
+    expected = by_the_equations(made, x.view(-1, 7)).view(2, 3, 4, 5)
     made.linear.to(dtype)
     with torch.no_grad():
-        found = made(x.to(dtype))
-    assert found.dtype == dtype
+        outputs = made(x.to(dtype))
+    assert outputs.dtype == dtype
     if dtype == torch.float32:
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(outputs, expected)
     else:
-        assert (found.float() - wanted).norm() < 0.05 * wanted.norm()
+        assert (outputs.float() - expected).norm() < 0.05 * expected.norm()
 
 
 @pytest.mark.parametrize("shape", [(7,), (4, 7), (2, 3, 7), (0, 7)])
@@ -172,7 +172,7 @@ def test_the_threshold_acts_in_evaluation_alone():
     assert (made(x) == made.linear(x)).all(-1).any()
 
 
-def test_it_cannot_be_merged_and_says_why():
+def test_merging_moram_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="MoRAM cannot be merged into the weight: which atoms act"):
         adapter().merge()
 
@@ -210,7 +210,7 @@ def test_numbers_that_make_no_sense_are_refused(params, message):
         MoRAM(nn.Linear(3, 3), **params)
 
 
-def test_what_is_no_linear_is_refused():
+def test_modules_that_are_no_linear_layers_are_refused():
     with pytest.raises(ValueError, match=r"MoRAM adapts an nn\.Linear, not Conv2d"):
         MoRAM(nn.Conv2d(3, 3, 1))
 

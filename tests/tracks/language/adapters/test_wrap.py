@@ -122,7 +122,7 @@ def test_stacked_layers_and_other_kinds_are_refused():
 
 
 @pytest.mark.parametrize("target", ["linear1", "out_proj"])
-def test_layers_that_others_read_without_calling_are_refused(target):
+def test_layers_whose_weights_are_read_without_calling_them_are_refused(target):
     layer = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 16), nn.Linear(8, 2))
     with pytest.raises(ValueError, match="reads its weight and never calls it"):
         wrap_moram(layer, [target])

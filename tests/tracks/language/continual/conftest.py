@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from supple.engine.runs import create, train
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
+from tests.tracks.logs import read_log
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),
@@ -52,11 +54,11 @@ class Trials:
         return build(settings)
 
     def run(self, out: Path, method: str, **changes: Any) -> Path:
-        create(out, "continual", self.settings(method, **changes), "test")
+        prepare(RunSpec("continual", self.settings(method, **changes)), out).close()
         return self.resume(out)
 
     def resume(self, out: Path) -> Path:
-        train(out, lambda _: None, self.complain)
+        open_run(out, self.complain).train(lambda _: None)
         return out
 
     def complain(self, line: str) -> None:
@@ -78,9 +80,7 @@ class Trials:
         return losses
 
     def log(self, run: Path, name: str) -> list[dict[str, Any]]:
-        """The lines of a log, without times."""
-        lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-        return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
+        return read_log(run, name)
 
 
 @pytest.fixture(scope="session")

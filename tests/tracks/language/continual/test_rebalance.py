@@ -26,12 +26,12 @@ def test_loras_are_balanced_where_the_hook_says_and_a_run_goes_on_bit_for_bit(
     assert trials.log(again, "metrics") == trials.log(run, "metrics")
 
 
-def test_keys_that_route_are_no_pair(trials: Any, tmp_path: Path) -> None:
+def test_adapters_with_routing_have_no_linear_pair(trials: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'model' has no two consecutive linear maps"):
         trials.run(tmp_path / "run", "moram", hook=("rebalance@task",))
 
 
-def test_a_fresh_lora_is_not_balanced_to_nothing(trials: Any, tmp_path: Path) -> None:
-    """B is zero there: at λ = 0 A would have to be zero too, and no gradient leaves that."""
+def test_rebalancing_a_fresh_lora_to_zero_is_refused(trials: Any, tmp_path: Path) -> None:
+    """B is zero, so A would have to be zero at λ = 0 too, and the gradients of both would vanish."""
     with pytest.raises(RunError, match=r"a map of .* is zero, so lam=0"):
         trials.run(tmp_path / "run", "seqlora", hook=("rebalance@start",))

@@ -1,4 +1,4 @@
-"""Runs of every method from their first line to what they leave behind, and from any checkpoint to the same bytes."""
+"""Complete runs of every method: what they log and export, and that they resume bit for bit."""
 
 import shutil
 from pathlib import Path
@@ -9,9 +9,9 @@ from safetensors.torch import load_file, save_file
 
 from supple.reports.studies.study import read_study
 from supple.tracks.language.adapters import load_adapters
-from supple.tracks.language.continual.presets import METHODS
 from supple.tracks.language.models import load_model
-from supple.tracks.language.report.atom_maps import stored_maps
+from supple.tracks.language.presets import METHODS
+from supple.tracks.language.report.atom_maps import draw_stored_maps
 
 RUNS: dict[str, dict[str, Any]] = {
     **{method: {} for method in METHODS},
@@ -37,7 +37,7 @@ def test_each_task_leaves_a_row_of_scores_of_all_tasks(trials: Any, finished: di
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_from_the_middle_of_the_third_task_a_run_goes_on_bit_for_bit(
+def test_a_run_resumes_bit_for_bit_in_the_middle_of_the_third_task(
     trials: Any, finished: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
     run = shutil.copytree(finished[name], tmp_path / "run")
@@ -54,16 +54,20 @@ def test_from_the_middle_of_the_third_task_a_run_goes_on_bit_for_bit(
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "full"])
-def test_neither_a_checkpoint_nor_what_is_left_holds_the_frozen_model(
+def test_checkpoints_and_exported_adapters_do_not_contain_the_frozen_model(
     trials: Any, finished: dict[str, Path], name: str
 ) -> None:
     for file in ("checkpoints/000000000012/state.safetensors", "model/adapters.safetensors"):
         names = list(load_file(finished[name] / file))
-        assert any(each.endswith("frozen_A") for each in names)
-        assert not [each for each in names if "embed_tokens" in each or each.endswith("linear.weight")]
+        assert any(name_in_file.endswith("frozen_A") for name_in_file in names)
+        assert not [
+            name_in_file
+            for name_in_file in names
+            if "embed_tokens" in name_in_file or name_in_file.endswith("linear.weight")
+        ]
 
 
-def test_what_a_run_leaves_gives_the_model_of_its_end(trials: Any, finished: dict[str, Path]) -> None:
+def test_exported_adapters_and_models_can_be_loaded(trials: Any, finished: dict[str, Path]) -> None:
     work = trials.work()
     model = load_model("llama:32x1").model
     load_adapters(model, finished["moram"] / "model")
@@ -86,14 +90,14 @@ def test_maps_say_how_much_each_task_uses_each_atom(finished: dict[str, Path]) -
 
 
 def test_the_report_draws_which_atoms_the_tasks_use(finished: dict[str, Path], tmp_path: Path) -> None:
-    plot = stored_maps(read_study([finished["moram pruned"]]))
+    plot = draw_stored_maps(read_study([finished["moram pruned"]]))
     assert plot is not None
     panels = [axes for axes in plot.figure.axes if axes.get_title(loc="left")]
     assert 1 <= len(panels) <= 3
     maps = load_file(finished["moram pruned"] / "model" / "activation_maps.safetensors")
     for axes in panels:
         assert axes.images[0].get_array().shape == maps[axes.get_title(loc="left")].shape
-    assert stored_maps(read_study([finished["seqlora"]])) is None
+    assert draw_stored_maps(read_study([finished["seqlora"]])) is None
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"maps": "["}, {"maps": '{"tasks": [], "atoms": {}}'}])
@@ -105,4 +109,4 @@ def test_damaged_maps_are_named(finished: dict[str, Path], tmp_path: Path, metad
     else:
         save_file(load_file(file), file, metadata)
     with pytest.raises(ValueError, match=r"activation_maps\.safetensors: damaged"):
-        stored_maps(read_study([run]))
+        draw_stored_maps(read_study([run]))

@@ -1,4 +1,4 @@
-"""What a continual run can be told, and what is refused in one line."""
+"""The settings of continual learning: models, methods and orders, and one-line refusals."""
 
 import re
 from dataclasses import fields
@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from supple.registry.errors import UsageError
+from supple.tracks.language import presets
 from supple.tracks.language.adapters import maker
-from supple.tracks.language.continual import presets
 from supple.tracks.language.continual.settings import ContinualSettings
-from supple.tracks.language.continual.work import of_images
+from supple.tracks.language.continual.work import is_image_model
 
 
 def test_tasks_are_learned_in_the_order_that_is_asked_for(trials):
@@ -29,10 +29,12 @@ def test_each_method_has_adapters_with_its_own_parameters(method):
 
     params = make(torch.nn.Linear(4, 4)).params
     assert params["r"] == 3
-    given = {"k": 2, "tau": 0.5, "delta": None, "alpha": 6.0, "strength": settings.o_lora_strength}
+    parameters = {"k": 2, "tau": 0.5, "delta": None, "alpha": 6.0, "strength": settings.o_lora_strength}
     if method == "moe-lora":
-        given["k"] = 1
-    assert {name: params[name] for name in given if name in params} == {n: v for n, v in given.items() if n in params}
+        parameters["k"] = 1
+    assert {name: params[name] for name in parameters if name in params} == {
+        n: v for n, v in parameters.items() if n in params
+    }
 
 
 def test_targets_are_endings_an_expression_or_all():
@@ -49,19 +51,19 @@ def test_presets_are_settings_that_pass(preset):
 
 
 def test_a_clip_is_known_by_its_name_or_its_folder(tmp_path):
-    assert of_images("clip:small")
-    assert not of_images("llama:32x1")
-    assert not of_images(str(tmp_path))
+    assert is_image_model("clip:small")
+    assert not is_image_model("llama:32x1")
+    assert not is_image_model(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
-    assert of_images(str(tmp_path))
+    assert is_image_model(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["clip", "llama"])
-def test_what_a_model_on_the_hub_is_the_hub_says(kind, monkeypatch):
+def test_the_hub_says_whether_a_model_is_an_image_model(kind, monkeypatch):
     from supple.tracks.language import models
 
-    monkeypatch.setattr(models, "from_hub", lambda name, read: SimpleNamespace(model_type=kind))
-    assert of_images("openai/some-model") == (kind == "clip")
+    monkeypatch.setattr(models, "read_from_hub", lambda name, read: SimpleNamespace(model_type=kind))
+    assert is_image_model("openai/some-model") == (kind == "clip")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_what_a_model_on_the_hub_is_the_hub_says(kind, monkeypatch):
         ({"max_length": 2048}, "more than the context of llama:32x1, 2048 tokens"),
     ],
 )
-def test_what_cannot_work_is_refused(trials, changes, message):
+def test_settings_that_cannot_work_are_refused(trials, changes, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         trials.work(**changes)
     assert "\n" not in str(refused.value)

@@ -62,13 +62,13 @@ def test_no_padding_is_measured(uneven):
 
 def test_a_pass_without_padding_has_every_example_whole_and_once(uneven):
     seen = [row for (tokens,) in uneven.passes(0) for row in tokens.tolist()]
-    assert sorted(seen) == sorted(each.ids for each in uneven.encoded[0])
+    assert sorted(seen) == sorted(example.ids for example in uneven.encoded[0])
 
 
 def test_other_contents_of_a_file_are_another_source(trials, tmp_path):
-    found = set()
+    sources = set()
     for answer in "ab":
         for split in ("train", "test"):
             (tmp_path / f"d_{split}.jsonl").write_text(json.dumps({"prompt": "p", "answer": answer}))
-        found.add(trials.work(tasks=(str(tmp_path / "d_train.jsonl"),)).sources["task 0"])
-    assert len(found) == 2
+        sources.add(trials.work(tasks=(str(tmp_path / "d_train.jsonl"),)).sources["task 0"])
+    assert len(sources) == 2

@@ -1,15 +1,15 @@
-"""What tasks change in a model, and what they leave alone."""
+"""The model over a sequence of tasks: which weights a task trains, and which stay unchanged."""
 
 import json
 
 import pytest
 import torch
 
-from supple.engine.runs import drive
+from supple.engine.runs import attach_hooks
 from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
-from supple.tracks.language.continual.masses import Masses, left
-from supple.tracks.language.continual.presets import METHODS
+from supple.tracks.language.continual.masses import Masses, remaining_mass
+from supple.tracks.language.presets import METHODS
 
 ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
 
@@ -43,7 +43,7 @@ def test_seqlora_goes_on_with_the_same_atoms_and_a_new_optimizer(trials):
     assert not work.learner.optimizer.state
 
 
-def test_full_trains_every_weight(trials):
+def test_method_full_trains_every_weight(trials):
     work = trials.work("full")
     before = {name: p.detach().clone() for name, p in work.model.named_parameters()}
     trials.learn(work, 0)
@@ -58,7 +58,7 @@ def test_the_loss_of_a_task_falls(trials, method):
     assert losses[-1] < 0.99 * losses[0]
 
 
-def test_new_atoms_are_new_to_the_learner(trials):
+def test_the_learner_knows_the_initial_values_of_new_atoms(trials):
     work = trials.work()
     old = dict(work.learner.initial)
     trials.learn(work, 0)
@@ -83,9 +83,9 @@ def test_the_penalty_of_o_lora_is_in_its_loss_from_the_second_task_on(trials):
     assert losses[3.0][1] - losses[0.0][1] == pytest.approx(penalty, rel=1e-3)
 
 
-def test_ewc_brings_its_hook_unless_there_is_one(trials):
+def test_method_ewc_adds_its_hook_unless_one_is_given(trials):
     work = trials.work("ewc", hook=(), ewc_strength=7.0)
-    (hook,) = drive(work, ()).hooks
+    (hook,) = attach_hooks(work, ()).hooks
     assert (hook.intervention.name, hook.intervention.strength) == ("ewc", 7.0)
     assert trials.work("ewc", hook=("ewc(strength=1)",)).hooks == ()
     assert trials.work("seqlora").hooks == ()
@@ -122,8 +122,8 @@ def test_the_mass_that_is_left_is_that_of_the_kept_atoms():
     from supple.tracks.language.adapters import Pruned
 
     mass = torch.tensor([3.0, 0.0, 5.0, 1.0, 2.0, 2.0], dtype=torch.float64)
-    assert left(mass, Pruned((3, 3), (2, 1), 0.9)).tolist() == [3.0, 5.0, 2.0]
-    assert left(mass, Pruned((3, 3), (3, 0), 0.9)).tolist() == [3.0, 0.0, 5.0]
+    assert remaining_mass(mass, Pruned((3, 3), (2, 1), 0.9)).tolist() == [3.0, 5.0, 2.0]
+    assert remaining_mass(mass, Pruned((3, 3), (3, 0), 0.9)).tolist() == [3.0, 0.0, 5.0]
 
 
 def test_in_bfloat16_the_weights_stay_float32(trials):
@@ -136,7 +136,7 @@ def test_in_bfloat16_the_weights_stay_float32(trials):
     assert 0 < abs(float(loss.detach() - exact.detach())) < 0.05
 
 
-def test_a_run_whose_task_is_pruned_away_goes_on(trials, tmp_path):
+def test_a_run_continues_when_pruning_removes_a_whole_task(trials, tmp_path):
     trials.run(tmp_path / "run", "moram", prune=0.01, r=4, k=1, tau=0.01, targets=("v_proj",))
     assert len(trials.log(tmp_path / "run", "tasks")) == 3
     (layer,) = json.loads((tmp_path / "run" / "model" / "adapters.json").read_text())["layers"].values()

@@ -1,6 +1,5 @@
-"""Pretraining on captions: the loss, what a batch is, and runs that learn, resume and leave a model."""
+"""Pretraining on captions: the loss, the batches, and runs that learn, resume and export a model."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,17 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build, open_run, prepare
+from supple.engine.spec import RunSpec
 from supple.registry.errors import UsageError
 from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
-from supple.tracks.language.images.clip import Clip, load_clip
+from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import read_domain
+from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.settings import ClipSettings
-from supple.tracks.language.images.work import LARGEST, ClipWork, build
+from supple.tracks.language.images.work import LARGEST, ClipWork
+from tests.tracks.logs import read_log
 
 pytest.importorskip("transformers")
 
@@ -26,14 +30,14 @@ def test_with_captions_that_all_differ_the_loss_is_clips_own(clip: Clip) -> None
     torch.testing.assert_close(losses.mean(), expected)
 
 
-def test_images_that_share_a_caption_are_all_right_for_it() -> None:
-    logits, own = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 1, 2, 2, 2])
-    full = logits[:, own]  # (6, 6): each image with the caption of each image
-    targets = (own[:, None] == own).double()
+def test_images_that_share_a_caption_all_count_as_correct() -> None:
+    logits, caption_of = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 1, 2, 2, 2])
+    full = logits[:, caption_of]  # (6, 6): each image with the caption of each image
+    targets = (caption_of[:, None] == caption_of).double()
     targets /= targets.sum(1, keepdim=True)
     over_captions = F.cross_entropy(full, targets, reduction="none")
     over_images = F.cross_entropy(full.T, targets)
-    losses = contrastive_losses(logits, own)
+    losses = contrastive_losses(logits, caption_of)
     torch.testing.assert_close(losses.mean(), (over_captions.mean() + over_images) / 2)
 
 
@@ -41,7 +45,7 @@ def test_a_batch_has_an_equal_share_of_each_domain_and_one_template(clip: Clip, 
     domains = [read_domain(text, data) for text in ("mnist:low", "mnist:high+inverted", "mnist+rotated")]
     captions = Captions(clip, domains, 32, seed=0)
     batch = captions.batch(5)
-    names = [batch.captions[place] for place in batch.own.tolist()]
+    names = [batch.captions[place] for place in batch.caption_of.tolist()]
     assert batch.pixels.shape == (32, 3, 28, 28)
     assert sum("inverted" in name for name in names) == 11
     assert sum("rotated" in name for name in names) == 10
@@ -55,7 +59,7 @@ def test_a_caption_is_that_of_its_image(clip: Clip, data: Path) -> None:
     batch = captions.batch(0)
     known = {image.numpy().tobytes(): label for image, label in zip(
         clip.pixels(domain.train_images), domain.train_labels.tolist(), strict=True)}  # fmt: skip
-    for pixels, place in zip(batch.pixels, batch.own.tolist(), strict=True):
+    for pixels, place in zip(batch.pixels, batch.caption_of.tolist(), strict=True):
         assert domain.classes[known[pixels.numpy().tobytes()]] in batch.captions[place]
 
 
@@ -79,17 +83,9 @@ def settings(data: Path, **changes: Any) -> ClipSettings:
     })  # fmt: skip
 
 
-def log(run: Path, name: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("time", "seconds")} for line in lines]
-
-
 def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_path: Path) -> None:
-    from supple.engine.runs import create, train
-
-    create(tmp_path / "run", "clip", settings(data), "test")
-    train(tmp_path / "run", lambda _: None, print)
-    before, after = (line for line in log(tmp_path / "run", "metrics") if "accuracy" in line)
+    prepare(RunSpec("clip", settings(data)), tmp_path / "run", print).train(lambda _: None)
+    before, after = (line for line in read_log(tmp_path / "run", "metrics") if "accuracy" in line)
     assert after["accuracy"] > 0.7 > before["accuracy"]
     assert after["train_loss"] < 3.0  # it begins near ln 32 = 3.5; eight images share a caption: at best ln 8 = 2.1
     domain, clip = read_domain("mnist:zero,three,six,nine", data), load_clip(str(tmp_path / "run/model"))
@@ -98,14 +94,10 @@ def test_a_small_clip_learns_four_classes_and_leaves_a_model(data: Path, tmp_pat
     assert float(hits.double().mean()) == after["accuracy"]
 
 
-def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from supple.engine.runs import create, train
-
+def test_an_interrupted_run_resumes_bit_for_bit(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("whole", "halves"):
-        create(tmp_path / name, "clip", settings(data, updates=8, checkpoint_every=3, eval_every=4), "test")
-    train(tmp_path / "whole", lambda _: None, print)
+        prepare(RunSpec("clip", settings(data, updates=8, checkpoint_every=3, eval_every=4)), tmp_path / name).close()
+    open_run(tmp_path / "whole", print).train(lambda _: None)
     loss = ClipWork.loss
 
     def interrupted(self: ClipWork, task: Any, update: int, part: int) -> torch.Tensor:
@@ -115,16 +107,16 @@ def test_a_run_that_was_interrupted_goes_on_bit_for_bit(
 
     monkeypatch.setattr(ClipWork, "loss", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "halves", lambda _: None, print)
+        open_run(tmp_path / "halves", print).train(lambda _: None)
     monkeypatch.undo()
-    train(tmp_path / "halves", lambda _: None, print)
+    open_run(tmp_path / "halves", print).train(lambda _: None)
     one, other = (tmp_path / name / "model/model.safetensors" for name in ("whole", "halves"))
     assert one.read_bytes() == other.read_bytes()
-    assert log(tmp_path / "whole", "metrics") == log(tmp_path / "halves", "metrics")
+    assert read_log(tmp_path / "whole", "metrics") == read_log(tmp_path / "halves", "metrics")
 
 
 def test_the_temperature_stays_below_its_bound(data: Path) -> None:
-    work = build(settings(data))
+    work = ClipWork(settings(data))
     with torch.no_grad():
         work.clip.model.logit_scale.fill_(9.0)
     work.loss(work.tasks[0], 0, 0)
@@ -135,7 +127,7 @@ def test_the_learner_offers_what_hooks_and_metrics_ask_for(data: Path) -> None:
     from supple.interventions import make
     from supple.metrics import View, measure
 
-    learner = build(settings(data)).learner
+    learner = ClipWork(settings(data)).learner
     make("fire", scope=("query", "key")).apply(learner)
     assert "srank" in measure(View(learner), True)
     (losses,) = learner.batches(1)
@@ -154,4 +146,4 @@ def test_the_learner_offers_what_hooks_and_metrics_ask_for(data: Path) -> None:
 )
 def test_settings_that_cannot_work_are_refused(data: Path, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        build(settings(data, **changes))
+        build(find_kind("clip"), settings(data, **changes))

@@ -1,4 +1,4 @@
-"""CLIP models: zero-shot classification as transformers computes it, files, and names that mean none."""
+"""CLIP models: zero-shot classification as in transformers, files, and unknown names."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from supple.registry.errors import RunError, UsageError
-from supple.tracks.language.images.clip import Clip, load_clip
+from supple.tracks.language.images.clip import Clip
+from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.structure import clip_layers, clip_units, clip_wiring
 
 pytest.importorskip("transformers")
@@ -61,9 +62,9 @@ def test_pixels_are_those_of_transformers_own_processor(clip: Clip, tmp_path: Pa
     coarse = torch.rand(2, shape[0], 6, 6, generator=torch.Generator().manual_seed(0)) * 255
     images = nn.functional.interpolate(coarse, size=shape[1:], mode="bilinear").to(torch.uint8)
     expected = processor(list(images.numpy()), return_tensors="pt", input_data_format="channels_first")["pixel_values"]
-    found = clip.pixels(images)
-    assert found.shape == expected.shape
-    assert float((found - expected).abs().max()) < 3 / 127  # theirs are rounded to bytes on the way
+    pixels = clip.pixels(images)
+    assert pixels.shape == expected.shape
+    assert float((pixels - expected).abs().max()) < 3 / 127  # theirs are rounded to bytes on the way
 
 
 def test_a_saved_model_is_loaded_again_bit_for_bit(clip: Clip, images: torch.Tensor, tmp_path: Path) -> None:
@@ -71,10 +72,10 @@ def test_a_saved_model_is_loaded_again_bit_for_bit(clip: Clip, images: torch.Ten
     clip.save(tmp_path / "clip")
     again = load_clip(str(tmp_path / "clip"))
     assert (again.mean, again.std) == (clip.mean, clip.std)
-    for mine, theirs in zip(
+    for ours, theirs in zip(
         clip.inputs(clip.pixels(images), TEXTS), again.inputs(again.pixels(images), TEXTS), strict=True
     ):
-        assert torch.equal(mine, theirs)
+        assert torch.equal(ours, theirs)
     assert torch.equal(again.text_features(TEXTS), clip.text_features(TEXTS))
     assert not again.model.training
     assert [path.name for path in tmp_path.iterdir()] == ["clip"]
@@ -120,7 +121,7 @@ def test_layers_units_and_wiring_are_those_of_both_encoders(clip: Clip) -> None:
 
 
 @pytest.mark.parametrize("name", ["clip:", "clip:big", "clip:0x1", "clip:40x2", "./nowhere", "nowhere", "/no/such"])
-def test_a_name_that_means_no_model_is_refused_in_one_line(name: str) -> None:
+def test_an_unknown_clip_name_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(UsageError, match=name) as error:
         load_clip(name)
     assert "\n" not in str(error.value)
@@ -137,6 +138,6 @@ def test_a_name_that_means_no_model_is_refused_in_one_line(name: str) -> None:
 def test_a_folder_without_a_clip_is_refused(tmp_path: Path, config: Any, error: type[Exception], says: str) -> None:
     if config:
         (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(error, match=says) as found:
+    with pytest.raises(error, match=says) as refusal:
         load_clip(str(tmp_path))
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Domains: which images, what they are called, and what cannot be one."""
+"""Domains of images: their images and class names, and one-line refusals."""
 
 from pathlib import Path
 
@@ -42,14 +42,14 @@ def test_transformed_classes_have_names_of_their_own(data: Path) -> None:
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_every_transform_gives_other_images_of_the_same_kind(name: str) -> None:
     images = torch.randint(0, 256, (3, 3, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    found = TRANSFORMS[name](images)
-    assert found.shape == images.shape
-    assert found.dtype == torch.uint8
-    assert not torch.equal(found, images)
-    assert torch.equal(found, TRANSFORMS[name](images))
+    transformed = TRANSFORMS[name](images)
+    assert transformed.shape == images.shape
+    assert transformed.dtype == torch.uint8
+    assert not torch.equal(transformed, images)
+    assert torch.equal(transformed, TRANSFORMS[name](images))
 
 
-def test_thick_and_outlined_are_dilation_and_what_it_adds() -> None:
+def test_thick_is_a_dilation_and_outlined_what_it_adds() -> None:
     image = torch.zeros(1, 1, 5, 5, dtype=torch.uint8)
     image[0, 0, 2, 2] = 9
     thick = TRANSFORMS["thick"](image)
@@ -59,11 +59,11 @@ def test_thick_and_outlined_are_dilation_and_what_it_adds() -> None:
 
 def test_few_test_images_are_the_same_each_time_and_of_many_classes(data: Path) -> None:
     domain = read_domain("mnist", data)
-    images, labels = domain.tested(30)
-    again, _ = domain.tested(30)
+    images, labels = domain.test_subset(30)
+    again, _ = domain.test_subset(30)
     assert torch.equal(images, again)
     assert len(labels.unique()) > 5
-    assert len(domain.tested(None)[1]) == len(domain.tested(1000)[1]) == 60
+    assert len(domain.test_subset(None)[1]) == len(domain.test_subset(1000)[1]) == 60
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_only_square_images_can_be_rotated(folders: Path) -> None:
         ("folder:/nowhere/at/all", "no such folder"),
     ],
 )
-def test_what_is_unknown_is_refused_with_the_nearest_name(data: Path, text: str, says: str) -> None:
+def test_unknown_parts_of_a_domain_are_refused_with_the_nearest_name(data: Path, text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as error:
         read_domain(text, data)
     assert "\n" not in str(error.value)

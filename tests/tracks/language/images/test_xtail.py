@@ -1,6 +1,7 @@
-"""Image domains one after the other: shots, protocols, prompts, and adapters in both encoders."""
+"""Image domains in sequence: shots, protocols, prompts, and adapters in both encoders."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,22 +79,22 @@ def test_scores_are_the_share_of_nearest_prompts_that_are_right(
     varied: Clip, domains: list[Domain], protocol: Any
 ) -> None:
     stream = ImageStream(varied, domains, 0, protocol=protocol)
-    found = [stream.score(task) for task in range(len(domains))]
+    scores = [stream.score(task) for task in range(len(domains))]
     for task, domain in enumerate(domains):
-        names = [name for each in (domains if protocol == "x-tail" else [domain]) for name in each.classes]
+        names = [name for candidate in (domains if protocol == "x-tail" else [domain]) for name in candidate.classes]
         texts = [varied.text_features([f"a photo of the {name}."])[0].detach() for name in names]
         right = 0
         for image, label in zip(domain.test_images, domain.test_labels.tolist(), strict=True):
-            own = varied.image_features(varied.pixels(image[None]))[0]
-            cosines = [float(own @ text) for text in texts]
+            features = varied.image_features(varied.pixels(image[None]))[0]
+            cosines = [float(features @ text) for text in texts]
             right += names[cosines.index(max(cosines))] == domain.classes[label]
-        assert found[task] == pytest.approx(right / len(domain.test_labels))
-    assert max(found) > 0.0
-    assert len(set(found)) > 1
+        assert scores[task] == pytest.approx(right / len(domain.test_labels))
+    assert max(scores) > 0.0
+    assert len(set(scores)) > 1
 
 
 def test_in_x_tail_the_classes_of_other_domains_compete(clip: Clip, domains: list[Domain]) -> None:
-    """A model that takes everything for a class of another domain is always wrong there, and never asked in MTIL."""
+    """A model that always answers a class of another domain is wrong in X-TAIL; in MTIL these are no candidates."""
     x_tail, mtil = (ImageStream(clip, domains, 0, protocol=protocol) for protocol in ("x-tail", "mtil"))
     texts = clip.text_features
 
@@ -148,7 +149,7 @@ def test_a_class_with_too_few_images_for_its_shots_is_refused(clip: Clip, domain
     ("changes", "says"),
     [({"protocol": "tail"}, "unknown protocol 'tail'"), ({"prompts": ("a photo",)}, "prompts must be texts with {}")],
 )
-def test_what_cannot_be_tested_is_refused(
+def test_wrong_protocols_and_prompts_are_refused(
     clip: Clip, domains: list[Domain], changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
@@ -160,23 +161,23 @@ def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
         ImageStream(clip, [], 0)
 
 
-def test_the_runner_takes_a_clip_through_domains_and_scores_all_after_each(data: Path, tmp_path: Path) -> None:
-    from supple.engine.runs import create, train
+def test_a_clip_learns_domains_in_sequence_and_is_scored_on_all_after_each(data: Path, tmp_path: Path) -> None:
+    from supple.engine.runs import prepare
+    from supple.engine.spec import RunSpec
     from supple.tracks.language.continual.settings import ContinualSettings
 
     settings = ContinualSettings(
         model="clip:16x1", tasks=("mnist:low", "mnist:high"), data=str(data), shots=4, r=2, k=2, updates_per_task=2,
         batch_size=8, test_examples=20, device="cpu", measure_every=2, checkpoint_every=2,
     )  # fmt: skip
-    create(tmp_path / "run", "continual", settings, "test")
-    train(tmp_path / "run", lambda _: None, print)
+    prepare(RunSpec("continual", settings), tmp_path / "run", print).train(lambda _: None)
     rows = [json.loads(line) for line in (tmp_path / "run/tasks.jsonl").read_text().splitlines()]
     assert [row["name"] for row in rows] == ["mnist:low", "mnist:high"]
     assert all(len(row["scores"]) == 2 and row["score_of"] == "accuracy" for row in rows)
     assert (tmp_path / "run/model/adapters.safetensors").is_file()
 
 
-def test_a_pass_shows_all_shots_once(clip: Clip, domains: list[Domain]) -> None:
+def test_a_pass_contains_every_training_image_once(clip: Clip, domains: list[Domain]) -> None:
     stream = ImageStream(clip, domains, 0, 8, shots=4)
     shown = torch.cat([pixels for _, pixels, _ in stream.passes(1)])
     images, _ = ImageStream(clip, domains, 0, 20, shots=4).batch(1, 0)
@@ -187,11 +188,11 @@ def test_a_pass_shows_all_shots_once(clip: Clip, domains: list[Domain]) -> None:
 
 def test_settings_name_the_prompts(data: Path) -> None:
     prompts = ("a {} in {braces}", "{}")
-    for given, found in (((), ("a photo of the {}.",)), (prompts, prompts)):
-        settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), prompts=given, shots=4)
-        stream = image_stream(settings)
-        assert stream.prompts == found
+    settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), shots=4, device="cpu")
+    for named, used in (((), ("a photo of the {}.",)), (prompts, prompts)):
+        stream = image_stream(replace(settings, prompts=named))
+        assert stream.prompts == used
         assert stream.score(0, 5) >= 0.0
         assert stream.losses(0, 0).isfinite().all()
     with pytest.raises(UsageError, match="for the name of the class"):
-        image_stream(ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), prompts=("a photo",)))
+        image_stream(replace(settings, prompts=("a photo",)))

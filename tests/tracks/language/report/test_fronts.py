@@ -6,18 +6,18 @@ import pytest
 
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import MISSING
-from supple.tracks.language.report.fronts import Point, TradeOff, fronts, fronts_table, trade_off
+from supple.tracks.language.report.fronts import FrontPoint, TradeOff, draw_fronts, find_trade_off, fronts_table
 
 NAN = float("nan")
 
 
 def cell(arm: str, words: str, **numbers: tuple[list[float], list[float]]) -> Any:
     """As `cells.Cell`: name=(of the base model, at the end), one number a seed."""
-    found = {
+    numbers_of = {
         name: SimpleNamespace(base=Spread(np.array(base)), final=Spread(np.array(final)))
         for name, (base, final) in numbers.items()
     }
-    return SimpleNamespace(arm=arm, group=SimpleNamespace(words=words), numbers=found)
+    return SimpleNamespace(arm=arm, group=SimpleNamespace(words=words), numbers=numbers_of)
 
 
 def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
@@ -28,38 +28,40 @@ def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
     ]
 
 
-def test_points_are_what_runs_ended_with_in_percent() -> None:
-    found = trade_off(study())
-    assert found is not None
-    assert [(p.arm, p.words, *p.mean) for p in found.points] == [
+def test_points_are_final_scores_in_percent() -> None:
+    trade_off = find_trade_off(study())
+    assert trade_off is not None
+    assert [(p.arm, p.words, *p.mean) for p in trade_off.points] == [
         ("none", "lr 1", pytest.approx(50), pytest.approx(30)),
         ("none", "lr 2", pytest.approx(40), pytest.approx(20)),
         ("sib", "lr 1", pytest.approx(50), pytest.approx(50)),
     ]
-    assert found.base == pytest.approx((20, 60))
-    assert (found.learned, found.retained) == ("learn accuracy (%)", "retain accuracy (%)")
+    assert trade_off.base == pytest.approx((20, 60))
+    assert (trade_off.learned, trade_off.retained) == ("learn accuracy (%)", "retain accuracy (%)")
 
 
-def test_losses_take_the_place_of_scores_turned_so_that_large_is_good() -> None:
-    found = trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
-    assert found is not None
-    assert found.points[0].mean == (-1.0, -3.0)
-    assert found.learned == "−learn loss"
-    assert "area" not in fronts_table(found).header
+def test_without_scores_the_negative_losses_are_compared() -> None:
+    trade_off = find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
+    assert trade_off is not None
+    assert trade_off.points[0].mean == (-1.0, -3.0)
+    assert trade_off.learned == "−learn loss"
+    assert "area" not in fronts_table(trade_off).header
 
 
-def test_seeds_that_are_not_at_their_end_and_runs_without_a_retained_task_give_no_point() -> None:
-    found = trade_off([cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))])
-    assert found is not None
-    assert found.points[0].learned.tolist() == [-1.0]
-    assert trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
-    assert trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
+def test_unfinished_seeds_and_runs_without_a_retained_task_give_no_point() -> None:
+    trade_off = find_trade_off(
+        [cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))]
+    )
+    assert trade_off is not None
+    assert trade_off.points[0].learned.tolist() == [-1.0]
+    assert find_trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
+    assert find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
 
 
 def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
-    found = trade_off(study())
-    assert found is not None
-    rows = fronts_table(found).rows
+    trade_off = find_trade_off(study())
+    assert trade_off is not None
+    rows = fronts_table(trade_off).rows
     assert [row[4] for row in rows] == ["yes", "", "yes", ""]
     assert [row[5] for row in rows] == ["0.15", "0.15", "0.25", ""]
     assert MISSING not in {text for row in rows for text in row}
@@ -67,9 +69,9 @@ def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
 
 def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
     points = [
-        Point("none", f"lr {i}", np.array([10.0 * i, 12.0 * i]), np.array([50.0 - i, 48.0 - i])) for i in range(4)
+        FrontPoint("none", f"lr {i}", np.array([10.0 * i, 12.0 * i]), np.array([50.0 - i, 48.0 - i])) for i in range(4)
     ]
-    plot = fronts(TradeOff(points, (20.0, 60.0), "learn (%)", "retain (%)", True))
+    plot = draw_fronts(TradeOff(points, (20.0, 60.0), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes
     assert len(axes.collections) >= 5  # four points and the base model
     stairs = axes.lines[0].get_xydata()

@@ -9,13 +9,13 @@ from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.storage.signed_json import write_json
-from supple.experiments.comparisons.comparison import folder_of_arm
+from supple.experiments.comparisons.comparison import Point
 from supple.reports import build_report, summary_table
 from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
 from supple.reports.studies.evaluations import read_cells, short_names, to_json
 from supple.reports.studies.study import read_study
-from supple.tracks.language.report.continual import learned
-from supple.tracks.language.report.losses import validation_loss
+from supple.tracks.language.report.continual import collect_scores
+from supple.tracks.language.report.losses import draw_validation_loss
 
 EVENT = {
     "event": "intervention", "hook": "fire@start", "intervention": "fire", "learner": "model", "written": 1,
@@ -86,7 +86,7 @@ def warm_start(path, seeds=(0, 1), skip=(), short=()):
                 del lines[at + 20]
             event = {**EVENT, "step": at, "change": {"sfe": 1.0 + seed}}
             write_run(
-                folder / folder_of_arm(arm, {"start": start}), "pretrain", [("a", at), ("b", at + 20)], lines,
+                folder / Point(arm, {"start": start}).folder, "pretrain", [("a", at), ("b", at + 20)], lines,
                 seed=seed, start=at, arm=arm, variant={"start": start}, events=[event] if arm == "fire" else (),
             )  # fmt: skip
     return path
@@ -98,13 +98,13 @@ def body_of(*paths):
     return json.loads(json.dumps(to_json(study, cells), allow_nan=False))
 
 
-def printed(*paths):
+def printed_report(*paths):
     console = Console(width=250, record=True, file=io.StringIO())
     console.print(summary_table(*paths))
     return console.export_text()
 
 
-def test_every_arm_of_every_start_has_its_first_final_and_best_loss(tmp_path):
+def test_the_first_final_and_best_loss_of_every_arm_and_start_are_reported(tmp_path):
     best, late = body_of(warm_start(tmp_path / "c"))["variants"]
     assert (best["variant"], late["variant"]) == ({"start": "best"}, {"start": "100"})
     fire = late["arms"]["fire"]
@@ -123,23 +123,23 @@ def test_difference_to_none_is_paired_by_seed(tmp_path):
     assert fire["sd"] == pytest.approx(np.std([-0.1, -0.2], ddof=1))
 
 
-def test_base_is_what_none_began_with_and_the_first_corpus_is_compared_with_it(tmp_path):
+def test_changes_are_measured_from_the_loss_before_interventions(tmp_path):
     reset = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]["reset"]["val_loss/a"]
     assert reset["base"]["per_seed"] == [3.0, 3.0]
     assert reset["first"]["per_seed"] == [8.0, 8.0]
     assert reset["gain"]["per_seed"] == pytest.approx([0.5, 0.5])
 
 
-def test_gap_of_none_to_the_best_arm_is_told_for_each_start_in_one_line(tmp_path):
+def test_the_gap_between_none_and_the_best_arm_is_reported_for_each_start(tmp_path):
     path = warm_start(tmp_path / "c")
     gaps = body_of(path)["gaps"]
     assert [gap["best_arm"] for gap in gaps] == ["fire", "fire"]
     assert [gap["mean"] for gap in gaps] == pytest.approx([0.15, 0.45])
-    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in printed(path)
+    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in printed_report(path)
 
 
 def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
-    text = printed(warm_start(tmp_path / "c"))
+    text = printed_report(warm_start(tmp_path / "c"))
     assert "Difference to none" in text
     assert "start best: fire against none, 2 seeds: no significant difference in final val loss" in text
     assert text.count("reset against none") == 2
@@ -149,7 +149,7 @@ def test_variants_with_one_arm_each_are_compared_with_the_first(tmp_path):
     path, variants = tmp_path / "c", [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
     write_plan(path, "sft", ["none"], [0], variants)
     for variant, learn in zip(variants, (0.5, 0.75), strict=True):
-        folder = path / "seed-0" / folder_of_arm("none", variant)
+        folder = path / "seed-0" / Point("none", variant).folder
         sft(folder, variant["learning_rate"], learn=learn, variant=variant)
     (row, *_) = json.loads(build_report(path).scores.read_text())["differences"]
     assert (row["arm"], row["baseline"]) == ("learning rate 0.0001", "learning rate 1e-05")
@@ -161,7 +161,7 @@ def test_interventions_are_averaged_over_the_seeds_of_a_start(tmp_path):
     assert arms["fire"]["at_interventions"]["sfe"] == pytest.approx(1.5)
     assert arms["fire"]["at_interventions"]["dfi_unscaled_before"] == 2.0
     assert arms["none"]["interventions"] == 0
-    assert "2 → 0.5" in printed(tmp_path / "c")
+    assert "2 → 0.5" in printed_report(tmp_path / "c")
 
 
 def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(tmp_path):
@@ -174,10 +174,10 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
     assert fire["finished"] == [False, True]
     assert fire["val_loss"]["final"]["per_seed"] == [None, 3.1]
     assert fire["val_loss"]["best"]["per_seed"] == [None, 2.6]
-    assert unfinished in printed(path)
+    assert unfinished in printed_report(path)
 
 
-def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
+def test_reporting_a_comparison_without_a_started_arm_is_refused_in_one_line(tmp_path):
     write_plan(tmp_path / "c", "sft", ["none"], [0])
     with pytest.raises(ValueError, match="no arm has started yet"):
         build_report(tmp_path / "c")
@@ -185,7 +185,7 @@ def test_a_comparison_without_a_begun_arm_is_refused_in_one_line(tmp_path):
 
 def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
     study = read_study([warm_start(tmp_path / "c")])
-    figure = validation_loss(study).figure
+    figure = draw_validation_loss(study).figure
     assert [axes.get_title("left") for axes in figure.axes] == ["start best", "start 100"]
     for axes in figure.axes:
         assert [line.get_xdata().tolist() for line in axes.lines] == [[0, 10, 20]] * 3
@@ -210,7 +210,7 @@ def test_a_report_of_a_comparison_has_page_figures_and_strict_scores(tmp_path):
     assert json.loads(paths.scores.read_text())["algorithm"] == "pretrain"
 
 
-def test_corpora_that_are_files_are_called_by_their_names_where_these_differ():
+def test_corpora_from_files_are_labelled_by_distinct_file_names():
     assert short_names(["val_loss", "val_loss/kjv", "val_loss//data/a.txt"]) == {
         "val_loss/kjv": "kjv", "val_loss//data/a.txt": "a.txt"
     }  # fmt: skip
@@ -239,13 +239,19 @@ def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
     for variant in variants:
         rate = variant["learning_rate"]
         for arm, retain in (("none", 0.5), ("sib@start", 0.6)):
-            sft(path / "seed-0" / folder_of_arm(arm, variant), rate, arm, retain=retain - 1000 * rate, variant=variant)
+            sft(
+                path / "seed-0" / Point(arm, variant).folder,
+                rate,
+                arm,
+                retain=retain - 1000 * rate,
+                variant=variant,
+            )
     body = body_of(path)
     sib = body["variants"][1]["arms"]["sib@start"]
     assert sib["retain_accuracy"]["final"]["mean"] == pytest.approx(0.5)
     assert sib["retain_accuracy"]["gain"]["mean"] == pytest.approx(-0.2)
     assert sib["retain_accuracy"]["minus_none"]["mean"] == pytest.approx(0.1)
-    text = printed(path)
+    text = printed_report(path)
     assert all(words in text for words in ("learning rate", "1e−05", "80.00", "−20.00"))
     assert {"fronts", "evaluations"} <= {figure.stem for figure in build_report(path).figures}
 
@@ -278,7 +284,7 @@ def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
     ]
     assert "metrics" in plots
     assert plots["evaluations"].figure.axes[1].lines[0].get_ydata().tolist() == [0, 20, 50]
-    assert "50.00" in printed(run)
+    assert "50.00" in printed_report(run)
 
 
 A = [[0.9, 0.2, 0.1], [0.7, 0.8, 0.3], [0.5, 0.6, 0.9]]
@@ -296,23 +302,23 @@ def continual(path, matrix, rows=3, before=(0.1, 0.2, 0.3), method="moram", task
 
 
 def measures_of(path):
-    (each,) = learned(read_cells(read_study([path])))
-    return {name: spread.mean for name, spread in each.measures().items()}
+    (learned,) = collect_scores(read_cells(read_study([path])))
+    return {name: spread.mean for name, spread in learned.measures().items()}
 
 
 def test_continual_learning_has_op_bwt_transfer_average_and_last(tmp_path):
-    found = measures_of(continual(tmp_path / "r", A))
-    assert found["op"] == pytest.approx((0.5 + 0.6 + 0.9) / 3) == found["last"]
-    assert found["bwt"] == pytest.approx(((0.9 - 0.5) + (0.8 - 0.6)) / 2)  # eq. 10: positive is forgotten
-    assert found["transfer"] == pytest.approx((0.2 + (0.1 + 0.3) / 2) / 2)
-    assert found["average"] == pytest.approx(np.mean(A))
-    assert found["before"] == pytest.approx(0.2)
+    measures = measures_of(continual(tmp_path / "r", A))
+    assert measures["op"] == pytest.approx((0.5 + 0.6 + 0.9) / 3) == measures["last"]
+    assert measures["bwt"] == pytest.approx(((0.9 - 0.5) + (0.8 - 0.6)) / 2)  # eq. 10: positive is forgotten
+    assert measures["transfer"] == pytest.approx((0.2 + (0.1 + 0.3) / 2) / 2)
+    assert measures["average"] == pytest.approx(np.mean(A))
+    assert measures["before"] == pytest.approx(0.2)
 
 
-def test_a_continual_run_that_has_not_learned_all_tasks_has_no_such_numbers(tmp_path):
+def test_an_unfinished_continual_run_has_no_transfer_and_forgetting(tmp_path):
     path = continual(tmp_path / "r", A, rows=2)
-    found = measures_of(path)
-    assert np.isnan([found[name] for name in ("op", "bwt", "transfer", "average", "last")]).all()
+    measures = measures_of(path)
+    assert np.isnan([measures[name] for name in ("op", "bwt", "transfer", "average", "last")]).all()
     paths = build_report(path)
     (variant,) = json.loads(paths.scores.read_text())["variants"]
     assert variant["arms"]["moram"]["scores"] == [[A[0], A[1], [None] * 3]]
@@ -326,13 +332,13 @@ def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
     for variant in variants:
         turned = variant["order"] != ""
         matrix = [[0.9, 0.1], [ops[variant["method"]][turned]] * 2]
-        folder = path / "seed-0" / folder_of_arm("none", variant)
+        folder = path / "seed-0" / Point("none", variant).folder
         continual(
             folder, matrix, rows=2, before=(0.0, 0.0), method=variant["method"], tasks="yx" if turned else "xy",
             arm="none", variant=variant,
         )  # fmt: skip
     disparity = 100 * np.std(ops["moram"], ddof=1)
-    assert f"{disparity:.2f} (method moram, none); 0.00 (method ewc, none)" in printed(path)
+    assert f"{disparity:.2f} (method moram, none); 0.00 (method ewc, none)" in printed_report(path)
     paths = build_report(path)
     assert {"score_matrix", "scores_by_task", "evaluations"} <= {figure.stem for figure in paths.figures}
     arms = [variant["arms"]["none"] for variant in json.loads(paths.scores.read_text())["variants"]]

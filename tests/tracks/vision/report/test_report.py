@@ -10,7 +10,8 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from supple.engine.runs import create, train
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
 from supple.engine.storage.signed_json import write_json
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, summary_table
@@ -71,7 +72,7 @@ def arms_of(*folders, benchmark="permuted mnist"):
     return json.loads(json.dumps(body, allow_nan=False))["benchmarks"][benchmark]["arms"]
 
 
-def printed(*folders):
+def printed_report(*folders):
     console = Console(width=220, record=True, file=io.StringIO())
     console.print(summary_table(*folders))
     return console.export_text()
@@ -83,7 +84,7 @@ def test_online_accuracy_weighs_tasks_by_their_updates_and_has_the_unbiased_devi
     assert arm["seeds"] == [3, 4]
     assert arm["online"]["per_seed"] == pytest.approx([0.6, 0.75])
     assert arm["online"]["sd"] == pytest.approx(np.std([0.6, 0.75], ddof=1))
-    assert "67.50 [−27.80, 162.80]" in printed(run)
+    assert "67.50 [−27.80, 162.80]" in printed_report(run)
 
 
 def test_gap_is_test_minus_online_as_table_e3_has_it(tmp_path):
@@ -100,7 +101,7 @@ def test_one_seed_has_neither_deviation_nor_interval(tmp_path):
     page = paths.html.read_text()
     assert "One run: it shows what happened" in page
     assert "1 seed: no interval" in page
-    assert "[" not in printed(tmp_path / "r")
+    assert "[" not in printed_report(tmp_path / "r")
 
 
 def test_interval_is_students(tmp_path):
@@ -127,12 +128,12 @@ def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
     assert arm["fwt"]["mean"] == pytest.approx(((0.3 - 0.1) + (0.2 - 0.1)) / 2)
 
 
-def test_stream_whose_tasks_are_not_tested_again_has_no_columns_for_it(tmp_path):
+def test_retention_is_left_out_if_earlier_tasks_are_not_tested_again(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.9]])
-    assert not re.search("ACC|BWT|FWT|SFE|fork", printed(run))
+    assert not re.search("ACC|BWT|FWT|SFE|fork", printed_report(run))
 
 
-def shocked(folder, gammas, saturation, accuracy, finished=1):
+def write_shocked_run(folder, gammas, saturation, accuracy, finished=1):
     """One task of 5 updates an epoch; the last epoch of a finished task is not tested within it."""
     epochs = len(gammas)
     rows = [
@@ -151,7 +152,7 @@ ACCURACY = [0.2, 0.4, 0.8, 0.5, 0.7, 0.79, 0.1, 0.2, 0.3, 0.4]
 
 
 def test_shocks_are_scored_by_factor_over_the_epochs_up_to_the_next(tmp_path):
-    paths = build_report(shocked(tmp_path / "r", GAMMAS, SATURATION, ACCURACY))
+    paths = build_report(write_shocked_run(tmp_path / "r", GAMMAS, SATURATION, ACCURACY))
     shocks = strict_json(paths.scores)["benchmarks"]["split mnist, shocks"]["arms"]["relu"]["shocks"]
     assert list(shocks) == ["0.5", "1.5"]
     hard, soft = shocks["1.5"], shocks["0.5"]
@@ -162,15 +163,15 @@ def test_shocks_are_scored_by_factor_over_the_epochs_up_to_the_next(tmp_path):
     assert (soft["recovery_time"], soft["non_recovery_rate"]) == (None, 1)
     assert (soft["tau_95"], soft["tau_95_non_recovery_rate"]) == (None, 1)
     assert "shocks.png" in {figure.name for figure in paths.figures}
-    assert "not halved" in printed(tmp_path / "r")
+    assert "not halved" in printed_report(tmp_path / "r")
 
 
-def test_shock_whose_window_is_not_over_is_not_scored(tmp_path):
-    run = shocked(tmp_path / "r", GAMMAS[:8], SATURATION, ACCURACY, finished=0)
+def test_an_unfinished_shock_is_not_scored(tmp_path):
+    run = write_shocked_run(tmp_path / "r", GAMMAS[:8], SATURATION, ACCURACY, finished=0)
     assert list(arms_of(run, benchmark="split mnist, shocks")["relu"]["shocks"]) == ["1.5"]
 
 
-def test_shocks_without_tests_in_each_epoch_are_said_to_be_missing(tmp_path):
+def test_missing_tests_around_shocks_are_noted(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.6]], shock_every=3, stream="split")
     assert "--eval-epochs is not 1" in build_report(run).html.read_text()
 
@@ -186,7 +187,7 @@ def test_runs_go_side_by_side_activations_down_and_benchmarks_across(tmp_path):
     assert {name: sorted(each["arms"]) for name, each in body.items()} == {
         "permuted mnist": ["leaky_relu", "relu"], "random-labels mnist": ["leaky_relu", "relu"],
     }  # fmt: skip
-    text = printed(*sorted(p for p in tmp_path.iterdir() if p.name != "table"))
+    text = printed_report(*sorted(p for p in tmp_path.iterdir() if p.name != "table"))
     first = text.split("Permuted")[0]
     assert re.search(r"leaky_relu +relu", first)
     assert re.search(r"random-labels mnist +85.00 \[21.47, 148.53\] +20.00", first)
@@ -220,7 +221,7 @@ def test_parameters_of_an_activation_are_named_where_one_benchmark_has_several(t
     assert list(arms_of(*runs)) == names
 
 
-def test_unfinished_runs_and_several_lengths_are_reported_as_far_as_they_came_and_said_to_be(tmp_path):
+def test_unfinished_runs_and_runs_of_other_lengths_are_reported_with_a_note(tmp_path):
     done = write_run(tmp_path / "done", [[0.5, 0.7]])
     going = write_run(tmp_path / "going", [[0.9]], updates=(10, 10, 10), activation="tanh")
     paths = build_report(done, going, out=tmp_path / "t")
@@ -303,17 +304,17 @@ def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
         expected = np.subtract(fire[name]["per_seed"], none[name]["per_seed"])
         assert each["per_seed"] == pytest.approx(expected)
     assert body["verdict"][0].startswith("fire against none, 2 seeds: ")
-    assert "Difference to none" in printed(comparison)
+    assert "Difference to none" in printed_report(comparison)
 
 
-def test_comparison_tells_what_an_intervention_did_to_one_network_of_the_stack(comparison):
+def test_interventions_on_a_stack_are_reported_for_a_single_network(comparison):
     fire = arms_of(comparison)["fire"]
     assert fire["interventions"] == 1
     assert fire["at_interventions"]["sfe"] == 4.0  # half of what the stack of two changed
     assert (fire["at_interventions"]["dfi_unscaled_before"], fire["at_interventions"]["dfi_unscaled_after"]) == (5, 1)
     assert (fire["at_interventions"]["lambda_max_before"], fire["at_interventions"]["lambda_max_after"]) == (4, 2)
     assert fire["units_replaced"] == {"cbp": 6}
-    assert "5 → 1" in printed(comparison)
+    assert "5 → 1" in printed_report(comparison)
 
 
 def test_second_report_replaces_the_first(tmp_path):
@@ -335,7 +336,7 @@ def test_second_report_replaces_the_first(tmp_path):
         (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_side_by_side_is_refused_in_one_line(tmp_path, prepare, words):
+def test_runs_that_cannot_be_shown_side_by_side_are_refused_in_one_line(tmp_path, prepare, words):
     good, bad = write_run(tmp_path / "good", [[0.5, 0.9]]), write_run(tmp_path / "bad", [[0.5, 0.9]])
     prepare(bad)
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
@@ -367,8 +368,7 @@ def test_real_run_is_reported_from_the_command_line(tmp_path, capsys):
         dataset="mnist", data=data, stream="permuted", tasks=2, epochs=2, width=8, seeds=(0, 1), hook=("fire@task",),
         batch_size=10, eval_epochs=1, measure_every=6, compile="off",
     )  # fmt: skip
-    create(run, "vision", settings, "supple train vision …")
-    train(run, lambda step: None, print)
+    prepare(RunSpec("vision", settings, command="supple train vision …"), run, print).train(lambda step: None)
     report_command([str(run)])
     assert "relu + fire@task" in capsys.readouterr().out
     arm = strict_json(run / "report" / "scores.json")["benchmarks"]["permuted mnist"]["arms"]["relu + fire@task"]

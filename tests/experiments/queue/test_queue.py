@@ -13,24 +13,25 @@ import pytest
 
 from supple.engine.machine import resources
 from supple.engine.storage.claim import FILE, Lost, claim
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison, create, make_points
 from supple.experiments.queue import workers
-from supple.experiments.queue.jobs import FINISHED, OUTCOME, Job, jobs_of, work_off
-from supple.experiments.queue.workers import run_jobs
+from supple.experiments.queue.queue import FINISHED, OUTCOME, Queue, QueuedRun
+from supple.experiments.queue.workers import train_queue
 from supple.registry.errors import DiskError, RunError
 from supple.tracks.linear.settings import LinearSettings
 
-Worked = Callable[[list[Job]], list[str]]
+Worked = Callable[[list[QueuedRun]], list[str]]
 
 
-def plan(path: Path, **changes: Any) -> list[Job]:
+def plan(path: Path, **changes: Any) -> Queue:
     """The jobs of a comparison of linear networks, which takes no time."""
     own = {"arms": ("none", "snp"), "seeds": (0, 1), "fork_step": 40, **changes}
     settings = LinearSettings(
         tasks="random", updates_per_task=80, measure_every=40, checkpoint_every=20, keep_checkpoints=2
     )
-    comparison = Comparison("linear", settings, command="test", **own)
-    return jobs_of(path, create(path, comparison, 1))
+    points = make_points(own.pop("arms"))
+    comparison = Comparison("linear", settings, points, **own)
+    return create(path, comparison, 1).queue(path)
 
 
 def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path, worked: Worked) -> None:
@@ -52,14 +53,14 @@ def test_a_job_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     assert (outcome["outcome"], outcome["reason"]) == ("failed", "ZeroDivisionError: division by zero")
     assert "Traceback" in outcome["traceback"]
     assert worked(jobs) == []
-    jobs[1].forget()
+    jobs[1].retry()
     assert worked(jobs) == ["seed 0 · snp@40"]
     assert [job.failed for job in jobs] == [False, False]
 
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:
     jobs = plan(tmp_path / "out", seeds=(0,))
-    jobs[0].ended("failed", reason="diverged")
+    jobs[0].record("failed", reason="diverged")
     assert worked(jobs) == []
     assert not (tmp_path / "out/seed-0/none").exists()
 
@@ -86,9 +87,9 @@ def test_a_job_whose_process_died_is_set_aside_but_where_another_goes_on_with_it
     [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
     job.folder.mkdir(parents=True)
     with claim(job.folder):
-        job.left("killed")
+        job.record_death("killed")
     assert job.outcome is None
-    job.left("killed")
+    job.record_death("killed")
     assert job.outcome == {"outcome": "failed", "reason": "killed"}
 
 
@@ -98,7 +99,7 @@ def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> 
     assert held
     (job.folder / FILE).unlink()
     with claim(job.folder):
-        job.attempt(held, lambda step, end: None, pytest.fail)
+        job.train(held, lambda step, end: None, pytest.fail)
     assert job.outcome is None
 
 
@@ -108,7 +109,7 @@ def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked:
     with pytest.raises(Lost, match="out: this folder was removed or renamed"):
         worked(jobs)
     with pytest.raises(Lost):
-        jobs[0].left("killed")
+        jobs[0].record_death("killed")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
@@ -120,20 +121,20 @@ def test_an_outcome_that_cannot_be_written_is_one_line_and_no_failed_run(
     def refused(file: Path, value: dict[str, Any]) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
-    monkeypatch.setattr("supple.experiments.queue.jobs.write_json", refused)
+    monkeypatch.setattr("supple.experiments.queue.queue.write_json", refused)
     with pytest.raises(DiskError, match=rf"outcome.json: Permission denied; `supple resume {tmp_path}/out` continues"):
-        work_off([job], lambda job, held: job.attempt(held, lambda step, end: None, pytest.fail))
+        Queue([job]).work_off(lambda job, held: job.train(held, lambda step, end: None, pytest.fail))
 
 
 def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:
     [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    job.ended("failed", reason="diverged")
+    job.record("failed", reason="diverged")
     with claim(job.folder):
         job.retry()
         assert job.failed
     job.retry()
     assert job.outcome is None
-    job.ended(FINISHED)
+    job.record(FINISHED)
     job.retry()
     assert job.outcome == {"outcome": FINISHED}
 
@@ -157,7 +158,7 @@ def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked)
 
 
 def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, hire = [], workers._hire
+    seen, hire = [], workers._start_worker
 
     def hired(*asked: Any) -> workers.Worker:
         """A real one, which ends at once."""
@@ -169,11 +170,11 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
         process.kill()
         return worker
 
-    monkeypatch.setattr(workers, "_hire", hired)
+    monkeypatch.setattr(workers, "_start_worker", hired)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv(resources.VISIBLE, "4,GPU-7a")
     with pytest.raises(RunError, match="died before it started a run"):
-        run_jobs(plan(tmp_path / "out"), 3, lambda *_: None, pytest.fail)
+        train_queue(plan(tmp_path / "out"), 3, lambda *_: None, pytest.fail)
     assert seen == ["4", "GPU-7a", "4"]
     assert os.environ[resources.VISIBLE] == "4,GPU-7a"
 
@@ -182,4 +183,4 @@ def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -
     jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
     (tmp_path / "out/seed-0").write_text("no folder can be made here")
     with pytest.raises(RunError, match="seed-0"):
-        run_jobs(jobs, 1, lambda *_: None, pytest.fail)
+        train_queue(jobs, 1, lambda *_: None, pytest.fail)

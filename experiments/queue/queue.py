@@ -1,0 +1,244 @@
+"""Runs as a queue of folders. A worker takes the first run that can start.
+
+The folder of a run says how the run ended (outcome.json) and which process is training it (its claim). Any number of
+workers can therefore share a queue without knowing of each other.
+"""
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...engine.loop import Warn
+from ...engine.runs import Run, open_run, prepare
+from ...engine.spec import RunSpec
+from ...engine.storage import files, versions
+from ...engine.storage.claim import Claim, Claimed, claim, removed
+from ...engine.storage.names import TRUNK
+from ...engine.storage.run_directory import RunDirectory
+from ...engine.storage.signed_json import read_json, write_json
+from ...engine.user_code.blame import blaming
+from ...registry import is_interruption
+from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, describe_error
+
+OUTCOME = "outcome.json"
+FINISHED, FAILED = "finished", "failed"
+POLL = 0.1  # seconds between checks of a queue while other workers have all runs that can start
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """A run of a queue: its specification, its folder, and how it ended.
+
+    Attributes:
+        path: The folder of its comparison.
+        name: Its own folder inside that one, such as `seed-0/fire`.
+        spec: Its specification.
+    """
+
+    path: Path
+    name: str
+    spec: RunSpec
+
+    @property
+    def folder(self) -> Path:
+        return self.path / self.name
+
+    @property
+    def trunk(self) -> Path | None:
+        """The folder of the run from whose end this one continues; None if it begins at step 0."""
+        return self.path / self.spec.start.trunk if self.spec.start.trunk else None
+
+    @property
+    def root(self) -> Path:
+        """The folder that the user named: that of the comparison or, in a sweep, that of the sweep."""
+        study = self.spec.labels.study
+        return self.path.parents[len(Path(study).parts) - 1] if study else self.path
+
+    @property
+    def label(self) -> str:
+        """A text for the user, such as `rates · seed 0 · learning_rate 0.1 · fire`."""
+        labels = self.spec.labels
+        variant = ", ".join(f"{name} {value}" for name, value in labels.variant.items())
+        seeds = Path(self.name).parts[0].replace("-", " ", 1)
+        return " · ".join(filter(None, [labels.study, seeds, variant, labels.arm or TRUNK]))
+
+    # -- its outcome --------------------------------------------------------------------------------------------
+
+    @property
+    def outcome(self) -> dict[str, Any] | None:
+        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None if the run has not ended."""
+        return read_outcome(self.folder)
+
+    @property
+    def failed(self) -> bool:
+        return (self.outcome or {}).get("outcome") == FAILED
+
+    @property
+    def open(self) -> bool:
+        """Whether the run still has to be trained: it has no outcome, and its trunk has not failed."""
+        if self.outcome is not None:
+            return False
+        return not self.trunk or (read_outcome(self.trunk) or {}).get("outcome") != FAILED
+
+    @property
+    def ready(self) -> bool:
+        """Whether the run can start: it has no trunk, or its trunk has ended."""
+        return self.trunk is None or read_outcome(self.trunk) is not None
+
+    def record(self, outcome: str, **more: Any) -> None:
+        """Record the outcome of the run. Raises NotPlain if there is a link on the way to its folder."""
+        files.require_own(self.folder, self.root)
+        files.make_folder(self.folder)
+        write_json(self.folder / OUTCOME, {"outcome": outcome, **more})
+
+    def record_death(self, reason: str) -> None:
+        """Record that the run failed because its process died, unless another process has taken it over."""
+        if held := self.claim():
+            with held:
+                if self.outcome is None:
+                    with held.writing():
+                        self.record(FAILED, reason=reason)
+
+    def retry(self) -> None:
+        """Remove the outcome of a failed run, unless another process has begun to train it again."""
+        if self.failed and (held := self.claim()):
+            with held, held.writing():
+                if self.failed:
+                    _forget(self.folder, self.root)
+
+    def claim(self) -> Claim | None:
+        """Return a claim on the folder of the run, or None if another process has one.
+
+        Raises:
+            Lost: The folder of the comparison was removed. It is not made anew.
+            NotPlain: There is a link on the way to the folder.
+        """
+        if not self.path.is_dir():
+            raise removed(self.path)
+        files.require_own(self.folder, self.root)
+        files.make_folder(self.folder)
+        try:
+            return claim(self.folder)
+        except Claimed:
+            return None
+
+    # -- its training --------------------------------------------------------------------------------------------
+
+    def train(self, held: Claim, progress: Callable[[int, int], None], warn: Warn) -> None:
+        """Train the run to its end and record its outcome.
+
+        If another process has taken the run over in the meantime, that process records the outcome.
+
+        Args:
+            held: This process's claim on the folder.
+            progress: Called with the current and the last step.
+            warn: Called with lines for the user.
+
+        Raises:
+            DiskError: The disk failed, so that other runs would fail too.
+        """
+        with suppress(Claimed):
+            try:
+                with blaming():
+                    if run := self._open(held, warn):
+                        end = RunDirectory.open(self.folder).end
+                        with run:
+                            run.train(lambda step: progress(step, end), held)
+                        self._record_end(held, FINISHED)
+            except (Claimed, DiskError):
+                raise
+            except BaseException as error:  # other people's code may raise anything
+                if is_interruption(error):
+                    raise
+                known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
+                more = {} if known else {"traceback": traceback.format_exc()}
+                self._record_end(held, FAILED, reason=describe_error(error), **more)
+
+    def _open(self, held: Claim, warn: Warn) -> Run | None:
+        """Return the run in its folder, which is made if there is none.
+
+        None is returned if the trunk turns out to be damaged. The trunk is then trained again from an earlier
+        checkpoint.
+        """
+        if (self.folder / "config.json").exists():
+            return open_run(self.folder, warn)
+        try:
+            run = prepare(self.spec, self.folder, lambda line: None, held, self.trunk)  # the plan told the user already
+        except CheckpointError:
+            if self.trunk is None:
+                raise
+            _forget(self.trunk, self.root)
+            return None
+        run.warn = warn
+        return run
+
+    def _record_end(self, held: Claim, outcome: str, **more: Any) -> None:
+        """Record the outcome. Raises DiskError if it cannot be written."""
+        try:
+            with held.writing():
+                self.record(outcome, **more)
+        except files.NotPlain:
+            raise
+        except OSError as error:
+            where = error.filename or self.folder
+            raise DiskError(f"{where}: {error.strerror}; `supple resume {self.path}` continues") from error
+
+
+def read_outcome(folder: Path) -> dict[str, Any] | None:
+    """Return the outcome of the run in a folder, or None if it has not ended."""
+    file = folder / OUTCOME
+    return read_json(file, str(file)) if file.exists() else None
+
+
+def _forget(folder: Path, root: Path) -> None:
+    """Remove the outcome of a run, so that it is trained again."""
+    files.require_own(folder, root)
+    (folder / OUTCOME).unlink(missing_ok=True)
+
+
+class Queue(tuple[QueuedRun, ...]):
+    """The runs of a comparison or a sweep, each after the trunk from which it continues."""
+
+    __slots__ = ()
+
+    @property
+    def left(self) -> list[QueuedRun]:
+        """The runs that still have to be trained."""
+        return [run for run in self if run.open]
+
+    @property
+    def failed(self) -> list[QueuedRun]:
+        """The runs that have failed."""
+        return [run for run in self if run.failed]
+
+    @property
+    def ended(self) -> int:
+        """The number of runs with an outcome."""
+        return sum(run.outcome is not None for run in self)
+
+    def other_versions(self, path: Path) -> str:
+        """Return a line if runs remain, and some in `path` were trained under other versions; otherwise ""."""
+        return versions.remark(path, (run.folder for run in self)) if self.left else ""
+
+    def work_off(self, train: Callable[[QueuedRun, Claim], None]) -> None:
+        """Train one run after another, each with a claim on its folder, until all have an outcome.
+
+        Waits while the remaining runs are claimed by other processes or depend on such runs. Arms whose trunk failed
+        are skipped.
+
+        Args:
+            train: Called with a run and the claim on its folder.
+        """
+        while left := self.left:  # of all runs: a trunk that turns out to be damaged is open again
+            for run in left:
+                if run.ready and (held := run.claim()):
+                    with held:
+                        if run.open:  # no other process was faster
+                            train(run, held)
+                    break
+            else:
+                time.sleep(POLL)

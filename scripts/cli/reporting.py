@@ -1,0 +1,60 @@
+"""Make the report of runs, of a comparison or of a sweep, and print its summary."""
+
+from collections import Counter
+from pathlib import Path
+
+from supple.registry.errors import UsageError
+from supple.scripts.cli.console import say, screen, warn
+
+
+def show_report(*directories: Path, out: Path | None = None, video: bool = False) -> None:
+    """Build the report of these directories, and print its summary and its path."""
+    from supple import reports  # matplotlib takes a moment
+
+    if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
+        if video:
+            raise UsageError(f"--video: {directories[0]} is a sweep: give the folder of one of its comparisons")
+        show_sweep_report(directories[0])
+        return
+    try:
+        place = reports.place_of(directories, out)
+        content = reports.compose(*directories)
+        if video:
+            if content.with_videos is None:
+                raise UsageError(f"--video: {directories[0]} trains no agent, so there is no episode to show")
+            content = content.with_videos(warn)
+        paths = reports.write(content, place)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    screen.print(reports.summary(content, str(directories[0]) if len(directories) == 1 else None))
+    say(*paths.lines)
+
+
+def show_sweep_report(path: Path) -> None:
+    """Build the reports of the studies of a sweep that have started, and the page over all of them."""
+    from supple import reports
+    from supple.experiments.sweeps.sweep import open_sweep
+    from supple.experiments.sweeps.tuning import TUNING
+    from supple.reports.sweep_report import compose_sweep, write_study_reports
+    from supple.reports.tables.published import read_published, read_title
+
+    jobs = Counter(job.path for job in open_sweep(path, warn=warn))
+    # tuning runs are no results: a table of their study lists them
+    studies = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
+    sections = []
+    try:
+        for folder in (path, *studies.values()):
+            reports.place_of([folder], None)
+        for study in write_study_reports(studies, read_published(path)):
+            if study.section is None:
+                warn(study.problem)
+                continue
+            screen.print(study.summary)
+            say(*study.paths)
+            sections.append(study.section)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
+    content = compose_sweep(path, sections, planned, read_title(path))
+    screen.print(reports.summary(content, str(path)))
+    say(*reports.write(content, path).lines)

@@ -1,0 +1,195 @@
+"""Train a run, a comparison or a sweep to its end, with progress on the screen, and print what came of it."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from supple.engine.user_code import plugins
+from supple.registry import quoted
+from supple.registry.errors import EnvironmentFailed, RunError, UsageError
+from supple.registry.interruption import at_interruption
+from supple.scripts.cli import reporting
+from supple.scripts.cli.console import ignore_output_failures, say, screen, warn
+from supple.scripts.cli.forecast import Forecast
+from supple.scripts.cli.plan import next_of_queue, next_of_run, plan_of_queue, plan_of_run
+from supple.scripts.cli.progress import display
+
+if TYPE_CHECKING:
+    from supple.engine.runs import Run
+    from supple.experiments.queue.queue import Queue, QueuedRun
+    from supple.experiments.queue.workers import Watch
+
+    Elsewhere = Callable[[Watch], None]
+
+
+def identify_folder(path: Path) -> str:
+    """Return "a run", "a comparison" or "a sweep", whichever is in the folder.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    known = {"sweep.json": "a sweep", "comparison.json": "a comparison", "config.json": "a run"}
+    for file, content in known.items():
+        if (path / file).is_file():
+            return content
+    raise UsageError(f"{path} contains no run (config.json), no comparison (comparison.json) and no sweep (sweep.json)")
+
+
+def count_processes(jobs: int) -> int:
+    """Return the number of processes that `--jobs` asks for."""
+    if jobs < 0:
+        raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
+    if jobs:
+        return jobs
+    from supple.engine.machine.resources import cpus  # imports PyTorch, which help does not need
+
+    return cpus()
+
+
+def finish_run(path: Path, run: "Run") -> None:
+    """Train a run to its last step, with a progress bar, and say where it lies.
+
+    Args:
+        path: Its folder, as the user typed it.
+        run: The run.
+    """
+    from supple.engine.machine import distributed, torchrun
+    from supple.engine.runs import other_versions
+    from supple.engine.storage.checkpoint import newest_step
+    from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
+
+    if not distributed.first():
+        run.warn = lambda line: None
+        run.train()
+        return
+    ignore_output_failures()
+    folder = RunDirectory.open(path)
+    for remark in filter(None, (torchrun.remark(), other_versions(path))):
+        warn(remark)
+    forecast, announced = Forecast(say), False
+
+    def explain_continuing() -> str:
+        step = newest_step(run.path / CHECKPOINTS)
+        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}"
+
+    def watch(step: int) -> None:
+        nonlocal announced
+        if not announced:  # by now config.json has been checked
+            say(*plan_of_run(folder, step))
+            announced = True
+        shown.update(str(path), run.path, step, folder.end)
+        forecast.run(run.path, step, folder.end)
+
+    began = time.monotonic()
+    with display(screen) as shown, at_interruption(explain_continuing):
+        try:
+            run.train(watch)
+        except EnvironmentFailed as error:
+            raise EnvironmentFailed(f"{error}; once that is fixed, {explain_continuing()}") from error
+    print_results(path)
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(folder))
+
+
+def print_results(path: Path) -> None:
+    """Print the first table of a run's report, which has the numbers that matter for its kind."""
+    from supple import reports  # matplotlib takes a moment
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # `supple report` shows warnings and errors
+            table = reports.compose(path).tables[0]
+    except ValueError:
+        return
+    screen.print(replace(table, title="results"))
+    if table.words:
+        say(table.words)
+
+
+def finish_queue(path: Path, queue: "Queue", processes: int, retry: bool = False) -> None:
+    """Train the remaining runs of a comparison or a sweep, and make the report. Arguments as for `train_queue`.
+
+    Raises:
+        RunError: Runs failed. It is raised when all others have ended.
+    """
+    train_queue(path, queue, processes, retry)
+    report_queue(path, queue)
+
+
+def train_queue(
+    path: Path, queue: "Queue", processes: int, retry: bool = False, train_elsewhere: "Elsewhere | None" = None
+) -> None:
+    """Train the remaining runs of a comparison or a sweep, with a bar for each.
+
+    Args:
+        path: The folder of the comparison or the sweep.
+        queue: Its runs.
+        processes: Number of runs at a time.
+        retry: Train failed runs again.
+        train_elsewhere: Trains the runs in place of processes on this machine.
+    """
+    from supple.experiments.queue import workers
+
+    warn_of_other_versions(path, queue)
+    failed = queue.failed
+    for run in failed if retry else ():
+        run.retry()
+    if failed and not retry:
+        warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
+
+    def explain_continuing() -> str:
+        again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
+        return f"{queue.ended} of {len(queue)} runs ended; {again}"
+
+    ignore_output_failures()
+    forecast = Forecast(say)
+    say(*plan_of_queue(path, queue, processes))
+    with display(screen, len(queue), queue.ended) as shown, at_interruption(explain_continuing):
+
+        def watch(run: "QueuedRun", step: int, end: int) -> None:
+            shown.update(run.label, run.folder, step, end)
+            forecast.queued(run, step, queue, processes)
+
+        if train_elsewhere:
+            train_elsewhere(watch)
+        else:
+            workers.train_queue(queue, processes, watch, warn)
+    screen.print()
+
+
+def warn_of_other_versions(path: Path, queue: "Queue") -> None:
+    """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
+    if line := queue.other_versions(path):
+        warn(line)
+
+
+def report_queue(path: Path, queue: "Queue") -> None:
+    """Make the report of runs, and print which of them failed.
+
+    Raises:
+        RunError: Runs failed, other than those that only served to tune arms.
+    """
+    tuning = [run for run in queue.failed if run.spec.stop and run.spec.labels.arm]
+    failed = [run for run in queue.failed if run not in tuning]
+    if tuning:
+        warn(f"{len(tuning)} tuning runs failed; their hyperparameters were not chosen")
+    try:
+        reporting.show_report(path)
+    except UsageError as error:  # there may be nothing to report
+        if not failed:
+            raise
+        warn(str(error))
+    else:
+        say(next_of_queue(queue))
+    for run in failed:
+        reason = str((run.outcome or {}).get("reason"))
+        warn(f"failed: {run.label}: {reason if str(run.folder) in reason else f'{run.folder}: {reason}'}")
+    if failed:
+        left = len(queue) - queue.ended
+        waiting = f", and {left} that depend on them did not start" if left else ""
+        raise RunError(
+            f"{len(failed)} of {len(queue)} runs failed{waiting}; "
+            f"`supple resume {quoted(path)}{plugins.options()} --retry-failed` trains them again"
+        )

@@ -1,0 +1,66 @@
+"""A CLIP by its name: from a folder, from the hub, or small and new."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ....registry.errors import UsageError
+from ..models import is_on_hub, read_from_hub, read_safely, require, silence_transformers
+from .clip import Clip, Triple
+from .small import NEW, new_clip
+
+MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # OpenAI's CLIP
+FORMS = f"a folder in transformers' layout, {NEW}small, {NEW}WIDTHxLAYERS, or OWNER/NAME on the hub"
+
+
+def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
+    """Return a CLIP by its name, in evaluation mode, with float32 weights.
+
+    name: A folder in transformers' layout. Or `clip:small` or `clip:WIDTHxLAYERS`, with new weights drawn from `seed`
+    (see small.py). Or OWNER/NAME on the Hugging Face hub, the only one that may need the network.
+
+    Raises:
+        UsageError: The name is none of these, or the model is of another kind.
+        RunError: The model cannot be loaded.
+    """
+    require("transformers", "an image–text model")
+    path = Path(name).expanduser()
+    if name.startswith(NEW):
+        clip = new_clip(name, seed)
+    elif path.is_dir():
+        clip = _read_folder(path)
+    elif is_on_hub(name):
+        clip = read_from_hub(name, _pretrained)
+    else:
+        raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
+    clip.model.float().to(device).eval()
+    return clip
+
+
+def _read_folder(folder: Path) -> Clip:
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"{folder} is no model in transformers' layout: it has no config.json")
+    with read_safely(folder, f"{folder}: not a CLIP that can be read"):
+        return _pretrained(str(folder), local_files_only=True)
+
+
+def _pretrained(name: str, local_files_only: bool) -> Clip:
+    from transformers import AutoConfig, AutoTokenizer, CLIPModel, ImageProcessingMixin
+
+    with silence_transformers():
+        config = AutoConfig.from_pretrained(name, local_files_only=local_files_only)
+        if config.model_type != "clip":
+            raise UsageError(f"{name} is of type {config.model_type!r}; tasks of images need a CLIPModel ('clip')")
+        model = CLIPModel.from_pretrained(name, dtype=torch.float32, local_files_only=local_files_only)
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local_files_only)
+        try:
+            values, _ = ImageProcessingMixin.get_image_processor_dict(name, local_files_only=local_files_only)
+        except OSError:  # weights alone, of a model that is like OpenAI's
+            values = {}
+    return Clip(model, tokenizer, _triple(values.get("image_mean", MEAN)), _triple(values.get("image_std", STD)), name)
+
+
+def _triple(values: Sequence[float]) -> Triple:
+    red, green, blue = map(float, values)
+    return red, green, blue
