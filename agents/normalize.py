@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.storage.alike import alike
+from ..engine.storage.restoring import require_like
 from ..envs import StepResult
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ class RunningMeanStd:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that `state_dict` returned. Raises ValueError if its vectors have another size."""
-        alike(state, self.state_dict(), "running statistics")
+        require_like(state, self.state_dict(), "running statistics")
         self.mean, self.variance, self.count = state["mean"].copy(), state["variance"].copy(), state["count"]
 
 
@@ -80,7 +80,7 @@ class Centre:
         """Return the observations, (n, size), less the offset."""
         return observations - self.offset if self._moves else observations
 
-    def of(self, result: StepResult) -> StepResult:
+    def centre_result(self, result: StepResult) -> StepResult:
         """Return the result of a step with centred observations."""
         if not self._moves:
             return result
@@ -89,12 +89,9 @@ class Centre:
     def state_dict(self) -> dict[str, Any]:
         return {"offset": self.offset.copy(), "known": self.known}
 
-    def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Restore a state that `state_dict` returned, or for None that of an agent that does not centre.
-
-        Checkpoints of earlier versions have none. Raises ValueError if the offset has another size."""
-        state = {"offset": np.zeros_like(self.offset), "known": True} if state is None else state
-        alike(state, self.state_dict(), "the offset of observations")
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state that `state_dict` returned. Raises ValueError if the offset has another size."""
+        require_like(state, self.state_dict(), "the offset of observations")
         self.offset, self.known = state["offset"].copy(), state["known"]
         self._moves = bool(self.offset.any())
 
@@ -120,12 +117,6 @@ class RewardScale:
         scaled = rewards / np.sqrt(self.statistics.variance[0] + self.statistics.epsilon)
         return np.minimum(np.maximum(scaled, -clip), clip)
 
-    def cut(self) -> None:
+    def reset_returns(self) -> None:
         """Set the running returns to 0, because all episodes were interrupted."""
         self.returns[:] = 0.0
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.statistics.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.statistics.load_state_dict(state)

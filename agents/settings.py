@@ -3,12 +3,17 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ..engine.settings import MOST_TASKS, MOST_THREADS, Interval, RunSettings, Threads, not_positive, positive
-from ..registry.errors import UsageError
+from ..engine.settings import MOST_TASKS, MOST_THREADS, Interval, RunSettings, Threads, positive
+from ..registry.errors import RunError, UsageError
+from .limits import negative, not_positive
+
+if TYPE_CHECKING:
+    from ..envs import Shifts
+    from .stream import EnvTask
 
 MOST_ENVS = 65_536  # copies of an environment
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
@@ -77,18 +82,18 @@ class AgentSettings(RunSettings):
     def kwargs(self) -> dict[str, Any]:
         """The keyword arguments of the environment. Raises UsageError if --env-kwargs is not a JSON object."""
         try:
-            found = json.loads(self.env_kwargs or "{}")
+            kwargs = json.loads(self.env_kwargs or "{}")
         except ValueError as error:
             raise UsageError(f"--env-kwargs is not JSON ({error}): {self.env_kwargs!r}") from None
-        if not isinstance(found, dict):
+        if not isinstance(kwargs, dict):
             raise UsageError(f"""--env-kwargs must be a JSON object such as '{{"size": 8}}', got {self.env_kwargs!r}""")
-        return found
+        return kwargs
 
     @property
     def world(self) -> dict[str, Any]:
         """The arguments of `make_env` that are the same for all tasks."""
-        given = {"max_episode_steps": self.max_episode_steps, "kwargs": self.kwargs}
-        return {name: value for name, value in given.items() if value}
+        arguments = {"max_episode_steps": self.max_episode_steps, "kwargs": self.kwargs}
+        return {name: value for name, value in arguments.items() if value}
 
     @property
     def stride(self) -> int:
@@ -114,9 +119,7 @@ class AgentSettings(RunSettings):
         return self.max_episode_steps or gymnasium.spec(env).max_episode_steps
 
     def least_unsaved(self) -> int:
-        from .stream import tasks_of
-
-        envs = {task.env for task in tasks_of(replace(self, shift=None))}
+        envs = {task.env for task in replace(self, shift=None).plan_tasks()}
         return EPISODES * self.num_envs * max(self.episode_limit(env) or UNLIMITED for env in envs)
 
     def stream(self) -> tuple[str, int]:
@@ -136,6 +139,61 @@ class AgentSettings(RunSettings):
         positive(**{"--steps" if self.steps is not None else "--steps-per-task": steps, "--cycles": self.cycles})
         return self.env or self.sequence or "", steps
 
+    # The next three import Gymnasium, which help lines do without.
+
+    def plan_tasks(self) -> "tuple[EnvTask, ...]":
+        """Return the tasks that these settings describe.
+
+        Raises:
+            UsageError: The settings contradict each other or do not fit the environments.
+            RunError: A simulator is not installed.
+        """
+        from ..envs import parse_sequence
+        from .stream import shift_tasks, task_stream
+
+        text, steps = self.stream()
+        if spare := steps % (stride := self.stride):
+            near = " or ".join(str(n) for n in (steps - spare, steps - spare + stride) if n)
+            together = f"--num-envs {self.num_envs}"
+            if stride != self.num_envs:
+                together = f"{stride}, the steps of one decision (--num-envs × --action-repeat)"
+            name = "--steps-per-task" if self.steps is None else "--steps"
+            raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
+        try:
+            tasks = task_stream(parse_sequence(text), self.cycles, steps)
+            shifts = self.parse_shifts()
+            return shift_tasks(tasks, shifts, self.seed, self.kwargs) if shifts else tasks
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        except ImportError as error:
+            raise RunError(str(error)) from error
+
+    def parse_shifts(self) -> "Shifts | None":
+        """Return the shifts between the tasks. Raises UsageError if --shift cannot be parsed."""
+        from ..envs import parse_shifts
+
+        try:
+            return None if self.shift is None else parse_shifts(self.shift)
+        except ValueError as error:
+            raise UsageError(f"--shift: {error}") from error
+
+    def can_batch(self) -> bool:
+        """Return whether the copies of at least one of the environments can be stepped in one batch.
+
+        Raises:
+            UsageError, RunError: As `plan_tasks` does.
+        """
+        from ..envs import is_batched
+
+        if self.num_envs == 1 or self.stride != self.num_envs:  # a decision of several steps is not batched
+            return False
+        shifts = self.parse_shifts()
+        names = dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks())
+        try:
+            return any(is_batched(name, shifts, self.kwargs) for name in names)
+        except ImportError as error:
+            raise RunError(str(error)) from error
+
     def longer(self, steps: int) -> "AgentSettings":
         if self.steps is None:
             raise UsageError(
@@ -147,9 +205,7 @@ class AgentSettings(RunSettings):
 
     def resolve(self) -> str | None:
         if self.physics != "single":
-            from .stream import steps_batched  # Gymnasium, which help lines do without
-
-            batched = steps_batched(self)
+            batched = self.can_batch()
             asked, self.physics = self.physics, "batched" if batched else "single"
             if asked == "batched" and not batched:
                 return (
@@ -163,7 +219,7 @@ class AgentSettings(RunSettings):
         for name, value, most in (("--num-envs", self.num_envs, MOST_ENVS), ("--cycles", self.cycles, MOST_TASKS)):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"
-        yield from not_positive(**{"--num-envs": self.num_envs, "--max-episode-steps": self.max_episode_steps})
+        yield from not_positive(self, "num_envs", "max_episode_steps")
         try:
             for name in self.kwargs.keys() & SET_HERE.keys():
                 yield f"--env-kwargs cannot set {name}: {SET_HERE[name]}"
@@ -175,5 +231,4 @@ class AgentSettings(RunSettings):
             yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
         if self.fresh and set(self.hook) - {"none"}:
             yield "--fresh True cannot be combined with --hook: it begins every task with a new agent"
-        if self.eval_episodes < 0:
-            yield f"--eval-episodes must be 0 or more, got {self.eval_episodes}"
+        yield from negative(self, "eval_episodes")

@@ -1,16 +1,16 @@
 """The observation and action spaces that each agent supports."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..envs import flat, make_env, of_package
-from ..envs.fault import worded
+from ..envs import flatten, make_env, package_hint
+from ..envs.fault import text_of
 
-# The action spaces that each agent supports. Observations may be anything that `envs.flat` turns into vectors.
+AgentSpace = TypeVar("AgentSpace")
+# The action spaces that each agent supports. Observations may be anything that `envs.flatten` turns into vectors.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
     "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete),
     "dqn": (spaces.Discrete,),
@@ -19,7 +19,7 @@ ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
 
 
 class VectorSpace(NamedTuple):
-    """The length of an environment's observations as vectors (see `envs.flat`), and its action space."""
+    """The length of an environment's observations as vectors (see `envs.flatten`), and its action space."""
 
     observation: int
     action: spaces.Space
@@ -28,16 +28,20 @@ class VectorSpace(NamedTuple):
 def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None) -> VectorSpace:
     """Return the sizes of an environment with vector observations, for an agent (`ppo`, `dqn`, `sac`).
 
-    kwargs: the keyword arguments of the environment.
+    Args:
+        name: The environment's name.
+        agent: The agent's name.
+        kwargs: The keyword arguments of the environment.
 
     Raises:
         ValueError: The observations cannot be turned into vectors, or the agent does not support the actions. The
-            message names the environment and the agents that support its actions."""
+            message names the environment and the agents that support its actions.
+    """
     env = make_env(name, kwargs=kwargs)
     try:
-        shown = flat(env).observation_space
+        shown = flatten(env).observation_space
     except ValueError as error:
-        hint = _package_of(env)
+        hint = package_hint(type(env.unwrapped).__module__)
         raise ValueError(f"{name}: {error}{hint and f' ({hint})'}") from error
     finally:
         env.close()
@@ -47,21 +51,28 @@ def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None)
         needs = f"{', '.join(most)} or {last}" if most else last
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""
-        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {worded(action)}{hint}")
+        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {text_of(action)}{hint}")
     if isinstance(action, spaces.Box) and not np.issubdtype(action.dtype, np.floating):
         raise ValueError(
-            f"{name}: {agent} needs actions of real numbers, but they are {worded(action)}: use a Box of float32, or "
+            f"{name}: {agent} needs actions of real numbers, but they are {text_of(action)}: use a Box of float32, or "
             "for ppo a MultiDiscrete space"
         )
     if isinstance(action, spaces.Box) and len(action.shape) != 1:
-        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {worded(action)}")
+        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {text_of(action)}")
     if not spaces.flatdim(action):
-        raise ValueError(f"{name}: {agent} needs at least one action, but they are {worded(action)}")
+        raise ValueError(f"{name}: {agent} needs at least one action, but they are {text_of(action)}")
     if isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
-        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {worded(action)}")
+        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {text_of(action)}")
     return VectorSpace(spaces.flatdim(shown), action)
 
 
-def _package_of(env: gym.Env) -> str:
-    """Return what makes this environment work if it comes from a known package, or ""."""
-    return of_package(type(env.unwrapped).__module__)
+def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
+    """Return the one space of all environments, by their names. Raises ValueError if they differ."""
+    (first, common), *others = spaces.items()
+    for env, space in others:
+        if space != common:
+            raise ValueError(
+                f"{agent} has one network for all tasks and needs equal spaces, but {first} has {common} and "
+                f"{env} has {space}"
+            )
+    return common

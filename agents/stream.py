@@ -5,17 +5,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..engine.work import Task
-from ..envs import Shifts, is_batched, make_env, parse_sequence, parse_shifts, resolve_env
-from ..registry.errors import RunError, UsageError
-from .settings import AgentSettings
+from ..envs import Shifts, make_env, resolve_env
+from ..registry.errors import UsageError
 
 
 @dataclass(frozen=True)
 class EnvTask(Task):
     """A task of a stream: the agent acts in `env` for the steps start ≤ step < end, counted over all copies.
 
-    env: the Gymnasium id. cycle: the number of completed passes through the sequence, from 0.
-    shift: the values of this task's shifts, by the names of shift and value (see `Shifts.values`).
+    Attributes:
+        env: The Gymnasium id.
+        cycle: The number of completed passes through the sequence, from 0.
+        shift: The values of this task's shifts, by the names of shift and value (see `Shifts.values`).
     """
 
     env: str
@@ -46,62 +47,16 @@ def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[
     )
 
 
-def tasks_of(settings: AgentSettings) -> tuple[EnvTask, ...]:
-    """Return the tasks that settings describe.
-
-    Raises:
-        UsageError: The settings contradict each other or do not fit the environments.
-        RunError: A simulator is not installed.
-    """
-    text, steps = settings.stream()
-    if spare := steps % (stride := settings.stride):
-        near = " or ".join(str(n) for n in (steps - spare, steps - spare + stride) if n)
-        together = f"--num-envs {settings.num_envs}"
-        if stride != settings.num_envs:
-            together = f"{stride}, the steps of one decision (--num-envs × --action-repeat)"
-        name = "--steps-per-task" if settings.steps is None else "--steps"
-        raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
-    try:
-        tasks = task_stream(parse_sequence(text), settings.cycles, steps)
-        if shifts := shifts_of(settings):
-            return shifted(tasks, shifts, settings.seed, settings.kwargs)
-        return tasks
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    except ImportError as error:
-        raise RunError(str(error)) from error
-
-
-def steps_batched(settings: AgentSettings) -> bool:
-    """Return whether the copies of at least one of the environments can be stepped in one batch.
-
-    Raises:
-        UsageError, RunError: As `tasks_of` does.
-    """
-    if settings.num_envs == 1 or settings.stride != settings.num_envs:  # a decision of several steps is not batched
-        return False
-    shifts = shifts_of(settings)
-    names = dict.fromkeys(task.env for task in tasks_of(replace(settings, shift=None)))
-    try:
-        return any(is_batched(name, shifts, settings.kwargs) for name in names)
-    except ImportError as error:
-        raise RunError(str(error)) from error
-
-
-def shifts_of(settings: AgentSettings) -> Shifts | None:
-    """Return the shifts between the tasks. Raises UsageError if --shift cannot be parsed."""
-    try:
-        return None if settings.shift is None else parse_shifts(settings.shift)
-    except ValueError as error:
-        raise UsageError(f"--shift: {error}") from error
-
-
-def shifted(
+def shift_tasks(
     tasks: Sequence[EnvTask], shifts: Shifts, seed: int, kwargs: Mapping[str, Any] | None = None
 ) -> tuple[EnvTask, ...]:
     """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
 
-    kwargs: the keyword arguments of the environments.
+    Args:
+        tasks: The tasks without shifts.
+        shifts: The shifts between them.
+        seed: The seed of the run, 0 or more.
+        kwargs: The keyword arguments of the environments.
 
     Raises:
         UsageError: A shift does not fit one of the environments, lasts longer than a task, or never begins.

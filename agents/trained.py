@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from ..engine.loop import Warn
 from ..engine.states import states, steps_of
-from ..envs import Flat, flat, make_env
-from ..envs.fault import worded
-from ..envs.guard import unsound
+from ..envs import Flat, flatten, make_env
+from ..envs.fault import text_of
+from ..envs.guard import find_fault
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
-from .evaluate import returns
+from .evaluate import evaluate
 from .work import AgentWork
 
 
@@ -48,7 +48,7 @@ class Trained:
             if not isinstance(work, AgentWork):
                 raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env
-        self._shown: dict[str, Any] = {}  # by environment, which makes vectors of its observations
+        self._flat_envs: dict[str, Any] = {}  # by environment, which makes vectors of its observations
 
     def predict(self, observation: Any, env: str | None = None) -> Any:
         """Return the action of the evaluation policy for an observation, or the actions for a batch of them.
@@ -62,8 +62,8 @@ class Trained:
         Raises:
             UsageError: The observation is none of its space, or the agent was not trained on `env`.
         """
-        env = self._known(env)
-        seen, single = self._seen(observation, env)
+        env = self._check_env(env)
+        seen, single = self._prepare(observation, env)
         with self._work.agent.greedy(env) as policy:
             actions = policy(seen)
         return actions[0] if single else actions
@@ -73,40 +73,40 @@ class Trained:
 
         The episodes run in parallel, with the seeds seed, seed + 1, … env: as in `predict`.
         """
-        env, work = self._known(env), self._work
+        env, work = self._check_env(env), self._work
         if episodes < 1:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
         envs = work.envs(work.settings, env, episodes, **work.world(work.task))
         envs.progress(work.task.end - work.task.start)
-        return returns(work.agent, env, envs, list(range(seed, seed + episodes)))
+        return evaluate(work.agent, env, envs, list(range(seed, seed + episodes)))
 
-    def _known(self, env: str | None) -> str:
+    def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:
             raise UsageError(f"{env}: this agent was only trained on {', '.join(self._work.spaces)}")
         return env or self.env
 
-    def _seen(self, observation: Any, env: str) -> tuple[NDArray[Any], bool]:
+    def _prepare(self, observation: Any, env: str) -> tuple[NDArray[Any], bool]:
         """Return the observations in the form that the agent reads, (n, …), and whether there was a single one."""
         if isinstance(self._work.spaces[env], Pixels):
             array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
-        if env not in self._shown:
-            self._shown[env] = flat(make_env(env, kwargs=self._work.settings.kwargs))
-        shown = self._shown[env]
+        if env not in self._flat_envs:
+            self._flat_envs[env] = flatten(make_env(env, kwargs=self._work.settings.kwargs))
+        shown = self._flat_envs[env]
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
         if isinstance(space, Dict | Tuple):
             single = not isinstance(observation, list)
             rows: Any = [observation] if single else observation
         else:
-            array, own = np.asarray(observation), space.shape or ()
-            if own not in (array.shape, array.shape[1:]):
-                raise UsageError(f"observations of {env} have shape {own}, got {array.shape}")
-            single = array.shape == own
+            array, shape = np.asarray(observation), space.shape or ()
+            if shape not in (array.shape, array.shape[1:]):
+                raise UsageError(f"observations of {env} have shape {shape}, got {array.shape}")
+            single = array.shape == shape
             rows = array[None] if single else array
         if not len(rows):
             raise UsageError(f"there are no observations of {env} to predict actions for")
         if isinstance(shown, Flat):
-            if problem := next(filter(None, (unsound(space, row) for row in rows)), None):
-                raise UsageError(f"observations of {env} are {worded(space)}, got {problem}")
+            if problem := next(filter(None, (find_fault(space, row) for row in rows)), None):
+                raise UsageError(f"observations of {env} are {text_of(space)}, got {problem}")
             rows = np.stack([shown.observation(row) for row in rows])
         return rows, single

@@ -11,7 +11,7 @@ from gymnasium.error import DependencyNotInstalled
 from ..engine.loop import Warn
 from ..engine.states import states, steps_of
 from ..envs import EnvironmentFault, Envs
-from ..envs.fault import BLAMED, raised
+from ..envs.fault import BLAMED, describe_error
 from ..envs.vector import Vector
 from ..experiments.history.collect import ComparisonData, RunData
 from ..registry.errors import RunError, UsageError
@@ -22,55 +22,55 @@ from .stream import EnvTask
 from .work import AgentWork
 
 
-def videos(data: ComparisonData, warn: Warn) -> list[Video]:
+def record_videos(data: ComparisonData, warn: Warn) -> list[Video]:
     """Return the videos of each arm's first seed, at its last checkpoint.
 
     Runs and environments of which there can be no video are skipped, with one warning for each reason.
     """
-    found: list[Video] = []
+    recorded: list[Video] = []
     problems: dict[str, None] = {}
     for arm, (first, *_) in data.arms.items():
-        found += _of_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
+        recorded += _record_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
     for problem in problems:
         warn(problem)
-    return found
+    return recorded
 
 
-def _of_run(run: RunData, arm: str, note: Warn) -> list[Video]:
-    found = []
+def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
+    recorded = []
     try:
         step, folder = max(steps_of(run.path).items())
         for _, work in states(run.path, {step: folder}, note):
             assert isinstance(work, AgentWork)
-            for task in _tasks(work, step):
-                with _rendering():
+            for task in _begun_tasks(work, step):
+                with _render_offscreen():
                     try:
-                        found.append(_of_task(work, task, step, arm))
+                        recorded.append(_record_task(work, task, step, arm))
                     except BLAMED as error:  # environments and graphics drivers raise all kinds of exceptions
-                        note(f"{task.env}: no video, because {_reason(error)}")
+                        note(f"{task.env}: no video, because {_explain(error)}")
     except (RunError, UsageError) as error:
         note(f"{run.path}: no video, because {error}")
-    return found
+    return recorded
 
 
-def _tasks(work: AgentWork, step: int) -> list[EnvTask]:
+def _begun_tasks(work: AgentWork, step: int) -> list[EnvTask]:
     """Return the tasks of the first cycle that have begun."""
     if work.settings.fresh:  # this agent has only learned the task of the checkpoint
         return [work.task]
     return [task for task in work.tasks if task.cycle == 0 and task.start < step]
 
 
-def _of_task(work: AgentWork, task: EnvTask, step: int, arm: str) -> Video:
+def _record_task(work: AgentWork, task: EnvTask, step: int, arm: str) -> Video:
     """Return the video of the first evaluation episode of a task, in a new environment with the task's shifts."""
     with closing(work.envs(work.settings, task.env, 1, **work.world(task), render_mode="rgb_array")) as envs:
         envs.progress(min(step, task.end) - task.start)
-        pictures, ret = _episode(work, task, envs)
+        pictures, ret = _record_episode(work, task, envs)
     seed = work.settings.seed
     caption = f"{arm}{task.env}, one evaluation episode with return {number(ret)}, after {step:,} steps of seed {seed}."
     return Video(data_uri(pictures.kept), f"{arm}{task.env}, return {number(ret)}", caption)
 
 
-def _episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Pictures, float]:
+def _record_episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Pictures, float]:
     """Return the pictures and the return of an episode, or of its first `LONGEST` decisions."""
     assert isinstance(envs, Vector)  # a single environment always is one
     pictures, total = Pictures(), 0.0
@@ -92,18 +92,18 @@ def _episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Pictures, floa
     return pictures, total
 
 
-def _reason(error: BaseException) -> str:
+def _explain(error: BaseException) -> str:
     if isinstance(error, DependencyNotInstalled) and "pygame" in str(error):
         return "pygame is not installed: pip install 'supple[video]'"
     if isinstance(error, EnvironmentFault):
         return error.what
     if isinstance(error, ImportError | ValueError):
         return str(error)
-    return raised("rendering it", error)
+    return describe_error("rendering it", error)
 
 
 @contextmanager
-def _rendering() -> Iterator[None]:
+def _render_offscreen() -> Iterator[None]:
     """Let MuJoCo (on Linux) and pygame render without a display, unless their variables are set.
 
     Gymnasium reads MUJOCO_GL when it renders. MuJoCo reads it when it is imported, which would fail without EGL.
@@ -112,12 +112,12 @@ def _rendering() -> Iterator[None]:
     If there is no EGL, Gymnasium's viewer raises an exception, and another one when it is deleted, which is not shown.
     """
     wanted = {"SDL_VIDEODRIVER": "dummy"} | ({"MUJOCO_GL": "egl"} if sys.platform == "linux" else {})
-    own = {name: value for name, value in wanted.items() if name not in os.environ}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
     hook, sys.unraisablehook = sys.unraisablehook, lambda args: None
-    os.environ.update(own)
+    os.environ.update(added)
     try:
         yield
     finally:
         sys.unraisablehook = hook
-        for name in own:
+        for name in added:
             del os.environ[name]

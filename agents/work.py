@@ -10,6 +10,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..engine.hooks.driver import HookDriver
@@ -18,14 +19,14 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, Episode, Workers
+from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
 from .settings import AgentSettings
-from .stream import EnvTask, shifts_of, tasks_of
+from .stream import EnvTask
 
 
 class AgentWork(Work):
@@ -50,8 +51,8 @@ class AgentWork(Work):
         """
         self.settings = settings
         try:
-            self.tasks: tuple[EnvTask, ...] = tasks_of(settings)
-            self.shifts = shifts_of(settings)
+            self.tasks: tuple[EnvTask, ...] = settings.plan_tasks()
+            self.shifts = settings.parse_shifts()
             self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
@@ -61,7 +62,7 @@ class AgentWork(Work):
         self.explosions = 0  # in training, since this process began
         self.untrained: list[float] | None = None  # returns of a fresh agent before its first update
         self._envs: Envs | None = None  # those of the current task
-        self._workers: Workers | None = None  # the processes in which they run, for all tasks
+        self._workers: EnvWorkers | None = None  # the processes in which they run, for all tasks
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose the best state by: use --eval-episodes 5"
         elif len({task.env for task in self.tasks}) > 1:
@@ -103,7 +104,7 @@ class AgentWork(Work):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def enter(self, task: EnvTask) -> None:
-        self._leave()
+        self._close_envs()
         self.task = task
         if self.settings.fresh:
             self.untrained = []
@@ -121,10 +122,10 @@ class AgentWork(Work):
 
     def begin_segment(self, number: int, step: int) -> None:
         self.now = step
-        with self._blaming():
+        with self._name_faults():
             if self._envs is None:
                 self._envs = self._new_envs()
-            self._envs.progress(self._passed)
+            self._envs.progress(self._steps_of_task)
             seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
             self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
 
@@ -134,16 +135,16 @@ class AgentWork(Work):
         if not s.env_workers:
             return make(s.num_envs)
         if self._workers is None:
-            self._workers = Workers(s.env_workers, partial(_begin, flushes(), plugins.sources()))
-        return self._workers.envs(env, make, s.num_envs)
+            self._workers = EnvWorkers(s.env_workers, partial(_begin_worker, flushes(), plugins.sources()))
+        return WorkerVector(self._workers, env, make, s.num_envs)
 
     @property
-    def _passed(self) -> int:
+    def _steps_of_task(self) -> int:
         """The steps of the current task so far."""
         return self.now - self.task.start
 
     @contextmanager
-    def _blaming(self) -> Iterator[None]:
+    def _name_faults(self) -> Iterator[None]:
         """Turn a fault of an environment into EnvironmentFailed, with the step of the run."""
         try:
             yield
@@ -151,26 +152,34 @@ class AgentWork(Work):
             raise EnvironmentFailed(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Let the agent act and learn for one decision or, with PPO, for one rollout and its update."""
+        """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
+
+        Args:
+            task: The current task.
+            step: The step of the run.
+            until: The step to which to train at most.
+            hooks: Act on the agent's networks at its updates.
+            run: Receives the finished episodes.
+        """
         assert self._envs is not None
         agent, stride = self.agent, self.settings.stride
         gradual = self.shifts is not None and self.shifts.is_gradual
-        with self._blaming():
+        with self._name_faults():
             while True:
                 result = self._envs.step(agent.act())
                 agent.remember(result)
                 self.now += stride
                 if gradual:
-                    self._envs.progress(self._passed)
+                    self._envs.progress(self._steps_of_task)
                 for episode in result.episodes:
-                    self._log(run, task, self.now, episode)
+                    self._log_episode(run, task, self.now, episode)
                 if agent.update(hooks, last=self.now >= until):
-                    self.learned(run, task, self.now)
-                    if self.untrained and self._passed >= self.settings.untrained_steps:
+                    self.after_update(run, task, self.now)
+                    if self.untrained and self._steps_of_task >= self.settings.untrained_steps:
                         self._log_untrained(run, task, self.now)
                     return self.now - step
 
-    def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
+    def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Prepare the environments after an update. By default, do nothing."""
 
     def _log_untrained(self, run: RunDirectory, task: EnvTask, step: int) -> None:
@@ -180,7 +189,7 @@ class AgentWork(Work):
         run.event(event="untrained", step=step, task=task.index, **{"return": mean}, episodes=n)
         self.untrained = None
 
-    def _log(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
+    def _log_episode(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
         where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle}
         marks = {"exploded": episode.explosion is not None, "broken_off": episode.broken_off}
         marked = {name: True for name, holds in marks.items() if holds}
@@ -189,9 +198,9 @@ class AgentWork(Work):
             self.untrained.append(episode.ret)
         if episode.explosion is not None:
             run.event(event="explosion", **where, reward=episode.explosion)
-            self._say_explosion(episode.explosion)
+            self._warn_explosion(episode.explosion)
 
-    def _say_explosion(self, reward: float | str) -> None:
+    def _warn_explosion(self, reward: float | str) -> None:
         """Warn at the first explosion, the tenth, the hundredth and so on."""
         self.explosions += 1
         if str(self.explosions).strip("0") == "1":
@@ -221,59 +230,59 @@ class AgentWork(Work):
         s = self.settings
         seeds = self.evaluation_seeds(task, s.eval_episodes)
         world = self.world(task)
-        with self._blaming():
-            values = {"eval/return": self._return(task, self.envs(s, task.env, len(seeds), **world), seeds)}
+        with self._name_faults():
+            values = {"eval/return": self._mean_return(task, self.envs(s, task.env, len(seeds), **world), seeds)}
             if (score := human_normalized(task.env, values["eval/return"])) is not None:
                 values["eval/human_normalized"] = score
             if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
-                values["eval/return_friction"] = self._return(task, held_out, seeds)
+                values["eval/return_friction"] = self._mean_return(task, held_out, seeds)
         return values
 
     def evaluation_seeds(self, task: EnvTask, episodes: int) -> list[int]:
         """Return the seeds of the evaluation episodes of a task."""
         return [derive(self.settings.seed, "evaluation", task.index, i) % 2**31 for i in range(episodes)]
 
-    def _return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
-        envs.progress(self._passed)
-        return evaluate(self.agent, task.env, envs, seeds)
+    def _mean_return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
+        envs.progress(self._steps_of_task)
+        return float(np.mean(evaluate(self.agent, task.env, envs, seeds)))
 
     # -- states and resources -----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         state = self.agent.state_dict()
         # One key per task: a checkpoint reuses rows of the one before, and those belong to another agent's memory.
-        return {"untrained": self.untrained, self._of_task: state} if self.settings.fresh else state
+        return {"untrained": self.untrained, self._task_key: state} if self.settings.fresh else state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.agent.load_state_dict(state.get(self._of_task, state))
+        self.agent.load_state_dict(state.get(self._task_key, state))
         # not in the state of a trunk: an agent that continues from it has learned already
         self.untrained = state.get("untrained")
 
     @property
-    def _of_task(self) -> str:
+    def _task_key(self) -> str:
         return f"task {self.task.index}"
 
     def check_memory(self, runs: int) -> None:
         super().check_memory(runs)
         self.agent.check_memory(runs)
 
-    def _leave(self) -> None:
+    def _close_envs(self) -> None:
         """Close the environments of the current task."""
         if self._envs is not None:
             envs, self._envs = self._envs, None
-            with self._blaming():
+            with self._name_faults():
                 envs.close()
 
     def close(self) -> None:
         try:
-            self._leave()
+            self._close_envs()
         finally:
             if self._workers is not None:
                 self._workers.close()
                 self._workers = None
 
 
-def _begin(flush: bool, sources: dict[str, str]) -> None:
+def _begin_worker(flush: bool, sources: dict[str, str]) -> None:
     """Give a worker process the floating-point mode and the plug-ins of its parent process."""
     torch.set_flush_denormal(flush)
     plugins.load_all(sources)

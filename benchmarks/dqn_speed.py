@@ -19,8 +19,9 @@ import tyro
 from stepped import SteppedAgent, record
 from timing import Options, Rounds, begin, matmul_rate, seconds
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.envs.make import ale
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
+from supple.envs.make import import_ale
 
 ENV, ENVS = "ALE/Asterix-v5", 8
 WARM_UP = 2_000  # environment steps before anything is measured; fills the memory that batches come from
@@ -66,7 +67,7 @@ class Peer:
         from stable_baselines3.common.env_util import make_atari_env
         from stable_baselines3.common.vec_env import VecFrameStack
 
-        ale()  # registers the games
+        import_ale()  # registers the games
         venv = VecFrameStack(make_atari_env(ENV, envs, seed=0, env_kwargs={"frameskip": 1}), 4)
         self.model = SB3(
             "CnnPolicy",

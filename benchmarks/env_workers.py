@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from timing import Rounds
 
-from supple.envs import Envs, Vector, Workers, flat, make_env, make_pixels, resolve_env
+from supple.envs import Envs, EnvWorkers, Vector, WorkerVector, flatten, make_env, make_pixels, resolve_env
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ def make_copies(env: str, copies: int) -> Envs:
     """Return copies of an environment: images for Atari, vectors for all others."""
     if resolve_env(env).startswith("ALE/"):
         return make_pixels(env, copies)
-    return Vector(lambda: flat(make_env(env)), copies)
+    return Vector(lambda: flatten(make_env(env)), copies)
 
 
-def make_contestant(env: str, copies: int, workers: Workers | None) -> Callable[[float], tuple[float, float]]:
+def make_contestant(env: str, copies: int, workers: EnvWorkers | None) -> Callable[[float], tuple[float, float]]:
     """Return a function that steps all copies for some seconds, and returns the microseconds of one step: those that
     went by, and those of this process."""
     make = partial(make_copies, env)
-    envs = make(copies) if workers is None else workers.envs(resolve_env(env), make, copies)
+    envs = make(copies) if workers is None else WorkerVector(workers, resolve_env(env), make, copies)
     envs.reset(range(copies))
     space = envs.single_action_space
     space.seed(0)
@@ -68,7 +68,7 @@ def main(args: Args) -> None:
             with ExitStack() as stack:
                 turns = {}
                 for count in (count for count in args.workers if count <= copies):
-                    workers = Workers(count, int) if count else None
+                    workers = EnvWorkers(count, int) if count else None
                     if workers:
                         stack.callback(workers.close)
                     turns[count] = make_contestant(env, copies, workers)

@@ -160,8 +160,8 @@ def ppo(p: Point, rounds: int) -> Parts:
 def sac(p: Point, rounds: int) -> Parts:
     from sac_parts import products_alone
 
-    from supple.agents.sac import SAC, SACSettings
-    from supple.agents.sac.agent import Control
+    from supple.agents.sac import SACSettings
+    from supple.agents.sac.agent import SAC, Control
     from supple.engine.kinds import presets_of
 
     preset = presets_of("sac")["sac-mlp"].settings

@@ -85,8 +85,8 @@ def time_idle_hooks(args: Args, repeats: int = 1000) -> float:
     hooks = attach_hooks(build(find_kind("ppo"), settings), IDLE)
     start = time.perf_counter()
     for _ in range(repeats):
-        hooks.passed(0, 1)
-        hooks.measured(1, {"agent/dormant_fraction": 0.0})
+        hooks.after_steps(0, 1)
+        hooks.after_measurement(1, {"agent/dormant_fraction": 0.0})
     return (time.perf_counter() - start) / repeats
 
 

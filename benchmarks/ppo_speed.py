@@ -24,14 +24,14 @@ from stepped import SteppedAgent, record
 from timing import Options, Rounds, begin, seconds
 
 from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.envs.make import quiet_mujoco
 from supple.interventions.isometry import fire_
 
 ENV, ENVS, ROLLOUT = "HalfCheetah-v5", 8, 2048
 STEPS = ENVS * ROLLOUT  # environment steps in one iteration
-SPACES = {ENV: Space(17, Gaussian(6))}
+SPACES = {ENV: PolicySpace(17, Gaussian(6))}
 PARTS = ("environment", "acting", "storing", "updating")
 SB3_SETTINGS: dict[str, Any] = {  # Stable-Baselines3's defaults in our words
     "rollout_steps": ROLLOUT, "epochs": 10, "minibatch_size": 64, "learning_rate": 3e-4, "adapter": 0,

@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 from timing import Timing, begin, measure
 
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, bytes_needed, check_memory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, bytes_needed, check_memory
 
 WARM = 20  # samples that are not timed
 LAYOUTS = {
-    "images": Layout((84, 84), np.uint8, stack=4),
-    "vectors": Layout((51,), np.float32, action=(19,)),
+    "images": ReplayLayout((84, 84), np.uint8, stack=4),
+    "vectors": ReplayLayout((51,), np.float32, action=(19,)),
 }
 
 
@@ -76,7 +76,7 @@ def fill(memory: ReplayMemory, num_envs: int, steps: int) -> Timing:
 
 
 def sb3(
-    layout: Layout, capacity: int, sizes: tuple[int, ...], repeats: int
+    layout: ReplayLayout, capacity: int, sizes: tuple[int, ...], repeats: int
 ) -> tuple[dict[bool, float], dict[int, Timing]]:
     """Return the bytes per transition without and with `optimize_memory_usage`, and the time to sample without."""
     from stable_baselines3.common.buffers import ReplayBuffer

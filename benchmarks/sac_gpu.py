@@ -21,7 +21,8 @@ from sac_parts import ENV, SETTINGS, full_size, gflop
 from stepped import NO_HOOKS, SteppedAgent
 from timing import Options, Rounds, begin, seconds
 
-from supple.agents.sac import SAC, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC
 from supple.envs import StepResult
 
 AT_ONCE = 16  # updates: what the agent draws together at most

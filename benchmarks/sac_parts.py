@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 
 ENV = "h1-walk"
 SPACES = {ENV: Control(51, (-1.0,) * 19, (1.0,) * 19)}  # its sizes; no environment is made

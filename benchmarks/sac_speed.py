@@ -25,7 +25,7 @@ from sac_parts import full_size, gflop, products_alone
 from simba_plain import PlainUpdate
 from timing import Options, Rounds, begin, matmul_rate, seconds
 
-from supple.agents.sac import SAC
+from supple.agents.sac.agent import SAC
 from supple.agents.sac.update import STATISTICS, Transitions
 
 PLAIN, EAGER, COMPILED, JAX = "plain PyTorch", "supple, eager", "supple, compiled", "JAX, jitted"

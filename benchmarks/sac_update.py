@@ -22,7 +22,8 @@ from sac_parts import full_size, products
 from sac_speed import data
 from timing import begin, matmul_rate, seconds
 
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.kinds import presets_of
 
 WARM_UP = 30  # updates

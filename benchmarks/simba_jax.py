@@ -14,7 +14,7 @@ import numpy as np
 import optax
 import torch
 
-from supple.agents.sac import SAC
+from supple.agents.sac.agent import SAC
 from supple.agents.sac.networks import EPSILON, LOG_2PI, LOG_STD
 from supple.agents.sac.update import Transitions
 from supple.interventions import Layer

@@ -48,7 +48,7 @@ class Stepped:
         """Learn one stretch, as the training loop does."""
         previous = self.step
         self.step += self.work.advance(self.task, previous, ENDLESS, self.hooks, NO_RUN)
-        self.hooks.passed(previous, self.step)
+        self.hooks.after_steps(previous, self.step)
 
 
 class SteppedAgent(Stepped):

@@ -18,7 +18,7 @@ R = TypeVar("R")
 _OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"cpp_wrapper": True, "fallback_random": True}
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
+def compile_step(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function, compiled to one graph per combination of shapes.
 
     Gradients that it takes (`torch.autograd.grad`) are in the same graph. With two graphs, ReLU would pass a mask of
@@ -35,7 +35,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return step(*args, **kwargs)
         except Unsupported as error:
-            one_of = f": perhaps one of plug-in {plugins.named()}" if plugins.loaded() else ""
+            one_of = f": perhaps one of plug-in {plugins.describe_all()}" if plugins.loaded() else ""
             raise RunError(
                 f"torch.compile cannot trace the loss ({first_line(error)}): use --compile off, or set "
                 f"`traceable = False` in the intervention whose penalty it is{one_of}"

@@ -12,10 +12,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from ..registry import Registry, UnknownName, did_you_mean
+from ..registry import Registry, UnknownName, did_you_mean, schema
 from ..registry.errors import UsageError
 from .settings import RunSettings
-from .storage import schema
 
 if TYPE_CHECKING:
     from .forks import Forks
@@ -119,7 +118,7 @@ class Preset:
 
 def _require_types(row: Kind | Preset) -> None:
     for name, wanted in get_type_hints(type(row)).items():
-        schema.fitted(as_json(getattr(row, name)), wanted, name)
+        schema.convert(as_json(getattr(row, name)), wanted, name)
 
 
 kinds: Registry[Kind] = Registry("kind of run", groups=GROUPS)
@@ -180,7 +179,7 @@ def value_of(kind: Kind, name: str, value: Any) -> Any:
     if name not in made.__dataclass_fields__:
         raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
     try:
-        return schema.fitted(as_json(value), get_type_hints(made)[name], name)
+        return schema.convert(as_json(value), get_type_hints(made)[name], name)
     except ValueError as error:
         raise UsageError(f"settings of {kind.name}: {error}") from None
 

@@ -11,11 +11,13 @@ from typing import Any, TypedDict
 import torch
 
 from ..networks import evaluating
+from ..registry import schema
 from ..registry.errors import RunError
 from .hooks.driver import HookDriver
 from .machine import distributed
 from .seeding import derive
-from .storage import checkpoint, files, schema
+from .storage import checkpoint, files
+from .storage.restoring import restoring
 from .storage.run_directory import RunDirectory, require_ended
 from .work import Numbers, Task, Work, crossed
 
@@ -82,14 +84,14 @@ class Loop:
         if self.step == task.start:
             self._begin(task)
         elif self.step == self.start:
-            self.hooks.passed(self.start - 1, self.start)
+            self.hooks.after_steps(self.start - 1, self.start)
         if any(learner.marked is None for learner in work.learners.values()):
             self._mark()
         work.begin_segment(number := self.number, self.step)
         while self.step < until:
             previous = self.step
             self.step += work.advance(task, previous, until, self.hooks, self.run)
-            self.hooks.passed(previous, self.step)
+            self.hooks.after_steps(previous, self.step)
             if crossed(previous, self.step, work.check_every) or self.step >= until:
                 work.check()
                 if self.step >= until:
@@ -129,14 +131,14 @@ class Loop:
     def _begin(self, task: Task) -> None:
         if self.step == self.start and task.index:  # a fork: the arm's own hooks did not see the last task end
             self.work.look_at(self.work.tasks[task.index - 1], self.step)
-            self.hooks.finished(fresh=True)
+            self.hooks.finish_task(fresh=True)
         self.work.enter(task)
         self.work.look_at(task, self.step)
         if self.step == self.start:
-            self.hooks.passed(self.start - 1, self.start)
+            self.hooks.after_steps(self.start - 1, self.start)
         self.run.event(event="task", step=self.step, task=task.index, **task.fields)
         if task.index:
-            self.hooks.switched(self.step, task.index)
+            self.hooks.after_switch(self.step, task.index)
         if self.work.settings.trainability_every:
             self._measure_trainability(task)
         if self.work.evaluation_due(task, self.step, self.step):
@@ -152,7 +154,7 @@ class Loop:
                     **place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own
                 )
             self.run.flush()
-        self.hooks.finished()
+        self.hooks.finish_task()
 
     def _evaluate(self, task: Task) -> Numbers:
         with ExitStack() as modes:
@@ -180,7 +182,7 @@ class Loop:
             }
             self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
         self.run.flush()
-        self.hooks.measured(self.step, {**learning, **_means(found)})
+        self.hooks.after_measurement(self.step, {**learning, **_means(found)})
 
     def _measure_trainability(self, task: Task) -> None:
         found = self.work.trainability()
@@ -189,7 +191,7 @@ class Loop:
         for labels, own in zip(self._labels(), found, strict=True):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        self.hooks.measured(self.step, _means(found))
+        self.hooks.after_measurement(self.step, _means(found))
 
     def _labels(self) -> list[dict[str, int]]:
         """Return the labels of the lines of each series: the seed, if the run trains several."""
@@ -206,7 +208,7 @@ class Loop:
     def _save(self, folder: str = "") -> None:
         """Save the state as a checkpoint, or in `folder` if later checkpoints must not remove it."""
         self.number += 1
-        if not distributed.first():
+        if not distributed.is_first():
             return
         if not isinstance(work := self.work.state(), dict):
             raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
@@ -232,20 +234,20 @@ class Loop:
 
     def _restore(self) -> None:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
-        tree = checkpoint.newest(self.run.checkpoints, self.run.identity, self.warn)
-        distributed.together()  # no process prunes before all have read
+        tree = checkpoint.load_newest(self.run.checkpoints, self.run.identity, self.warn)
+        distributed.wait_for_all()  # no process prunes before all have read
         if tree is None:
             self._forget_later(0)
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: this arm cannot start without the checkpoint of its fork")
             self._start_logs({}, 0.0)
             return
-        with checkpoint.taken_up(self.run.checkpoints):
-            state: State = schema.fitted(tree, State, "state")
+        with restoring(self.run.checkpoints):
+            state: State = schema.convert(tree, State, "state")
             self.take_up(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
-        if distributed.first():
+        if distributed.is_first():
             with self.run.writing():
                 checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
         if self.step < self.end:
@@ -255,7 +257,7 @@ class Loop:
 
     def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         self.run.start_logs(lengths, seconds, self.work.logs)
-        if distributed.first():
+        if distributed.is_first():
             self.covered(lengths.get("tensorboard", 0))
 
     def take_up(self, state: State) -> None:
@@ -278,7 +280,7 @@ class Loop:
 
         The run reaches those steps again, and on a GPU not necessarily with the same bits.
         """
-        if distributed.first():
+        if distributed.is_first():
             with self.run.writing():
                 for kept in (self.run.path / kind for kind in (BEST, KEPT)):
                     later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)

@@ -16,7 +16,7 @@ from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import first_not_finite
 from .forks import fork
-from .hooks.driver import Asked, HookDriver
+from .hooks.driver import ExtraMeasurements, HookDriver
 from .hooks.texts import read_hooks
 from .kinds import Kind
 from .loop import Loop, Progress, Warn
@@ -84,8 +84,8 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
         UsageError: A hook cannot be used in this run.
     """
     s = work.settings
-    asked = Asked(s.curvature, s.trainability_every > 0, work.statistics)
-    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, asked=asked, planned=planned)
+    extras = ExtraMeasurements(s.curvature, s.trainability_every > 0, work.statistics)
+    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, extras=extras, planned=planned)
     for hook in driver.hooks:
         if isinstance(hook.schedule, When) and len(work.seeds) > 1:
             raise UsageError(
@@ -234,26 +234,26 @@ class Run:
         files.require_unlinked(path)
         try:
             with ExitStack() as stack:
-                if held is None and distributed.first():
+                if held is None and distributed.is_first():
                     held = stack.enter_context(claim(path, PATIENCE))
                 if held:
                     stack.enter_context(held.explaining())
                 stack.enter_context(flushing_denormals(settings.torch_threads, self.warn))
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
-                stack.enter_context(distributed.processes(getattr(settings, "device", "cpu")))
+                stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
                 folder = stack.enter_context(open_directory(path))
                 folder.claim = held
                 stack.enter_context(blaming(folder=path, writing=folder.writing))
                 with folder.writing():
                     (path / TRACEBACK).unlink(missing_ok=True)
-                    if distributed.first() and newest_step(folder.checkpoints) < folder.end:
+                    if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
                         versions.note_later(path, folder.config)
                 warn = _tell_apart(self.warn)
                 work, hooks = self._take_over(folder, warn)
                 stack.callback(work.close)
                 _train_work(folder, work, hooks, _tell_apart(progress), warn)
-                if folder.end == work.tasks[-1].end and distributed.first():
+                if folder.end == work.tasks[-1].end and distributed.is_first():
                     _export(folder, work)
         except _CallerFailed as error:
             raise error.reason from None
@@ -297,7 +297,7 @@ def _train_work(run: RunDirectory, work: Work, hooks: HookDriver, progress: Prog
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         seeds = ", ".join(map(str, work.settings.members))
-        others = f"; plug-in {plugins.named()} takes part" if plugins.loaded() else ""
+        others = f"; plug-in {plugins.describe_all()} takes part" if plugins.loaded() else ""
         raise Diverged(
             f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
             f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "

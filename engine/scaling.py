@@ -15,7 +15,7 @@ S = TypeVar("S", bound=RunSettings)
 BETWEEN = r"\s*\+(?![^()]*\))\s*"  # the + between two calls, but not a sign inside parentheses
 
 
-def scaled(settings: S, factor: float) -> tuple[S, float]:
+def scale_settings(settings: S, factor: float) -> tuple[S, float]:
     """Return the settings with every length in steps, updates or epochs multiplied by `factor`.
 
     This includes the steps in hooks and shifts. Sizes of networks and batches do not change, and fractions of the run
@@ -37,11 +37,11 @@ def scaled(settings: S, factor: float) -> tuple[S, float]:
     made, length = replace(settings), True
     for name in settings.shrinks:
         old = getattr(settings, name)
-        new = scaled_value(made, name, old, factor)
+        new = scale_value(made, name, old, factor)
         setattr(made, name, new)
         if length and old and not isinstance(old, str):  # the first setting with a number is the length of the run
             factor, length = min(1.0, _sum(new) / _sum(old)), False
-    made.hook = scaled_hooks(settings.hook, factor)
+    made.hook = scale_hooks(settings.hook, factor)
     return made, factor
 
 
@@ -49,14 +49,21 @@ def _sum(value: Any) -> float:
     return sum(value) if isinstance(value, tuple) else value
 
 
-def scaled_value(settings: RunSettings, name: str, value: Any, factor: float) -> Any:
-    """Return the scaled value of a setting. Settings listed before it in `shrinks` must have been scaled already."""
+def scale_value(settings: RunSettings, name: str, value: Any, factor: float) -> Any:
+    """Return the scaled value of a setting.
+
+    Args:
+        settings: The settings, of which those listed before this one in `shrinks` have been scaled already.
+        name: The name of the setting.
+        value: Its value, or one of several.
+        factor: In (0, 1].
+    """
     if isinstance(value, tuple):
-        return tuple(scaled_value(settings, name, part, factor) for part in value)
+        return tuple(scale_value(settings, name, part, factor) for part in value)
     if isinstance(value, str):
         if value.replace("_", "").isdecimal():
-            return str(scaled_value(settings, name, int(value), factor))
-        return " + ".join(_scaled_call(part, factor) for part in re.split(BETWEEN, value))
+            return str(scale_value(settings, name, int(value), factor))
+        return " + ".join(_scale_call(part, factor) for part in re.split(BETWEEN, value))
     if isinstance(value, float):
         return value * factor
     if not value:  # None, or 0: never
@@ -65,15 +72,15 @@ def scaled_value(settings: RunSettings, name: str, value: Any, factor: float) ->
     return min(value, max(-(-least // multiple), round(value * factor / multiple)) * multiple)
 
 
-def scaled_hooks(texts: Sequence[str], factor: float) -> tuple[str, ...]:
+def scale_hooks(texts: Sequence[str], factor: float) -> tuple[str, ...]:
     """Return the texts of hooks, or of several joined by " + ", with steps and periods multiplied by `factor`.
 
     A text that cannot be parsed is returned unchanged. It is reported when the hooks are read.
     """
-    return tuple(" + ".join(_scaled_hook(part, factor) for part in re.split(BETWEEN, text)) for text in texts)
+    return tuple(" + ".join(_scale_hook(part, factor) for part in re.split(BETWEEN, text)) for text in texts)
 
 
-def _scaled_hook(text: str, factor: float) -> str:
+def _scale_hook(text: str, factor: float) -> str:
     try:
         hook = parse_hook_text(text)
     except ValueError:
@@ -86,7 +93,7 @@ def _scaled_hook(text: str, factor: float) -> str:
     return text
 
 
-def _scaled_call(text: str, factor: float) -> str:
+def _scale_call(text: str, factor: float) -> str:
     """Return the text of a shift with its transition length `over` multiplied by `factor`."""
     try:
         call = parse_call(text)
@@ -97,7 +104,7 @@ def _scaled_call(text: str, factor: float) -> str:
     return str(Call(call.name, {**call.params, "over": max(1, round(over * factor))}))
 
 
-def told(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def describe_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return one line that lists the settings whose values changed, by name: old → new."""
     changed = [f"{name} {_shown(old)} → {_shown(after[name])}" for name, old in before.items() if after[name] != old]
     return ", ".join(changed) or "nothing can be smaller"

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..registry import schema
 from ..registry.errors import RunError
 from .kinds import Kind, find_kind
 from .settings import RunSettings, Seeds
-from .storage import schema
 from .user_code import plugins
 from .work import Work
 
@@ -97,7 +97,7 @@ def write_config(spec: RunSpec, work: Work) -> dict[str, Any]:
         "data": work.sources,
         "settings": settings_to_json(spec.settings),
         "tasks": [asdict(task) for task in work.tasks],
-        **plugins.entry(),
+        **plugins.config_entry(),
         **({"variant": dict(spec.labels.variant)} if spec.labels.variant else {}),
         **labels,
     }
@@ -136,7 +136,7 @@ def read_settings(config: Mapping[str, Any], file: Path, more_plugins: bool = Fa
     plugins.require(config.get("plugins", {}), file.parent, more_plugins)
     try:
         kind = find_kind(config["algorithm"])
-        settings: RunSettings = schema.fitted(config["settings"], kind.settings_class(), "settings")
+        settings: RunSettings = schema.convert(config["settings"], kind.settings_class(), "settings")
         return kind, settings
     except ValueError as error:
         raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error

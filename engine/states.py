@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..networks import Learner
-from ..registry import quoted
+from ..registry import quoted, schema
 from ..registry.errors import RunError
 from .loop import BEST, KEPT, Loop, State, Warn
 from .machine.denormals import flushing_denormals
 from .runs import attach_hooks, build
 from .spec import read_spec
-from .storage import checkpoint, files, schema
+from .storage import checkpoint, files
+from .storage.restoring import restoring
 from .storage.run_directory import RunDirectory
 from .work import Work
 
@@ -49,8 +50,8 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
             loop = Loop(run, work, attach_hooks(work, spec.hooks, spec.start.step), 0, run.end, warn)
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
-                with checkpoint.taken_up(folder.parent):
-                    loop.take_up(schema.fitted(tree, State, "state"))
+                with restoring(folder.parent):
+                    loop.take_up(schema.convert(tree, State, "state"))
                 for learner in work.learners.values():
                     learner.module.eval()
                 yield step, work

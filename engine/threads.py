@@ -17,7 +17,7 @@ from .settings import RunSettings
 from .speed import measure_speed
 from .user_code import plugins
 
-SECONDS = 2.0  # of training that are timed in a trial, after its first updates
+SECONDS = 2.0  # of training that are timed in a trial
 GAIN = 1.05  # a number of threads is taken if it is so many times as fast as the best smaller one
 
 

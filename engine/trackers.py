@@ -39,7 +39,7 @@ PATIENCE = 60.0  # seconds that a run waits at its end until everything is sent
 
 
 @dataclass(frozen=True)
-class Place:
+class TrackedRun:
     """The description of a run for a tracker: id, name, group of runs, folder for local files, and config.json."""
 
     id: str
@@ -55,7 +55,7 @@ class Tracker(Protocol):
 
     sent: int | None  # rows that it already has; None if unknown, which is taken to mean all that were logged before
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         """Send rows. The first row sent is number `sent`, and the others follow in order."""
 
     def close(self, failed: bool) -> None:
@@ -65,26 +65,26 @@ class Tracker(Protocol):
 class Wandb:
     """Weights & Biases, offline unless WANDB_MODE says otherwise. `wandb sync` uploads the contents of the folder."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, tracked: TrackedRun) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
-            with place.writing():
-                for old in place.folder.glob(f"wandb/offline-run-*-{place.id}"):
-                    files.remove(old, place.folder)
+            with tracked.writing():
+                for old in tracked.folder.glob(f"wandb/offline-run-*-{tracked.id}"):
+                    files.remove(old, tracked.folder)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
         self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT), id=place.id, name=place.name, group=place.group,
-            config=dict(place.config), dir=str(place.folder), mode=mode, resume="allow", reinit="create_new",
+            project=os.environ.get("WANDB_PROJECT", PROJECT), id=tracked.id, name=tracked.name, group=tracked.group,
+            config=dict(tracked.config), dir=str(tracked.folder), mode=mode, resume="allow", reinit="create_new",
             settings=quiet,
         )  # fmt: skip
         self.run.define_metric("step", hidden=True)
         self.run.define_metric("*", step_metric="step")
         self.sent: int | None = self.run.step
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         for row in rows:
             self.run.log({**row.values, "step": row.step}, step=row.number)
 
@@ -98,27 +98,28 @@ class MLflow:
     The number of rows that it has is stored in a tag.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, tracked: TrackedRun) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         from mlflow import MlflowClient
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-        own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{place.folder / 'mlflow.db'}"
-        with files.in_turn(place.folder):  # if several runs start at the same time, only one makes the database
+        own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{tracked.folder / 'mlflow.db'}"
+        with files.lock_folder(tracked.folder):  # if several runs start at the same time, only one makes the database
             self.client = MlflowClient(tracking_uri=own)
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-            found = self.client.get_experiment_by_name(name)
-            files_at = str(place.folder / "mlflow") if own else None
-            experiment = found.experiment_id if found else self.client.create_experiment(name, files_at)
-        runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{place.id}'")
-        tags = {"supple.id": place.id, "supple.group": place.group or ""}
-        self.id = (runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=place.name)).info.run_id
+            known = self.client.get_experiment_by_name(name)
+            files_at = str(tracked.folder / "mlflow") if own else None
+            experiment = known.experiment_id if known else self.client.create_experiment(name, files_at)
+        runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{tracked.id}'")
+        tags = {"supple.id": tracked.id, "supple.group": tracked.group or ""}
+        run = runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=tracked.name)
+        self.id = run.info.run_id
         self.client.update_run(self.id, "RUNNING")
         self.sent: int | None = int(runs[0].data.tags.get("supple.rows", 0)) if runs else 0
-        for name, value in {**place.config, **place.config["settings"]}.items() if not runs else ():
+        for name, value in {**tracked.config, **tracked.config["settings"]}.items() if not runs else ():
             self.client.log_param(self.id, name, str(value)[:6000])
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         from mlflow.entities import Metric, RunTag
 
         metrics, tags = [], []
@@ -143,19 +144,19 @@ class Trackio:
     The number of rows at such a place cannot be read.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, tracked: TrackedRun) -> None:
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
         with redirect_stdout(StringIO()):  # it would print the same for every run
             self.run = trackio.init(
-                PROJECT, f"{place.name} {place.id}", place.group, config=dict(place.config), resume="allow",
+                PROJECT, f"{tracked.name} {tracked.id}", tracked.group, config=dict(tracked.config), resume="allow",
                 embed=False, auto_log_cpu=False, auto_log_gpu=False,
             )  # fmt: skip
         elsewhere = any(os.environ.get(name) for name in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"))
         self.sent = None if elsewhere else SQLiteStorage.get_log_count(PROJECT, self.run.name, self.run.id)
 
-    def send(self, rows: Sequence[tensorboard.Row]) -> None:
+    def send(self, rows: Sequence[tensorboard.Record]) -> None:
         for row in rows:
             self.run.log(dict(row.values), step=row.step)
 
@@ -164,14 +165,14 @@ class Trackio:
             self.run.finish()
 
 
-TRACKERS: dict[str, Callable[[Place], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
+TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
 
 
 class Sender:
     """A thread that sends the rows of a run to one tracker. `log` is TensorBoard's file."""
 
-    def __init__(self, name: str, place: Place, log: Path) -> None:
-        self.name, self.place, self.log = name, place, log
+    def __init__(self, name: str, tracked: TrackedRun, log: Path) -> None:
+        self.name, self.tracked, self.log = name, tracked, log
         self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # bytes that checkpoints cover
         self.failed = False  # whether the run failed
         self.problem = ""
@@ -189,11 +190,11 @@ class Sender:
     def _work(self) -> None:
         try:
             self._require_own()
-            tracker = TRACKERS[self.name](self.place)
-            with files.opened(self.log, "rb") as stream:
+            tracker = TRACKERS[self.name](self.tracked)
+            with files.open_plain(self.log, "rb") as stream:
                 number, skipped = 0, tracker.sent
                 while (size := self.sizes.get()) is not None:
-                    rows = tensorboard.rows(stream, size, number)
+                    rows = tensorboard.read_records(stream, size, number)
                     while some := list(islice(rows, BATCH)):
                         number += len(some)
                         if skipped is not None and (new := [row for row in some if row.number >= skipped]):
@@ -208,7 +209,7 @@ class Sender:
             self.problem = f"{describe_error(error)}; the run continues without it"
 
     def _require_own(self) -> None:
-        with self.place.writing():
+        with self.tracked.writing():
             pass
 
 
@@ -221,7 +222,7 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
         is resumed, and then after every checkpoint.
     """
     senders: list[Sender] = []
-    left = list(names)  # started at the first call of `covered`: there is none for a run that has already ended
+    waiting = list(names)  # started at the first call of `covered`: there is none for a run that has already ended
 
     def say() -> None:
         for sender in senders:
@@ -230,8 +231,8 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
         senders[:] = [sender for sender in senders if not sender.problem]
 
     def covered(size: int) -> None:
-        while left:
-            senders.append(Sender(left.pop(0), _place_of(run), run.path / tensorboard.FILE))
+        while waiting:
+            senders.append(Sender(waiting.pop(0), _describe_run(run), run.path / tensorboard.FILE))
         say()
         for sender in senders:
             sender.sizes.put(size)
@@ -249,35 +250,41 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
     close(failed=False)  # an interrupted run is neither finished nor failed, and may be resumed
 
 
-def _place_of(run: RunDirectory) -> Place:
+def _describe_run(run: RunDirectory) -> TrackedRun:
     """Return the description of a run for trackers.
 
     A run of a comparison is named after its folders, from the arm to the seed. Its group is its comparison or, in a
     sweep, its study.
     """
     path = run.path.absolute()
-    comparison = _above(path, "comparison.json")
-    sweep = _above(comparison, "sweep.json") if comparison else None
+    comparison = _find_above(path, "comparison.json")
+    sweep = _find_above(comparison, "sweep.json") if comparison else None
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
     name = " ".join(reversed(path.relative_to(comparison).parts)) if comparison else path.name
     folder = (sweep or comparison or path) / FOLDER
-    for place in (folder, folder / "wandb", folder / "mlflow", folder / "mlflow.db"):
-        files.require_own(place, folder.parent)
+    for own_path in (folder, folder / "wandb", folder / "mlflow", folder / "mlflow.db"):
+        files.require_own(own_path, folder.parent)
     with run.writing():
         folder.mkdir(exist_ok=True)
         if not (file := path / FILE).exists():
             signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
-    own = signed_json.read_json(file, str(file))["id"]
-    config = {key: _shown(value) for key, value in run.config.items() if key != "tasks"}
-    return Place(own, shown(name), None if group is None else shown(group), folder, config, run.writing)
+    identity = signed_json.read_json(file, str(file))["id"]
+    config = {key: _without_surrogates(value) for key, value in run.config.items() if key != "tasks"}
+    return TrackedRun(identity, shown(name), None if group is None else shown(group), folder, config, run.writing)
 
 
-def _shown(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """Return a value of config.json whose texts have no lone surrogates, which no tracker can store."""
     if isinstance(value, dict):
-        return {shown(key): _shown(item) for key, item in value.items()}
-    return [*map(_shown, value)] if isinstance(value, list) else shown(value) if isinstance(value, str) else value
+        return {shown(key): _without_surrogates(item) for key, item in value.items()}
+    return (
+        [*map(_without_surrogates, value)]
+        if isinstance(value, list)
+        else shown(value)
+        if isinstance(value, str)
+        else value
+    )
 
 
-def _above(path: Path, file: str) -> Path | None:
+def _find_above(path: Path, file: str) -> Path | None:
     return next((folder for folder in path.parents if (folder / file).is_file()), None)

@@ -1,20 +1,20 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from .atari import AtariVector, make_pixels
-from .elsewhere import of_package
-from .fault import EnvironmentFault, Exploded
-from .flat import Flat, flat, is_image
+from .elsewhere import package_hint
+from .fault import EnvironmentFault, ExplosionInfo
+from .flat import Flat, flatten, is_image
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .nine_rooms import register_nine_rooms
-from .physics import Batched, is_batched, side_by_side
+from .physics import BatchedVector, is_batched, side_by_side
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
 from .vector import Envs, Episode, StepResult, Vector
-from .workers import Apart, Workers
+from .workers import EnvWorkers, WorkerVector
 
 register_h1()
 register_lake()
@@ -23,14 +23,14 @@ register_nine_rooms()
 __all__ = [
     "REWARD_FLOOR",
     "SEQUENCES",
-    "Apart",
     "AtariVector",
-    "Batched",
+    "BatchedVector",
     "ClipActions",
+    "EnvWorkers",
     "EnvironmentFault",
     "Envs",
     "Episode",
-    "Exploded",
+    "ExplosionInfo",
     "Flat",
     "Guard",
     "Repeat",
@@ -39,16 +39,16 @@ __all__ = [
     "Shifts",
     "StepResult",
     "Vector",
-    "Workers",
+    "WorkerVector",
     "environment_names",
-    "flat",
+    "flatten",
     "games",
     "has_friction",
     "is_batched",
     "is_image",
     "make_env",
     "make_pixels",
-    "of_package",
+    "package_hint",
     "parse_sequence",
     "parse_shifts",
     "resolve_env",

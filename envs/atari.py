@@ -12,10 +12,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from .fault import worded
-from .make import ale, games, make_env, resolve_env
+from .fault import text_of
+from .make import games, import_ale, make_env, resolve_env
 from .shifts import Shifted, Shifts
-from .vector import Envs, Episode, StepResult, Vector
+from .vector import Envs, Episode, StepResult, Vector, require_one_each
 
 STACK = 4
 SMALLEST = 36  # pixels per side, below which the third convolution of the Nature CNN has no input
@@ -59,7 +59,7 @@ class AtariVector:
         if env_id not in short_names:
             raise ValueError(f"{env_id} is not an Atari game: see `supple list games`")
         self.num_envs = num_envs
-        self._envs = ale().AtariVectorEnv(
+        self._envs = import_ale().AtariVectorEnv(
             short_names[env_id],
             num_envs,
             batch_size=0,  # all of them in every step
@@ -96,8 +96,7 @@ class AtariVector:
 
         Unfinished episodes are not reported. Raises ValueError if the number of seeds is wrong or one is out of range.
         """
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
+        require_one_each(self.num_envs, seeds, "seeds")
         if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative seed changes nothing
             raise ValueError(f"Atari needs seeds from 0 to 2**31 - 1, got {list(seeds)}")
         self._generator = np.random.default_rng([*map(int, seeds)])
@@ -177,15 +176,25 @@ def make_pixels(
     """Return `num_envs` copies of an environment with observations (4, height, width) uint8 and discrete actions.
 
     The environment is an Atari game (see `AtariVector`) or any registered environment that returns one grey frame,
-    (height, width) uint8. Four frames are stacked, with zeros before the first of an episode. sticky, sticky_per,
-    max_frames and threads only affect Atari games.
+    (height, width) uint8. Four frames are stacked, with zeros before the first of an episode.
 
     ALE's vector environment supports neither modes nor rendering. Therefore Atari games with shifts or a render mode
     use Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another
     generator, and the speed is about four fifths of one thread's.
 
-    shifts, seed, task: see `Shifted`. render_mode, max_episode_steps, kwargs: see `make_env`. Atari games have neither
-    of the last two.
+    Args:
+        env: A Gymnasium id, or the short name of a game.
+        num_envs: Number of copies.
+        sticky: Of Atari games, as in `AtariVector`.
+        sticky_per: Of Atari games, as in `AtariVector`.
+        max_frames: Of Atari games, as in `AtariVector`.
+        threads: Of Atari games, as in `AtariVector`.
+        shifts: The shifts between the tasks of a stream (see `Shifted`).
+        seed: The seed of the shifts' values.
+        task: The index of the task.
+        render_mode: As in `make_env`.
+        max_episode_steps: As in `make_env`, but not for Atari games.
+        kwargs: As in `make_env`, but not for Atari games.
 
     Raises:
         ValueError: Keyword arguments or max_episode_steps are given for an Atari game, the environment has other
@@ -194,35 +203,35 @@ def make_pixels(
         ImportError: Atari with shifts or a render mode needs OpenCV, which is not installed.
     """
     env_id = resolve_env(env)
-    if env_id.startswith("ALE/") and max_episode_steps is not None:
+    if not env_id.startswith("ALE/"):
+        world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
+        world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
+        return Vector(lambda: _make_stacked(env_id, world), num_envs)
+    if max_episode_steps is not None:
         raise ValueError(f"{env_id} has no --max-episode-steps: use --max-frames, 4 for each step")
-    if env_id.startswith("ALE/") and kwargs:
+    if kwargs:
         raise ValueError(
             f"{env_id} is given the keyword arguments {', '.join(kwargs)}: use --sticky, --sticky-per, --max-frames "
             "and --shift mode instead"
         )
-    if env_id.startswith("ALE/") and (shifts is not None or render_mode is not None):
-        _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
-
-        def make() -> gym.Env:
-            game = _game(env_id, sticky, sticky_per, max_frames, render_mode)
-            if shifts is not None:
-                game = Shifted(game, shifts, seed, task)
-            return FrameStackObservation(game, STACK, padding_type="zero")
-
-        return Vector(make, num_envs)
-    if env_id.startswith("ALE/"):
+    if shifts is None and render_mode is None:
         return AtariVector(
             env_id, num_envs, sticky=sticky, sticky_per=sticky_per, max_frames=max_frames, threads=threads
         )
-    world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
-    world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
-    return Vector(lambda: _stacked(env_id, world), num_envs)
+    _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
+
+    def make() -> gym.Env:
+        game = _make_game(env_id, sticky, sticky_per, max_frames, render_mode)
+        if shifts is not None:
+            game = Shifted(game, shifts, seed, task)
+        return FrameStackObservation(game, STACK, padding_type="zero")
+
+    return Vector(make, num_envs)
 
 
-def _game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
+def _make_game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
     """Return an Atari game with the single frames that `AtariVector` stacks, (84, 84) uint8."""
-    ale()
+    import_ale()
     env = gym.make(
         env_id,
         disable_env_checker=True,
@@ -260,7 +269,7 @@ class Sticky(gym.ActionWrapper):
         return self._previous
 
 
-def _stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
+def _make_stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
     env = make_env(env_id, **world)
     try:
         _check_spaces(env_id, env.observation_space, env.action_space)
@@ -273,7 +282,7 @@ def _stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
 def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> None:
     if not isinstance(action, gym.spaces.Discrete):
         other = ": use ppo" if isinstance(action, gym.spaces.Box) else ""
-        raise ValueError(f"DQN needs discrete actions, but {env_id} has {worded(action)}{other}")
+        raise ValueError(f"DQN needs discrete actions, but {env_id} has {text_of(action)}{other}")
     shape = observation.shape or ()
     if observation.dtype != np.uint8 or len(shape) != 2:
         if observation.dtype != np.uint8 or len(shape) != 3:
@@ -285,7 +294,7 @@ def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> Non
         else:  # channels first, or frames that are stacked already
             wrappers = "TransformObservation, which picks or averages one frame,"
         raise ValueError(
-            f"DQN needs grey images, (height, width) uint8, but {env_id} has {worded(observation)}: register it with "
+            f"DQN needs grey images, (height, width) uint8, but {env_id} has {text_of(observation)}: register it with "
             f"the wrapper gymnasium.wrappers.{wrappers} around it"
         )
     if min(shape) < SMALLEST:

@@ -27,21 +27,25 @@ PACKAGES = {
 }
 
 
-def of_package(name: str) -> str:
+def package_hint(name: str) -> str:
     """Return what makes an environment of another package work, by its id or module, or "" for unknown ones."""
-    found = (hint for pattern, hint in PACKAGES.items() if re.match(pattern, name, re.IGNORECASE))
-    return next(found, "")
+    hints = (hint for pattern, hint in PACKAGES.items() if re.match(pattern, name, re.IGNORECASE))
+    return next(hints, "")
 
 
 def successor(name: str, ids: Iterable[str], games: Mapping[str, str]) -> str | None:
     """Return the newest version of an id such as HalfCheetah-v3 or PongNoFrameskip-v4, or None if it has no newer one.
 
-    ids: the registered ids. games: those of the Atari games, by their names in lower case without separators."""
+    Args:
+        name: The id.
+        ids: The registered ids.
+        games: The ids of Atari games, by their names in lower case without separators.
+    """
     if not (old := VERSIONED.fullmatch(name)):
         return None
     game = ATARI_SUFFIX.sub("", old["name"].rpartition("/")[2])
-    if found := games.get(re.sub("[^a-z0-9]", "", game.lower())):
-        return found
+    if known_game := games.get(re.sub("[^a-z0-9]", "", game.lower())):
+        return known_game
     newer = {
         int(known["version"]): known.group()
         for known in map(VERSIONED.fullmatch, ids)

@@ -15,7 +15,9 @@ LONGEST = 300  # characters of the original error message
 class EnvironmentFault(RuntimeError):
     """An environment raised an exception or violated Gymnasium's interface.
 
-    environment: its name. what: a description in one line.
+    Attributes:
+        environment: Its name.
+        what: A description in one line.
     """
 
     def __init__(self, environment: str, what: str) -> None:
@@ -26,12 +28,14 @@ class EnvironmentFault(RuntimeError):
         return f"{self.environment}: {self.what}"
 
 
-class Exploded(dict[Any, Any]):
+class ExplosionInfo(dict[Any, Any]):
     """The `info` of a step in which the physics exploded: that of the environment, with two attributes.
 
     Its class marks it and not an entry, because an environment's own entries may have any name.
 
-    reward: the original reward, a float, or "nan", "inf", "-inf". cause: "reward", "observation" or "simulation".
+    Attributes:
+        reward: The original reward, a float, or "nan", "inf", "-inf".
+        cause: "reward", "observation" or "simulation".
     """
 
     def __init__(self, info: dict[Any, Any], reward: float | str, cause: str) -> None:
@@ -39,19 +43,19 @@ class Exploded(dict[Any, Any]):
         self.reward, self.cause = reward, cause
 
 
-def raised(call: str, error: BaseException) -> str:
+def describe_error(call: str, error: BaseException) -> str:
     """Return a description of a call that raised an error, such as `step() raised OSError: …`."""
     return f"{call} raised {one_line(error)}"
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a short description of a value."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return f"an array of shape {value.shape}"
     return " ".join(reprlib.repr(value).split())
 
 
-def worded(space: Any) -> str:
+def text_of(space: Any) -> str:
     """Return the text of a space in one line. NumPy breaks those of matrices and of long bounds into several."""
     return shorten(" ".join(str(space).split()), LONGEST, placeholder=" …")
 
@@ -65,7 +69,7 @@ def is_numbers(value: Any, shape: tuple[int, ...]) -> bool:
     return array.shape == shape and array.dtype.kind in "biuf"
 
 
-def unfit(value: Any, dtype: np.dtype[Any]) -> Any:
+def find_unfit(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return the first of these numbers that a type of whole numbers cannot hold, or None if it holds all."""
     array = np.asarray(value)
     if np.can_cast(array.dtype, dtype):
@@ -75,7 +79,7 @@ def unfit(value: Any, dtype: np.dtype[Any]) -> Any:
     return wrong.flat[0] if wrong.size else None
 
 
-def attribute(env: Any, name: str) -> Any:
+def read_attribute(env: Any, name: str) -> Any:
     """Return an attribute of the environment inside all wrappers, or None if it has none, or if reading it fails.
 
     An attribute of any environment may have this name, and a property may not work before the first reset."""

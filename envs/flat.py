@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from .fault import worded
+from .fault import text_of
 
 MOST = 1_000_000  # numbers of a one-hot vector
 EXACT = 2**24  # up to which float32 holds every whole number
@@ -16,7 +16,7 @@ PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 FLOATS = (np.float32, np.float64)  # that networks and memories take as they are
 
 
-def flat(env: gym.Env) -> gym.Env:
+def flatten(env: gym.Env) -> gym.Env:
     """Return an environment with vector observations: the given one, wrapped in `Flat` if necessary.
 
     Raises ValueError if `Flat` does not support the observation space."""
@@ -54,7 +54,7 @@ class Flat(gym.ObservationWrapper):
             self._starts = np.cumsum(counts) - counts - shown.start.ravel()
         numbers = shown if isinstance(shown, spaces.Box) else spaces.flatten_space(shown)
         assert isinstance(numbers, spaces.Box)
-        self._dtype = _floating(numbers)
+        self._dtype = _real_dtype(numbers)
         low, high = (bound.ravel().astype(self._dtype) for bound in (numbers.low, numbers.high))
         self.observation_space = spaces.Box(low, high, dtype=self._dtype.type)
 
@@ -82,7 +82,7 @@ def is_image(shown: spaces.Space) -> bool:
     return bool(bytes_ or side >= (8 if len(shown.shape) > 2 else 16))
 
 
-def _floating(numbers: spaces.Box) -> np.dtype[Any]:
+def _real_dtype(numbers: spaces.Box) -> np.dtype[Any]:
     """Return the type in which the numbers of a Box become real ones."""
     if np.issubdtype(numbers.dtype, np.floating):
         return np.dtype(np.float32 if numbers.dtype.itemsize <= 4 else np.float64)
@@ -96,20 +96,20 @@ def _require_numbers(shown: spaces.Space) -> None:
     for name, part in parts.items():
         if not isinstance(part, PLAIN):
             raise ValueError(
-                f"observations of {worded(shown)} cannot be vectors{name and f' because of {name}'}: use a Box, "
+                f"observations of {text_of(shown)} cannot be vectors{name and f' because of {name}'}: use a Box, "
                 "Discrete, MultiDiscrete or MultiBinary space, or a Dict or Tuple of them"
             )
     for name, part in parts.items():
         if isinstance(part, spaces.Discrete | spaces.MultiDiscrete) and spaces.flatdim(part) > MOST:
             raise ValueError(
-                f"observations of {worded(part)}{name and f', the part {name},'} would be one-hot vectors of "
+                f"observations of {text_of(part)}{name and f', the part {name},'} would be one-hot vectors of "
                 f"{spaces.flatdim(part):,} numbers, more than {MOST:,}: use a Box"
             )
         if is_image(part):
             where = (
-                f"the part {name} of observations, {worded(part)}, is an image"
+                f"the part {name} of observations, {text_of(part)}, is an image"
                 if name
-                else f"{worded(shown)} are images"
+                else f"{text_of(shown)} are images"
             )
             raise ValueError(
                 f"{where if name else f'observations of {where}'}, which only dqn reads, as one grey frame of uint8, "
@@ -117,7 +117,7 @@ def _require_numbers(shown: spaces.Space) -> None:
                 "gymnasium.wrappers.FlattenObservation around it"
             )
     if not sum(spaces.flatdim(part) for part in parts.values()):
-        raise ValueError(f"observations of {worded(shown)} are empty: an agent needs at least one number")
+        raise ValueError(f"observations of {text_of(shown)} are empty: an agent needs at least one number")
 
 
 def _parts(shown: spaces.Space, name: str = "") -> Iterator[tuple[str, spaces.Space]]:

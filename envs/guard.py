@@ -14,7 +14,17 @@ import gymnasium as gym
 import numpy as np
 from numpy import ndarray, vdot
 
-from .fault import BLAMED, EnvironmentFault, Exploded, attribute, is_numbers, raised, shown, unfit, worded
+from .fault import (
+    BLAMED,
+    EnvironmentFault,
+    ExplosionInfo,
+    describe_error,
+    describe_value,
+    find_unfit,
+    is_numbers,
+    read_attribute,
+    text_of,
+)
 from .shifts.base import name_of
 
 REWARD_FLOOR = -1e6
@@ -38,7 +48,7 @@ class ClipActions(gym.Wrapper):
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
         if not isinstance(env.action_space, gym.spaces.Box):
-            raise ValueError(f"actions can only be clipped in a Box action space, got {worded(env.action_space)}")
+            raise ValueError(f"actions can only be clipped in a Box action space, got {text_of(env.action_space)}")
         self._low, self._high = env.action_space.low, env.action_space.high
         self._short = None if np.can_cast(np.float32, env.action_space.dtype) else env.action_space.dtype
 
@@ -57,7 +67,7 @@ class Guard(gym.Wrapper):
     step of an episode.)
 
     At an explosion, `step` returns the last finite observation, reward 0.0, terminated True, truncated False,
-    and an info of class `Exploded`. Otherwise it returns what the environment returned.
+    and an info of class `ExplosionInfo`. Otherwise it returns what the environment returned.
 
     Raises EnvironmentFault if the environment raises an exception or exits, or if it returns invalid values:
     observations with the wrong shape or outside a discrete space, numbers that the type of a Box of integers cannot
@@ -73,7 +83,7 @@ class Guard(gym.Wrapper):
         self.name = name_of(env)
         for what in ("observation_space", "action_space"):
             if not isinstance(space := getattr(env, what, None), gym.Space):
-                raise EnvironmentFault(self.name, f"{what} is {shown(space)}, not a gymnasium.Space")
+                raise EnvironmentFault(self.name, f"{what} is {describe_value(space)}, not a gymnasium.Space")
         space = self._space = env.observation_space
         self._single = not isinstance(space, COMPOSITE)  # not a Dict or Tuple, which may have parts of real numbers
         self._real_valued = _is_real(space) or not self._single
@@ -101,9 +111,9 @@ class Guard(gym.Wrapper):
         try:
             result = self.env.reset(seed=seed, options=options)
         except BLAMED as error:
-            raise EnvironmentFault(self.name, raised("reset()", error)) from error
+            raise EnvironmentFault(self.name, describe_error("reset()", error)) from error
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise self._returned("reset()", result, "(observation, info)")
+            raise self._wrong_result("reset()", result, "(observation, info)")
         observation, info = result
         self._require_sound("reset()", observation, info)
         if self._whole:
@@ -118,12 +128,12 @@ class Guard(gym.Wrapper):
         try:
             result = self.env.step(action)
         except BLAMED as error:
-            raise EnvironmentFault(self.name, raised("step()", error)) from error
+            raise EnvironmentFault(self.name, describe_error("step()", error)) from error
         try:
             observation, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
             wanted = "(observation, reward, terminated, truncated, info)"
-            raise self._returned("step()", result, wanted) from None
+            raise self._wrong_result("step()", result, wanted) from None
         plain = (  # a fast check that nearly all observations pass
             observation.dtype is self._dtype and observation.shape == self._shape
             if type(observation) is ndarray
@@ -156,7 +166,7 @@ class Guard(gym.Wrapper):
         if cause is None:
             self._last_observation = observation
             return observation, reward, terminated, truncated, info
-        return self._last_observation, 0.0, True, False, Exploded(info, as_reported(reward), cause)
+        return self._last_observation, 0.0, True, False, ExplosionInfo(info, json_reward(reward), cause)
 
     def _is_finite(self, observation: Any) -> bool:
         return all(
@@ -171,46 +181,48 @@ class Guard(gym.Wrapper):
             self.env.close()
         except BLAMED as error:
             if under_way is None:
-                raise EnvironmentFault(self.name, raised("close()", error)) from error
+                raise EnvironmentFault(self.name, describe_error("close()", error)) from error
 
     def _require_sound(self, call: str, observation: Any, info: Any) -> None:
-        if (what := unsound(self._space, observation)) is not None:
+        if (what := find_fault(self._space, observation)) is not None:
             raise EnvironmentFault(self.name, f"{call} returned {what}")
         if not isinstance(info, dict):
-            raise self._gave(call, info, "info", "a dictionary")
+            raise self._wrong_part(call, info, "info", "a dictionary")
 
     def _require_numbers(self, reward: Any, terminated: Any, truncated: Any) -> None:
         if not is_numbers(reward, ()):
-            raise self._gave("step()", reward, "reward", "a number")
+            raise self._wrong_part("step()", reward, "reward", "a number")
         for what, value in (("terminated", terminated), ("truncated", truncated)):
             if not is_numbers(value, ()):
-                raise self._gave("step()", value, what, "True or False")
+                raise self._wrong_part("step()", value, what, "True or False")
 
-    def _gave(self, call: str, value: Any, part: str, wanted: str) -> EnvironmentFault:
-        return EnvironmentFault(self.name, f"{call} returned {shown(value)} as {part}, not {wanted}")
+    def _wrong_part(self, call: str, value: Any, part: str, wanted: str) -> EnvironmentFault:
+        return EnvironmentFault(self.name, f"{call} returned {describe_value(value)} as {part}, not {wanted}")
 
-    def _returned(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
-        given = f"{len(result)} values" if isinstance(result, tuple) else shown(result)
-        return EnvironmentFault(self.name, f"{call} returned {given}, not {wanted}")
+    def _wrong_result(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
+        description = f"{len(result)} values" if isinstance(result, tuple) else describe_value(result)
+        return EnvironmentFault(self.name, f"{call} returned {description}, not {wanted}")
 
 
-def unsound(space: gym.Space, observation: Any) -> str | None:
+def find_fault(space: gym.Space, observation: Any) -> str | None:
     """Return in words what an observation is instead of one of its space, or None if it is one.
 
     Numbers beyond the bounds of a Box, and those of another type that the Box can hold, are not objected to."""
-    for own, value, name in _parts(space, observation):
-        part, wanted = f"observation{name}", f"one of {worded(own)}"
-        if isinstance(own, gym.spaces.Box):
-            if isinstance(value, ndarray) and value.shape != own.shape:
-                return f"an {part} of shape {value.shape}, not {own.shape}"
-            if is_numbers(value, own.shape):
-                if _is_real(own) or (number := unfit(value, own.dtype)) is None:
+    for part_space, value, name in _parts(space, observation):
+        part, wanted = f"observation{name}", f"one of {text_of(part_space)}"
+        if isinstance(part_space, gym.spaces.Box):
+            if isinstance(value, ndarray) and value.shape != part_space.shape:
+                return f"an {part} of shape {value.shape}, not {part_space.shape}"
+            if is_numbers(value, part_space.shape):
+                if _is_real(part_space) or (number := find_unfit(value, part_space.dtype)) is None:
                     continue
-                return f"{number} as a number of {part}, which {own.dtype} cannot hold"
-            wanted = f"{prod(own.shape)} numbers"
-        elif not isinstance(own, COMPOSITE) and (not isinstance(own, WHOLE_NUMBERS) or _is_in(own, value)):
+                return f"{number} as a number of {part}, which {part_space.dtype} cannot hold"
+            wanted = f"{prod(part_space.shape)} numbers"
+        elif not isinstance(part_space, COMPOSITE) and (
+            not isinstance(part_space, WHOLE_NUMBERS) or _is_in(part_space, value)
+        ):
             continue
-        return f"{shown(value)} as {part}, not {wanted}"
+        return f"{describe_value(value)} as {part}, not {wanted}"
     return None
 
 
@@ -243,7 +255,7 @@ def _is_in(space: gym.Space, value: Any) -> bool:
         return False
 
 
-def as_reported(reward: Any) -> float | str:
+def json_reward(reward: Any) -> float | str:
     """Return the reward of an explosion in a form that is valid in JSON: a float, or "nan", "inf", "-inf"."""
     value = float(reward)
     return value if isfinite(value) else str(value)
@@ -251,7 +263,7 @@ def as_reported(reward: Any) -> float | str:
 
 def _divergence_counters(env: gym.Env) -> tuple[Any, ...]:
     """Return MuJoCo's live counters of divergence (objects with `.number`), or () for other physics."""
-    data = attribute(env, "data")
+    data = read_attribute(env, "data")
     if not type(data).__module__.startswith("mujoco"):
         return ()
     from mujoco import mjtWarning

@@ -6,15 +6,10 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from ..registry.cache import cache_folder
+
 VARIABLE = "SUPPLE_HUMANOID_ASSETS"
 NAME = "humanoid-bench"
-
-
-def cache_folder() -> Path:
-    """Return the folder for downloads of `supple fetch`: `SUPPLE_CACHE`, or `supple` in the user's cache (XDG)."""
-    if chosen := os.environ.get("SUPPLE_CACHE"):
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "supple"
 
 
 @cache
@@ -32,11 +27,10 @@ def assets_folder() -> Path:
     Raises FileNotFoundError if there is none, or if a file is missing.
     """
     cached = cache_folder() / NAME
-    folder = (
-        _installed() or _named() or cached
-    ).absolute()  # Gymnasium would resolve a relative path in its own folder
+    named = os.environ.get(VARIABLE)
+    folder = _find_installed() or (Path(named).expanduser() if named else cached)
+    folder = folder.absolute()  # Gymnasium would resolve a relative path in its own folder
     if not folder.is_dir():
-        named = os.environ.get(VARIABLE)
         raise FileNotFoundError(
             "HumanoidBench's model files are missing: download them with `supple fetch humanoid-bench`, install "
             f"humanoid_bench, or set {VARIABLE} to its assets folder" + (f" ({named} is not a folder)" if named else "")
@@ -48,13 +42,9 @@ def assets_folder() -> Path:
     return folder
 
 
-def _installed() -> Path | None:
+def _find_installed() -> Path | None:
     spec = importlib.util.find_spec("humanoid_bench")
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / "assets").is_dir():
             return Path(place) / "assets"
     return None
-
-
-def _named() -> Path | None:
-    return Path(named).expanduser() if (named := os.environ.get(VARIABLE)) else None

@@ -26,11 +26,7 @@ FRAME_SKIP = 10  # substeps of 2 ms: 50 control steps per second
 
 
 class H1Env(MujocoEnv, ABC):
-    """An h1 robot (without hands) in one of HumanoidBench's scenes. A task adds `reward`, `ended` and `begin`.
-
-    scene: loads `envs/h1_pos_<scene>.xml`.
-    render_mode: None (no GL context is created), "rgb_array", "depth_array", "rgbd_tuple" or "human".
-    width, height: size of the image in pixels.
+    """An h1 robot (without hands) in one of HumanoidBench's scenes. A task adds `reward`, `has_ended` and `begin`.
 
     Actions: (19,) float32 in [−1, 1], mapped linearly to each actuator's range of joint angles (radians).
     Observations: qpos and qvel of the whole model, float64.
@@ -39,11 +35,19 @@ class H1Env(MujocoEnv, ABC):
     new, but derived quantities (positions of sites, contacts, sensors, forces) are one substep (2 ms) old. The arrays
     are views of MuJoCo's memory, which are looked up once.
 
-    Raises FileNotFoundError if HumanoidBench's model files are not found.
+    Args:
+        scene: Loads `envs/h1_pos_<scene>.xml`.
+        render_mode: None (no GL context is created), "rgb_array", "depth_array", "rgbd_tuple" or "human".
+        width: Width of the image in pixels.
+        height: Height of the image in pixels.
+
+    Raises:
+        FileNotFoundError: HumanoidBench's model files are not found.
     """
 
     metadata = {"render_modes": ["human", "rgb_array", "depth_array", "rgbd_tuple"], "render_fps": 50}  # noqa: RUF012
     camera = "cam_default"
+    lowest = -np.inf  # height of the pelvis, in metres, below which an episode ends
 
     def __init__(self, scene: str, render_mode: str | None = None, width: int = 256, height: int = 256) -> None:
         super().__init__(
@@ -83,7 +87,7 @@ class H1Env(MujocoEnv, ABC):
             raise ValueError(f"actions of h1 must have shape {self._low.shape}, got {action.shape}")
         self.do_simulation((action + 1) * self._half + self._low, self.frame_skip)
         reward, terms = self.reward()
-        return self._get_obs(), reward, self.ended(), False, terms
+        return self._get_obs(), reward, self.has_ended(), False, terms
 
     def reset_model(self) -> np.ndarray:
         mujoco.mj_resetDataKeyframe(self.model, self.data, 0)
@@ -100,16 +104,12 @@ class H1Env(MujocoEnv, ABC):
     def reward(self) -> tuple[float, dict[str, float]]:
         """Return the reward of the last step, and its terms by name."""
 
-    def ended(self) -> bool:
-        """Return whether the current state is terminal. By default, it never is."""
-        return False
+    def has_ended(self) -> bool:
+        """Return whether the current state is terminal: by default, whether the pelvis is below `lowest`."""
+        return float(self.data.qpos[2]) < self.lowest
 
     def _get_obs(self) -> np.ndarray:
         return np.concatenate((self.data.qpos, self.data.qvel))
-
-    def pelvis_height(self) -> float:
-        """Return the height of the pelvis in metres."""
-        return float(self.data.qpos[2])
 
     def contacts(self) -> list[list[int]]:
         """Return the pairs of geoms in contact or nearly so. They are few, so a list is faster than an array."""

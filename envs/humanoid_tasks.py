@@ -17,6 +17,8 @@ FLOOR = 0  # the index of its geom in every scene
 class Walk(H1Env):
     """walk, run: stand upright and move forward at `speed`. Ends with a fall."""
 
+    lowest = 0.2
+
     def __init__(self, speed: float, **scene: Any) -> None:
         super().__init__(**scene)
         self._speed = speed
@@ -25,24 +27,21 @@ class Walk(H1Env):
         control, stand, move = self.small_control(), self.stand(), self.move(self._speed)
         return control * stand * move, {"small_control": control, "stand": stand, "move": move}
 
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.2
-
 
 class Stand(H1Env):
     """stand: stand upright and at rest. Ends with a fall."""
+
+    lowest = 0.2
 
     def reward(self) -> tuple[float, dict[str, float]]:
         control, stand, still = self.small_control(), self.stand(), self.still()
         return control * stand * still, {"small_control": control, "stand": stand, "still": still}
 
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.2
-
 
 class Hurdle(H1Env):
     """hurdle: run over hurdles at 5 m/s without touching the walls at the sides and behind. Ends with a fall."""
 
+    lowest = 0.2
     camera = "cam_hurdle"
 
     def __init__(self, **scene: Any) -> None:
@@ -55,9 +54,6 @@ class Hurdle(H1Env):
         wall = 0.1 if any(a in self._walls or b in self._walls for a, b in self.contacts()) else 1.0
         terms = {"small_control": control, "stand": stand, "move": move, "wall": wall}
         return control * stand * move * wall, terms
-
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.2
 
 
 class Crawl(H1Env):
@@ -87,16 +83,18 @@ class Climb(H1Env):
         self._feet = [self.data.site(f"{side}_foot").xpos for side in ("left", "right")]
 
     def reward(self) -> tuple[float, dict[str, float]]:
-        left, right = (tolerance(float(self._head[2] - foot[2]), 1.2, margin=0.45) for foot in self._feet)
-        control, stand, move = self.small_control(), left * right * self.upright(0.5), self.move(1.0)
+        over_left, over_right = (tolerance(float(self._head[2] - foot[2]), 1.2, margin=0.45) for foot in self._feet)
+        control, stand, move = self.small_control(), over_left * over_right * self.upright(0.5), self.move(1.0)
         return stand * control * move, {"small_control": control, "stand": stand, "move": move}
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return bool(self._upright[0] < 0.1)
 
 
 class Pole(H1Env):
     """pole: move forward at 0.5 m/s between poles without touching them. Ends with a fall."""
+
+    lowest = 0.5
 
     def __init__(self, **scene: Any) -> None:
         super().__init__(**scene)
@@ -110,9 +108,6 @@ class Pole(H1Env):
         terms = {"small_control": control, "stand": stand, "move": move, "pole": pole}
         return (0.5 * (control * stand) + 0.5 * move) * pole, terms
 
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.5
-
 
 class Maze(H1Env):
     """maze: move from checkpoint to checkpoint at 2 m/s without touching the walls. Ends with a fall.
@@ -121,6 +116,7 @@ class Maze(H1Env):
     reward is computed. The reward is then that of the new stage plus a bonus of 100 · stage.
     """
 
+    lowest = 0.2
     camera = "cam_maze"
     CHECKPOINTS = ((0.0, 0.0), (3.0, 0.0), (3.0, 6.0), (6.0, 6.0), (6.0, 6.0))  # the next one, by stage
     VELOCITIES = ((2.0, 0.0), (2.0, 0.0), (0.0, 2.0), (2.0, 0.0))  # target velocity, by stage; none at the last
@@ -159,12 +155,11 @@ class Maze(H1Env):
         (vx, vy, _), (x, y) = self._velocity.tolist(), self.VELOCITIES[self.stage]
         return tolerance(vx, x, x, 1.0, "linear") * tolerance(vy, y, y, 1.0, "linear")
 
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.2
-
 
 class Sit(H1Env):
     """sit_simple: sit on the chair behind, upright and at rest. Ends when the pelvis is too low."""
+
+    lowest = 0.5
 
     def look_up(self) -> None:
         super().look_up()
@@ -180,9 +175,6 @@ class Sit(H1Env):
         terms = {"small_control": control, "still": still, "sit": sit, "sitting": sitting, "on_chair": on_chair}
         return control * sit * still, terms
 
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.5
-
 
 class SitAnywhere(Sit):
     """sit_hard: as sit_simple, but with a chair that can be pushed and a random start position and direction."""
@@ -194,12 +186,14 @@ class SitAnywhere(Sit):
         self.set_state(qpos, self.data.qvel)
 
 
-class Balance(H1Env):
+class BalanceOnBoard(H1Env):
     """balance_simple, balance_hard: stand at rest on a board on a sphere, which rolls in balance_hard.
 
     Ends when the pelvis is too low, when the sphere touches anything but floor and board, or when anything but the
     sphere touches the floor.
     """
+
+    lowest = 0.8
 
     def __init__(self, **scene: Any) -> None:
         super().__init__(**scene)
@@ -210,8 +204,8 @@ class Balance(H1Env):
         control, stand, still = self.small_control(), self.stand(STAND_HEIGHT + 0.37), self.still()
         return control * stand * still, {"small_control": control, "stand": stand, "still": still}
 
-    def ended(self) -> bool:
-        return self.pelvis_height() < 0.8 or any(map(self._forbidden, self.contacts()))
+    def has_ended(self) -> bool:
+        return super().has_ended() or any(map(self._forbidden, self.contacts()))
 
     def _forbidden(self, pair: list[int]) -> bool:
         if self._sphere in pair:

@@ -22,8 +22,8 @@ import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
 from ..registry import near_names
-from .elsewhere import of_package, successor
-from .fault import BLAMED, EnvironmentFault, raised
+from .elsewhere import package_hint, successor
+from .fault import BLAMED, EnvironmentFault, describe_error
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
 from .shifts import Shifted, Shifts
@@ -73,18 +73,18 @@ def resolve_env(name: str) -> str:
             from if that is known, or the nearest names.
         ImportError: ale-py is not installed, and the name is `ALE/…` or resembles no other name.
     """
-    module, colon, own = name.rpartition(":")
+    module, colon, env_id = name.rpartition(":")
     if colon:
         if module not in sys.modules:
-            hint = of_package(module) or f"add --plugin {module}"
+            hint = package_hint(module) or f"add --plugin {module}"
             raise ValueError(f"environment {name!r}: its module is not loaded: {hint}")
-        name = own
+        name = env_id
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
     ids = _ids_but_atari()
     if name in ids:
         return name
-    if hint := of_package(name):
+    if hint := package_hint(name):
         raise ValueError(f"unknown environment {name!r}: {hint}")
     atari = name.lower().startswith("ale/")
     others = {} if atari else {known.lower(): known for known in (*ids, *SHORT_NAMES)}
@@ -116,12 +116,12 @@ def games() -> dict[str, str]:
 
     Raises ImportError if ale-py is not installed.
     """
-    ale()
+    import_ale()
     specs = [spec for spec in gym.registry.values() if spec.namespace == "ALE" and spec.version == 5]
     return {spec.kwargs["game"]: spec.id for spec in specs if spec.kwargs.get("obs_type") != "ram"}
 
 
-def ale() -> ModuleType:
+def import_ale() -> ModuleType:
     """Import and return `ale_py`, which registers its environments, and make it log errors only.
 
     Otherwise it would print a banner at the first `gym.make`. Raises ImportError if it is not installed. It is an
@@ -190,7 +190,7 @@ def make_env(
         quiet_mujoco("humanoid")
     if render_mode is not None and not _has_render_mode(env_id, render_mode):
         raise ValueError(f"the environment has no render mode {render_mode!r}")
-    env: gym.Env = Guard(_registered(env_id, max_episode_steps, render_mode, copy.deepcopy(dict(kwargs or {}))))
+    env: gym.Env = Guard(_make_registered(env_id, max_episode_steps, render_mode, copy.deepcopy(dict(kwargs or {}))))
     if friction != 1.0:
         _scale_friction(env, env_id, friction)
     if shifts is not None:
@@ -202,7 +202,9 @@ def make_env(
     return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
 
 
-def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | None, kwargs: dict[str, Any]) -> gym.Env:
+def _make_registered(
+    env_id: str, max_episode_steps: int | None, render_mode: str | None, kwargs: dict[str, Any]
+) -> gym.Env:
     if render_mode is not None:  # an environment may have no such argument
         kwargs["render_mode"] = render_mode
     newer = successor(env_id, gym.registry, {}) if "mujoco" in str(gym.spec(env_id).entry_point) else None
@@ -220,7 +222,7 @@ def _registered(env_id: str, max_episode_steps: int | None, render_mode: str | N
             raise ValueError(f"{env_id} can no longer be made: its successor is {newer!r}") from error
         raise  # its message already says what to install
     except BLAMED as error:
-        raise EnvironmentFault(env_id, raised("making it", error)) from error
+        raise EnvironmentFault(env_id, describe_error("making it", error)) from error
     if newer:
         warnings.warn(f"{env_id} is out of date: its successor is {newer}", stacklevel=2)
     return env

@@ -46,15 +46,15 @@ GOALS = tuple(filter(_may_be_goal, range(SIDE**2)))
 
 def distances(goal: int) -> list[int]:
     """Return the number of steps from each cell to the goal, by breadth-first search."""
-    found = {goal: 0}
+    steps = {goal: 0}
     queue = deque([goal])
     while queue:
         cell = queue.popleft()
         for neighbour in NEIGHBOURS[cell]:  # every move can be reversed
-            if neighbour not in found:
-                found[neighbour] = found[cell] + 1
+            if neighbour not in steps:
+                steps[neighbour] = steps[cell] + 1
                 queue.append(neighbour)
-    return [found[cell] for cell in range(SIDE**2)]
+    return [steps[cell] for cell in range(SIDE**2)]
 
 
 class NineRooms(gym.Env):
@@ -64,7 +64,9 @@ class NineRooms(gym.Env):
     goal, and 3 in the goal, where any action ends the episode. The return of a shortest path of d steps is therefore
     3 − 0.005·d·(d + 1).
 
-    goals: the possible goal cells. goal: the current one. Raises ValueError for any other cell.
+    Attributes:
+        goals: The possible goal cells.
+        goal: The current one. Raises ValueError for any other cell.
     """
 
     observation_space = gym.spaces.Discrete(SIDE**2)
@@ -93,9 +95,9 @@ class NineRooms(gym.Env):
         return self.cell, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        left = self.cell
-        self.cell = NEIGHBOURS[left][action]
-        return self.cell, self._rewards[left], left == self._goal, False, {}
+        cell = self.cell
+        self.cell = NEIGHBOURS[cell][action]
+        return self.cell, self._rewards[cell], cell == self._goal, False, {}
 
 
 def register_nine_rooms() -> None:

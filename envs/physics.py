@@ -8,7 +8,7 @@ MuJoCo's own `rollout` is not used. It returns states without the constraint sol
 needs for equal bits, and without quantities that some rewards read (docs/reference/benchmarks.md).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from math import isfinite
@@ -20,19 +20,19 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from numpy.typing import NDArray
 
-from .fault import BLAMED, EnvironmentFault, raised
-from .guard import REWARD_FLOOR, ClipActions, Guard, as_reported
+from .fault import BLAMED, EnvironmentFault, describe_error
+from .guard import REWARD_FLOOR, ClipActions, Guard, json_reward
 from .helper import Helper
 from .make import make_env, resolve_env
-from .physics_tasks import TASKS, Array, Task
-from .shifts.base import name_of
+from .physics_tasks import TASKS, Array, PhysicsTask
+from .shifts.base import name_of, wrappers_of
 from .shifts.none import Unshifted
 from .shifts.physics import PhysicsFactor
 from .shifts.several import Shifts
 from .shifts.shifted import Shifted
-from .vector import Episode, StepResult, Vector
+from .vector import Episode, StepResult, Vector, require_one_each
 
-PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `Batched` does for all copies
+PLAIN = (ClipActions, Guard, TimeLimit, OrderEnforcing)  # wrappers whose work `BatchedVector` does for all copies
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
 TRIALS, TRIAL = 3, 10  # turns of each number of threads in a trial, and the steps of one
 ONE, AHEAD = (1, 0), (0, 1, 2)  # one thread, and copies that the calling thread may have beyond an equal share
@@ -42,18 +42,22 @@ GAIN = 0.9  # several threads must save a tenth of the time
 def side_by_side(
     make: Callable[[], gym.Env], copies: int, *, batched: bool = True, threads: int = 1, fewer: bool = False
 ) -> Vector:
-    """Return copies of an environment, stepped in one batch if possible, else one by one.
+    """Return copies of an environment, stepped in one batch if possible, else one by one, with the same results.
 
-    They are stepped in one batch if there are several, the results are the same and `batched` is set.
+    Args:
+        make: Returns one copy.
+        copies: Number of copies, at least 1. A single one is not batched.
+        batched: Whether to step them in one batch if possible.
+        threads: Number of threads that step the batch. It does not change the results.
+        fewer: Use as many of these threads as are fastest in a short trial.
 
-    threads: number of threads that step the batch. It does not change the results.
-    fewer: use as many of these threads as are fastest in a short trial.
-
-    Raises what `Vector` raises."""
+    Raises:
+        ValueError, EnvironmentFault: As `Vector` does.
+    """
     one_by_one = Vector(make, copies)
-    if copies == 1 or not (batched and all(map(steps_together, one_by_one.envs))):
+    if copies == 1 or not (batched and all(map(can_batch, one_by_one.envs))):
         return one_by_one
-    together = Batched(one_by_one.envs, 1 if fewer else threads)
+    together = BatchedVector(one_by_one.envs, 1 if fewer else threads)
     if not together.is_proven():
         return one_by_one
     if fewer:
@@ -65,33 +69,31 @@ def is_batched(name: str, shifts: Shifts | None = None, kwargs: Mapping[str, Any
     """Return whether `side_by_side` steps copies of an environment in one batch, with these shifts and arguments.
 
     If the task is a candidate, two copies are made to find out. Raises ValueError if the name is unknown."""
-    if resolve_env(name) not in TASKS or kwargs or not _carries(shifts):
+    if resolve_env(name) not in TASKS or kwargs or not _can_batch_shifts(shifts):
         return False
     envs = side_by_side(lambda: make_env(name), 2)
     envs.close()
-    return isinstance(envs, Batched)
+    return isinstance(envs, BatchedVector)
 
 
-def _carries(shifts: Shifts | None) -> bool:
+def _can_batch_shifts(shifts: Shifts | None) -> bool:
     """Return whether the shifts change only numbers in a MuJoCo model, which batched steps support."""
     return shifts is None or all(isinstance(part, PhysicsFactor | Unshifted) for part in shifts.parts)
 
 
-def steps_together(env: gym.Env) -> bool:
-    """Return whether `Batched` supports a task and all of its wrappers."""
-    spec = env.spec
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Shifted):
-            if not _carries(env.shifts):
-                return False
-        elif type(env) not in PLAIN:
+def can_batch(env: gym.Env) -> bool:
+    """Return whether `BatchedVector` supports a task and all of its wrappers."""
+    for wrapper in wrappers_of(env):
+        if isinstance(wrapper, Shifted) and not _can_batch_shifts(wrapper.shifts):
             return False
-        env = env.env
-    return spec is not None and spec.id in TASKS and not spec.kwargs and env.render_mode is None
+        if not isinstance(wrapper, Shifted) and type(wrapper) not in PLAIN:
+            return False
+    spec = env.spec
+    return spec is not None and spec.id in TASKS and not spec.kwargs and env.unwrapped.render_mode is None
 
 
-class Batched(Vector):
-    """A `Vector` that steps copies of an environment in one batch. `steps_together` must be true for them.
+class BatchedVector(Vector):
+    """A `Vector` that steps copies of an environment in one batch. `can_batch` must be true for them.
 
     The wrappers are determined from the first copy. The environments are reset but not stepped, so their wrappers do
     not see what happens between two resets.
@@ -107,30 +109,32 @@ class Batched(Vector):
         space: Any = self.single_action_space
         self._low, self._high = space.low, space.high
         self._name = name_of(envs[0])
-        self._clips = any(isinstance(wrapper, ClipActions) for wrapper in _wrappers(envs[0]))
+        self._clips = any(isinstance(wrapper, ClipActions) for wrapper in wrappers_of(envs[0]))
         limit = envs[0].spec.max_episode_steps  # type: ignore[union-attr]
         self._limit = np.inf if limit is None else limit
         self._substeps = first.frame_skip
-        self._task: Task = TASKS[envs[0].spec.id](first)  # type: ignore[union-attr]
+        self._task: PhysicsTask = TASKS[envs[0].spec.id](first)  # type: ignore[union-attr]
         simulations = [(env.unwrapped.model, env.unwrapped.data) for env in envs]  # type: ignore[attr-defined]
         self._simulations = [(model, data, data.ctrl) for model, data in simulations]
-        self._views = [view for _, data in simulations for view in (data.qpos, data.qvel, *self._task.also(data))]
+        self._views = [
+            view for _, data in simulations for view in (data.qpos, data.qvel, *self._task.other_views(data))
+        ]
         bad = slice(int(mjtWarning.mjWARN_BADQPOS), int(mjtWarning.mjWARN_BADCTRL) + 1)
         self._divergences = [data.warning.number[bad] for _, data in simulations]  # positions to controls
         self._helpers: list[Helper] = []
         self.use(threads)
-        self._now = self._look()
+        self._now = self._read()
 
     def use(self, threads: int, ahead: int = 0) -> None:
         """Step the copies on this number of threads from now on, one per copy at most.
 
         ahead: copies that the calling thread steps beyond an equal share. The others take some time to wake up."""
         others = min(threads, self.num_envs) - 1
-        own = min(-(-self.num_envs // (others + 1)) + ahead, self.num_envs - others)
-        ends = [0, own, *(own + (self.num_envs - own) * number // others for number in range(1, others + 1))]
+        first = min(-(-self.num_envs // (others + 1)) + ahead, self.num_envs - others)
+        ends = [0, first, *(first + (self.num_envs - first) * number // others for number in range(1, others + 1))]
         self._shares = [slice(*pair) for pair in pairwise(ends)]
-        self._dismiss()
-        self._helpers = [Helper(partial(self._take, share)) for share in self._shares[1:]]
+        self._close_helpers()
+        self._helpers = [Helper(partial(self._step_share, share)) for share in self._shares[1:]]
 
     def use_fastest(self, most: int) -> None:
         """Step the copies on the number of threads, up to `most`, that is fastest in a trial of about 0.1 s.
@@ -154,32 +158,31 @@ class Batched(Vector):
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         obs = super().reset(seeds)
-        self._now = self._look()
+        self._now = self._read()
         return obs
 
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
-        found = super().restart()
-        self._now = self._look()
-        return found
+        restarted = super().restart()
+        self._now = self._read()
+        return restarted
 
     def step(self, actions: np.ndarray) -> StepResult:
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        require_one_each(self.num_envs, actions, "actions")
         if self._clips:
             actions = np.minimum(np.maximum(actions, self._low), self._high)
         before = self._now
         try:
             self._advance(actions)
         except BLAMED as error:
-            raise EnvironmentFault(self._name, raised("step()", error)) from error
-        now = self._now = self._look()
+            raise EnvironmentFault(self._name, describe_error("step()", error)) from error
+        now = self._now = self._read()
         obs = self._task.observe(now)
         reward, terminated = self._task.judge(before, now, actions)
         self._lengths += 1
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
         explosions: dict[int, float | str] = {}
-        if exploded := self._exploded(obs, reward):  # handled as in `Guard`
-            explosions = {i: as_reported(reward[i]) for i in exploded}
+        if exploded := self._find_explosions(obs, reward):  # handled as in `Guard`
+            explosions = {i: json_reward(reward[i]) for i in exploded}
             obs[exploded] = self._task.observe(before[exploded])
             reward[exploded], terminated[exploded], truncated[exploded] = 0.0, True, False
         self._returns += reward
@@ -191,11 +194,11 @@ class Batched(Vector):
             episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), explosions.get(i)))
             self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
-        self._now = self._look()
+        self._now = self._read()
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def close(self) -> None:
-        self._dismiss()
+        self._close_helpers()
         super().close()
 
     def is_proven(self) -> bool:
@@ -213,12 +216,12 @@ class Batched(Vector):
         for _ in range(PROOF):
             actions = random.uniform(self._low, self._high, shape).astype(np.float32)
             mujoco.mj_getState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
-            before = self._look()
+            before = self._read()
             obs, reward, terminated, _, _ = env.step(actions[0])
-            theirs = self._look()[0]
+            theirs = self._read()[0]
             mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
-            self._take(slice(1), actions)
-            now = self._look()
+            self._step_share(slice(1), actions)
+            now = self._read()
             rewards, ends = self._task.judge(before, now, actions)
             ours = (now[0], self._task.observe(now)[0], rewards[0], ends[0])
             if not all(map(np.array_equal, ours, (theirs, obs, reward, terminated))):
@@ -230,29 +233,29 @@ class Batched(Vector):
         for helper in self._helpers:
             helper.begin(actions)
         try:
-            self._take(self._shares[0], actions)
+            self._step_share(self._shares[0], actions)
         finally:
             errors = [helper.end() for helper in self._helpers]
         for error in filter(None, errors):
             raise error
 
-    def _dismiss(self) -> None:
+    def _close_helpers(self) -> None:
         for helper in self._helpers:
             helper.close()
         self._helpers = []
 
-    def _take(self, share: slice, actions: np.ndarray) -> None:
+    def _step_share(self, share: slice, actions: np.ndarray) -> None:
         for (model, data, controls), action in zip(self._simulations[share], actions[share], strict=True):
             controls[:] = action
             self._mj_step(model, data, self._substeps)
-            if self._task.feels:
+            if self._task.needs_forces:
                 self._mj_forces(model, data)
 
-    def _look(self) -> Array:
+    def _read(self) -> Array:
         """Return the numbers that the task reads from the simulations, (n, width)."""
         return np.concatenate(self._views).reshape(self.num_envs, -1)
 
-    def _exploded(self, obs: Array, reward: Array) -> list[int]:
+    def _find_explosions(self, obs: Array, reward: Array) -> list[int]:
         """Return the indices of the copies whose physics exploded, by the criteria of `Guard`."""
         diverged = np.concatenate(self._divergences)
         # If the dot products are small, all entries are, and NaN fails the comparison. Nearly all steps end here.
@@ -260,9 +263,3 @@ class Batched(Vector):
             return []
         sound = (reward >= REWARD_FLOOR) & (reward < np.inf) & np.isfinite(obs).all(axis=1)
         return np.flatnonzero(~sound | diverged.reshape(self.num_envs, -1).any(axis=1)).tolist()
-
-
-def _wrappers(env: gym.Env) -> Iterator[gym.Wrapper]:
-    while isinstance(env, gym.Wrapper):
-        yield env
-        env = env.env

@@ -14,19 +14,21 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Task(ABC):
-    """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, `also`.
+class PhysicsTask(ABC):
+    """A task. A row of `now`, (n, width), has the numbers of one copy after a step: positions, velocities, then
+    `other_views`.
 
-    feels: whether the task needs contact forces, which MuJoCo only computes on request.
+    Attributes:
+        needs_forces: Whether the task needs contact forces, which MuJoCo only computes on request.
     """
 
-    feels = False
+    needs_forces = False
 
     def __init__(self, env: Any) -> None:
         """env: one of the copies, unwrapped."""
         self.nq, self.nv, self.dt = env.model.nq, env.model.nv, env.dt
 
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         """Return views of the simulation's other numbers that the task reads."""
         return []
 
@@ -44,23 +46,23 @@ class Task(ABC):
         return speed
 
 
-class HalfCheetah(Task):
+class HalfCheetah(PhysicsTask):
     def observe(self, now: Array) -> Array:
         return now[:, 1:].copy()
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return self.forward(before, now) - 0.1 * _effort(actions), _none(now)
+        return self.forward(before, now) - 0.1 * _effort(actions), _never(now)
 
 
-class Swimmer(Task):
+class Swimmer(PhysicsTask):
     def observe(self, now: Array) -> Array:
         return now[:, 2:].copy()
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return self.forward(before, now) - 1e-4 * _effort(actions), _none(now)
+        return self.forward(before, now) - 1e-4 * _effort(actions), _never(now)
 
 
-class Walker2d(Task):
+class Walker2d(PhysicsTask):
     def observe(self, now: Array) -> Array:
         observations = now[:, 1:].copy()
         velocities = observations[:, self.nq - 1 :]
@@ -85,14 +87,14 @@ class Hopper(Walker2d):
         return healthy
 
 
-class InvertedPendulum(Task):
+class InvertedPendulum(PhysicsTask):
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         fallen = ~np.isfinite(now).all(axis=1) | (np.abs(now[:, 1]) > 0.2)
         return (~fallen).astype(np.float64), fallen
 
 
-class InvertedDoublePendulum(Task):
-    def also(self, data: Any) -> list[Array]:
+class InvertedDoublePendulum(PhysicsTask):
+    def other_views(self, data: Any) -> list[Array]:
         return [data.qfrc_constraint[:1], data.site_xpos[0]]
 
     def observe(self, now: Array) -> Array:
@@ -107,8 +109,8 @@ class InvertedDoublePendulum(Task):
         return 10.0 * ~fallen - distance - velocity, fallen
 
 
-class Reacher(Task):
-    def also(self, data: Any) -> list[Array]:
+class Reacher(PhysicsTask):
+    def other_views(self, data: Any) -> list[Array]:
         return [data.body("fingertip").xpos, data.body("target").xpos]
 
     def observe(self, now: Array) -> Array:
@@ -117,11 +119,11 @@ class Reacher(Task):
         return np.concatenate(parts, axis=1)
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _none(now)
+        return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _never(now)
 
 
-class Pusher(Task):
-    def also(self, data: Any) -> list[Array]:
+class Pusher(PhysicsTask):
+    def other_views(self, data: Any) -> list[Array]:
         return [data.body(name).xpos for name in ("tips_arm", "object", "goal")]
 
     def observe(self, now: Array) -> Array:
@@ -130,13 +132,13 @@ class Pusher(Task):
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         tips, thing, goal = now[:, 22:25], now[:, 25:28], now[:, 28:31]
         near, far = _lengths(thing - tips) * 0.5, _lengths(thing - goal)
-        return -far - _effort(actions) * 0.1 - near, _none(now)
+        return -far - _effort(actions) * 0.1 - near, _never(now)
 
 
-class Ant(Task):
-    feels = True
+class Ant(PhysicsTask):
+    needs_forces = True
 
-    def also(self, data: Any) -> list[Array]:
+    def other_views(self, data: Any) -> list[Array]:
         return [data.body("torso").xpos[:1], data.cfrc_ext.reshape(-1)]
 
     def observe(self, now: Array) -> Array:
@@ -169,11 +171,11 @@ def _squares(numbers: Array) -> Array:
     return np.array([number**2 for number in numbers])
 
 
-def _none(now: Array) -> NDArray[np.bool_]:
+def _never(now: Array) -> NDArray[np.bool_]:
     return np.zeros(len(now), bool)
 
 
-TASKS: dict[str, Callable[[Any], Task]] = {
+TASKS: dict[str, Callable[[Any], PhysicsTask]] = {
     "HalfCheetah-v5": HalfCheetah,
     "Hopper-v5": Hopper,
     "Walker2d-v5": Walker2d,

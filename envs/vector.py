@@ -14,25 +14,21 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .fault import EnvironmentFault, Exploded, worded
+from .fault import EnvironmentFault, ExplosionInfo, text_of
 from .repeat import Repeat
-from .shifts import shifted
-from .shifts.base import name_of
+from .shifts import find_shifted
+from .shifts.base import name_of, wrappers_of
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode of environment `index`: undiscounted return and length in steps.
+    """A finished episode."""
 
-    explosion: the reward at which the physics exploded, as the guard reports it, or None.
-    broken_off: whether the agent interrupted the episode.
-    """
-
-    index: int
-    ret: float
-    length: int
-    explosion: float | str | None = None
-    broken_off: bool = False
+    index: int  # of its environment
+    ret: float  # undiscounted
+    length: int  # steps
+    explosion: float | str | None = None  # the reward at which the physics exploded, as the guard reports it
+    broken_off: bool = False  # whether the agent interrupted it
 
     @property
     def exploded(self) -> bool:
@@ -42,12 +38,14 @@ class Episode:
 class StepResult(NamedTuple):
     """One step of n environments. The arrays are new, and nothing overwrites them.
 
-    obs: (n, *shape), the current observations. After the end of an episode, the first of the next one.
-    reward: (n,) float64.
-    terminated, truncated: (n,) bool. Both may be true at once.
-    final_obs: (n, *shape), the observations before any reset. This is the s′ of the transition, valid in every row. It
-        is the same array as `obs` if no episode ended.
-    episodes: the episodes that ended at this step.
+    Attributes:
+        obs: The current observations, (n, *shape). After the end of an episode, the first of the next one.
+        reward: The rewards, (n,) float64.
+        terminated: Where an episode was terminated, (n,) bool.
+        truncated: Where an episode was truncated, (n,) bool. Both may be true at once.
+        final_obs: The observations before any reset, (n, *shape). This is the s′ of the transition, valid in every row.
+            It is the same array as `obs` if no episode ended.
+        episodes: The episodes that ended at this step.
     """
 
     obs: np.ndarray
@@ -61,7 +59,7 @@ class StepResult(NamedTuple):
 class Envs(Protocol):
     """The protocol of vector environments, such as `Vector` and `AtariVector`. The contract is `Vector`'s.
 
-    single_observation_space, single_action_space: the `gymnasium.Space`s of one environment.
+    The spaces are the `gymnasium.Space`s of one environment.
     """
 
     num_envs: int
@@ -75,6 +73,12 @@ class Envs(Protocol):
     def progress(self, steps: int) -> None: ...
 
     def close(self) -> None: ...
+
+
+def require_one_each(num_envs: int, items: Sequence[Any] | np.ndarray, name: str) -> None:
+    """Raise ValueError unless there are as many items, which have this name, as environments."""
+    if len(items) != num_envs:
+        raise ValueError(f"{num_envs} environments need as many {name}, got {len(items)}")
 
 
 class Vector:
@@ -98,7 +102,7 @@ class Vector:
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         if not isinstance(self.single_observation_space, gym.spaces.Box | gym.spaces.Discrete):
-            raise ValueError(f"observations must be a Box or Discrete, got {worded(self.single_observation_space)}")
+            raise ValueError(f"observations must be a Box or Discrete, got {text_of(self.single_observation_space)}")
         spaces = (self.single_observation_space, self.single_action_space)
         for env in self.envs:
             if (env.observation_space, env.action_space) != spaces:
@@ -107,17 +111,16 @@ class Vector:
         self._dtype = self.single_observation_space.dtype
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
-        self._repeating = [_repeating(env) for env in self.envs]
-        found = [shifted(env) for env in self.envs]
-        self._gradual = [env for env in found if env is not None and env.shifts.is_gradual]
+        self._repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
+        shifted = [find_shifted(env) for env in self.envs]
+        self._gradual = [env for env in shifted if env is not None and env.shifts.is_gradual]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape).
 
         Unfinished episodes are not reported. Raises ValueError unless there are `num_envs` seeds.
         """
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
+        require_one_each(self.num_envs, seeds, "seeds")
         obs = np.empty(self._shape, self._dtype)
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
@@ -130,8 +133,7 @@ class Vector:
 
         Raises ValueError unless there are `num_envs` actions.
         """
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        require_one_each(self.num_envs, actions, "actions")
         actions = np.array(actions)  # an environment may change its action in place
         obs = np.empty(self._shape, self._dtype)
         reward = np.empty(self.num_envs)
@@ -141,7 +143,7 @@ class Vector:
         taken = [1] * self.num_envs
         for i, env in enumerate(self.envs):
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            if (repeat := self._repeating[i]) is not None:
+            if (repeat := self._repeats[i]) is not None:
                 taken[i] = repeat.taken
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
@@ -151,7 +153,7 @@ class Vector:
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():
-            reward_before = info.reward if isinstance(info, Exploded) else None
+            reward_before = info.reward if isinstance(info, ExplosionInfo) else None
             episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), reward_before))
             self._returns[i], self._lengths[i] = 0.0, 0
             obs[i] = self.envs[i].reset()[0]
@@ -183,12 +185,3 @@ class Vector:
         with ExitStack() as stack:
             for env in self.envs:
                 stack.callback(env.close)
-
-
-def _repeating(env: gym.Env) -> Repeat | None:
-    """Return the wrapper that repeats the actions of this environment, or None if it has none."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Repeat):
-            return env
-        env = env.env
-    return None

@@ -22,16 +22,18 @@ import numpy as np
 
 from ..registry import signals, streams
 from .fault import BLAMED, EnvironmentFault
-from .vector import Envs, Episode, StepResult
+from .vector import Envs, Episode, StepResult, require_one_each
 
 Make = Callable[[int], Envs]  # number of copies → copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end
 
 
-class Workers:
+class EnvWorkers:
     """A pool of `count` processes that run copies of environments. They end at `close` or with this process.
 
-    begin: called first in each process, for instance to set its floating-point mode. It is sent there.
+    Args:
+        count: The number of processes.
+        begin: Called first in each process, for instance to set its floating-point mode. It is sent there.
     """
 
     def __init__(self, count: int, begin: Callable[[], object]) -> None:
@@ -47,12 +49,6 @@ class Workers:
                 theirs.close()
                 self._pipes.append(ours)
                 self._processes.append(process)
-
-    def envs(self, env: str, make: Make, copies: int) -> "Apart":
-        """Return copies of an environment, distributed evenly over the workers. Earlier copies must be closed.
-
-        Raises what `make` raises, and ValueError if there are fewer copies than workers."""
-        return Apart(self, env, make, copies)
 
     def ask(self, env: str, orders: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send each worker its command, (method of `_Share`, *arguments), and return their results.
@@ -103,10 +99,23 @@ class Workers:
         self._pipes = []
 
 
-class Apart:
-    """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit."""
+class WorkerVector:
+    """Copies of an environment in worker processes, with the contract and the results of `Vector`, bit for bit.
 
-    def __init__(self, workers: Workers, env: str, make: Make, copies: int) -> None:
+    The copies are distributed evenly over the workers. Earlier copies must be closed.
+
+    Args:
+        workers: The processes.
+        env: The environment's name.
+        make: Returns copies, in a worker process.
+        copies: Number of copies, at least one for each worker.
+
+    Raises:
+        ValueError: There are fewer copies than workers.
+        Exception: What `make` raises.
+    """
+
+    def __init__(self, workers: EnvWorkers, env: str, make: Make, copies: int) -> None:
         if copies < len(workers):
             raise ValueError(f"{copies} copies of {env} are too few for {len(workers)} workers")
         self.num_envs = copies
@@ -120,10 +129,10 @@ class Apart:
         except Exception as error:
             what = f"it cannot be sent to a worker process ({error}): use --env-workers 0"
             raise EnvironmentFault(env, what) from error
-        found = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
-        if any(spaces != found[0] for spaces in found):
+        spaces_of_workers = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
+        if any(spaces != spaces_of_workers[0] for spaces in spaces_of_workers):
             raise EnvironmentFault(env, "its copies have different spaces, but all must be equal")
-        self.single_observation_space, self.single_action_space = found[0]
+        self.single_observation_space, self.single_action_space = spaces_of_workers[0]
         layout = _layout(self.single_observation_space)
         self._memory = SharedMemory(create=True, size=copies * layout.itemsize)
         try:
@@ -133,20 +142,18 @@ class Apart:
             self._memory.unlink()  # all processes have opened it, so nothing remains however they end
 
     def _ask(self, order: str, *arguments: tuple[Any, ...]) -> list[Any]:
-        each = arguments or [()] * len(self._rows)
-        return self._workers.ask(self._env, [(order, *own) for own in each])
+        per_worker = arguments or [()] * len(self._rows)
+        return self._workers.ask(self._env, [(order, *values) for values in per_worker])
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape)."""
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
+        require_one_each(self.num_envs, seeds, "seeds")
         self._ask("reset", *((seeds[rows],) for rows in self._rows))
         return self._shared["obs"].copy()
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step all environments with `actions`, (n, *action shape)."""
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments need as many actions, got {len(actions)}")
+        require_one_each(self.num_envs, actions, "actions")
         episodes = self._episodes(self._ask("step", *((actions[rows],) for rows in self._rows)))
         shared = self._shared
         final_obs = obs = shared["obs"].copy()
@@ -162,11 +169,11 @@ class Apart:
         episodes = self._episodes(self._ask("restart"))
         return self._shared["obs"].copy(), episodes
 
-    def _episodes(self, found: list[list[Episode]]) -> list[Episode]:
+    def _episodes(self, of_workers: list[list[Episode]]) -> list[Episode]:
         return [
             replace(episode, index=rows.start + episode.index)
-            for rows, own in zip(self._rows, found, strict=True)
-            for episode in own
+            for rows, episodes in zip(self._rows, of_workers, strict=True)
+            for episode in episodes
         ]
 
     def progress(self, steps: int) -> None:
@@ -233,7 +240,7 @@ def _layout(space: gym.Space) -> np.dtype:
 def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Callable[[], object]) -> None:
     """Execute commands until the other side closes the pipe or dies."""
     signals.ignore()
-    threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+    threading.Thread(target=_exit_after, args=(alive,), daemon=True).start()
     streams.protect_streams()
     warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
@@ -251,7 +258,7 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
             pipe.send(answer)
 
 
-def _end_with(alive: connection.Connection) -> None:
+def _exit_after(alive: connection.Connection) -> None:
     with suppress(EOFError, ConnectionError):
         alive.recv_bytes()
     _exit(1)

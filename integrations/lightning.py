@@ -51,7 +51,7 @@ class SuppleCallback(Updates, Callback):
         Raises:
             ValueError: The text of a hook is invalid. Hooks that do not suit the module raise when training starts.
         """
-        super().__init__(hooks, measure_every, events, verbose, learner or _of_module(loss))
+        super().__init__(hooks, measure_every, events, verbose, learner or _make_builder(loss))
         self._saved: dict[str, Any] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -102,7 +102,7 @@ class SuppleCallback(Updates, Callback):
         self._saved = state or None
 
 
-def _of_module(loss: Callable[[Any, Any], Tensor] | None) -> Build:
+def _make_builder(loss: Callable[[Any, Any], Tensor] | None) -> Build:
     def build(module: nn.Module, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
         if loss is None:
             return learner_for(module, optimizer)

@@ -11,30 +11,39 @@ import torch
 from torch import Tensor
 
 from ..engine.hooks.driver import HookDriver
-from ..engine.storage.alike import alike
+from ..engine.storage.restoring import require_like
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 from ..networks.state_dicts import list_names
 from ..registry import tell
 
 
-def read(hooks: Sequence[str]) -> list[Hook]:
+def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
     """Return the hooks that the texts describe. Raises ValueError if a text is invalid or given twice."""
     if isinstance(hooks, str):
         raise ValueError(f"hooks must be a list: use hooks=[{hooks!r}]")
-    found: list[Hook] = []
+    parsed: list[Hook] = []
     for hook in map(parse_hook, hooks):
         if hook is None:
             continue
-        if hook.text in (other.text for other in found):
+        if hook.text in (other.text for other in parsed):
             raise ValueError(f"{hook.text} is given twice")
-        found.append(hook)
-    return found
+        parsed.append(hook)
+    return parsed
 
 
-def check(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
-    """Raise ValueError if a hook never fires in this run, and warn if its only steps lie before the start.
+def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
+    """Check when the hooks fire, and warn if the only steps of one lie before the start.
 
-    begins: whether the hooks begin here. With a state of an earlier part of the run, they may already have fired."""
+    Args:
+        hooks: The hooks.
+        total: The planned steps.
+        start: The step at which learning begins or continues.
+        measured: Whether there are measurements, which conditions need.
+        begins: Whether the hooks begin here. With a state of an earlier part of the run, they may already have fired.
+
+    Raises:
+        ValueError: A hook never fires in this run.
+    """
     for hook in hooks:
         if begins and (problem := parse_hook_text(hook.text).problem(total, start)):
             if parse_hook_text(hook.text).problem(total, 0):
@@ -48,7 +57,11 @@ def check(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins:
 def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None) -> None:
     """Warn about hooks that have not fired by the end of training.
 
-    switches: the number of task switches that the user has announced. None if training may go on with more."""
+    Args:
+        hooks: The hooks.
+        total: The planned steps.
+        switches: The number of task switches that the user has announced. None if training may go on with more.
+    """
     for hook in hooks:
         if hook.waits:
             warnings.warn(f"{hook.text} has not fired: its condition was never met", stacklevel=2)
@@ -72,7 +85,7 @@ def learner_state(learner: Learner) -> LearnerState:
     )
 
 
-def take_up(learner: Learner, state: LearnerState) -> None:
+def restore_learner(learner: Learner, state: LearnerState) -> None:
     """Restore a state that `learner_state` returned, before hooks are attached: they look at the values of step 0.
 
     Raises ValueError if names or shapes are not those of the learner's network."""
@@ -80,18 +93,20 @@ def take_up(learner: Learner, state: LearnerState) -> None:
     tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
     if missing := learner.trained().keys() - state["initial"].keys():
         raise ValueError(f"initial of {of} lacks {list_names(sorted(missing))}: it is the state of another network")
-    initial = _placed(state["initial"], tensors, f"initial of {of}")
+    initial = _fit_tensors(state["initial"], tensors, f"initial of {of}")
     learner.initial.clear()  # and not another dictionary: the learner's `redraw` looks at this one
     learner.initial.update(initial)
-    learner.marked = None if marked is None else _placed(marked, tensors, f"marked of {of}")
+    learner.marked = None if marked is None else _fit_tensors(marked, tensors, f"marked of {of}")
     learner.generator.set_state(state["generator"].cpu())
 
 
-def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
+def _fit_tensors(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:
     if strangers := sorted(values.keys() - like.keys()):
         raise ValueError(f"{what} has {list_names(strangers)}: it is the state of another network")
-    own = {name: like[name].detach().cpu() for name in values}
-    return {n: alike(v.cpu(), own[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()}
+    templates = {name: like[name].detach().cpu() for name in values}
+    return {
+        n: require_like(v.cpu(), templates[n], f"{what}.{n}").to(like[n].device, copy=True) for n, v in values.items()
+    }
 
 
 def add_penalty(driver: HookDriver, learner: Learner) -> None:
@@ -110,7 +125,10 @@ def add_penalty(driver: HookDriver, learner: Learner) -> None:
 class Events(list[dict[str, Any]]):
     """The events of a run in order, with the contents of `events.jsonl`.
 
-    file: each event is appended to it as a line of JSON. verbose: print a line for each event."""
+    Args:
+        file: Each event is appended to it as a line of JSON.
+        verbose: Print a line for each event.
+    """
 
     def __init__(self, file: str | Path | None = None, verbose: bool = False) -> None:
         super().__init__()

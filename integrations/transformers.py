@@ -31,7 +31,7 @@ from .updates import Build, Recent, Updates
 FOLDER = "supple"  # in a checkpoint of the Trainer
 
 
-def of_model(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
+def make_learner(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
     """Return the learner of a model of transformers, with or without adapters, whose outputs have a loss.
 
     The inputs to measure on are those of the last training batch without the labels, which an encoder-decoder needs,
@@ -44,27 +44,27 @@ def of_model(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Le
             "SuppleCallback(learner=…)"
         )
     labels = () if inner.config.is_encoder_decoder else ("labels", "label_ids", "label")
-    order = _named(model.forward) or _named(inner.forward)
+    order = _argument_names(model.forward) or _argument_names(inner.forward)
 
     def probe() -> tuple[Any, ...] | None:
         batch = recent()
         if batch is None:
             return None
-        given = {name: value for name, value in batch.items() if name in order and name not in labels}
-        last = max(map(order.index, given), default=-1)
-        return tuple(given.get(name) for name in order[: last + 1])
+        inputs = {name: value for name, value in batch.items() if name in order and name not in labels}
+        last = max(map(order.index, inputs), default=-1)
+        return tuple(inputs.get(name) for name in order[: last + 1])
 
     def loss() -> Tensor:
-        found: Tensor = model(**recent()).loss
-        return found
+        value: Tensor = model(**recent()).loss
+        return value
 
     return causal_learner(model, optimizer, probe=probe, loss=loss, generator=torch.Generator().manual_seed(0))
 
 
-def _named(function: Callable[..., Any]) -> list[str]:
+def _argument_names(function: Callable[..., Any]) -> list[str]:
     """Return the names of a function's arguments, but not of those that take any number of values."""
     kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    return [name for name, each in signature(function).parameters.items() if each.kind not in kinds]
+    return [name for name, parameter in signature(function).parameters.items() if parameter.kind not in kinds]
 
 
 class SuppleCallback(Updates, TrainerCallback):
@@ -76,7 +76,7 @@ class SuppleCallback(Updates, TrainerCallback):
         measure_every: int = 500,
         events: str | Path | None = None,
         verbose: int = 0,
-        learner: Build = of_model,
+        learner: Build = make_learner,
     ) -> None:
         """Create the callback.
 
@@ -94,51 +94,51 @@ class SuppleCallback(Updates, TrainerCallback):
         super().__init__(hooks, measure_every, events, verbose, learner)
         self._taps: list[Any] = []
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Attach to model and optimizer, and restore the saved state if training is resumed."""
         if args.fp16:
             raise ValueError("hooks cannot handle the scaled gradients of fp16: use bf16 or float32")
         if getattr(args, "fsdp", None) or getattr(args, "deepspeed", None) or args.n_gpu > 1 or args.world_size > 1:
             raise ValueError("hooks need the whole model in one process on one GPU: train without FSDP and DeepSpeed")
-        step, model, optimizer = state.global_step, given["model"], given["optimizer"]
-        saved = _saved(_beside(args, state)) if step else None
+        step, model, optimizer = state.global_step, objects["model"], objects["optimizer"]
+        saved = _load_state(_state_folder(args, state)) if step else None
         self.begin(model, getattr(optimizer, "optimizer", optimizer), state.max_steps, step, saved)
         self._taps = [model.register_forward_pre_hook(self._see, with_kwargs=True)]
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Apply the hooks that act on the gradients, which are already clipped."""
         self.before_update()
 
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Apply the hooks that follow every update."""
         self.after_update()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Apply the hooks that fire between two updates, and measure."""
         if numbers := self.reach(state.global_step):
             state.log_history.append({"step": state.global_step, "epoch": state.epoch, **numbers})
 
-    def on_save(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Save the state of hooks and metrics next to the Trainer's checkpoint."""
-        checkpoint.save(_beside(args, state), state.global_step, dict(self.state()), FOLDER)
+        checkpoint.save(_state_folder(args, state), state.global_step, dict(self.state()), FOLDER)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Remove the forward pre-hook from the model, and warn about hooks that have not fired."""
         while self._taps:
             self._taps.pop().remove()
         self.end()
 
-    def _see(self, module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+    def _see(self, module: nn.Module, args: tuple[Any, ...], batch: dict[str, Any]) -> None:
         """Store the current training batch."""
         if module.training:
-            self._batch = {name: value.detach() for name, value in given.items() if isinstance(value, Tensor)}
+            self._batch = {name: value.detach() for name, value in batch.items() if isinstance(value, Tensor)}
 
 
-def _beside(args: Any, state: Any) -> Path:
+def _state_folder(args: Any, state: Any) -> Path:
     return Path(args.output_dir) / f"checkpoint-{state.global_step}" / FOLDER
 
 
-def _saved(folder: Path) -> dict[str, Any]:
+def _load_state(folder: Path) -> dict[str, Any]:
     """Return the state saved next to a checkpoint of the Trainer. Raises RunError if there is none."""
     places = checkpoint.folders_of(folder)
     if not places:

@@ -9,16 +9,25 @@ import torch
 from torch import nn
 
 from ..engine.hooks.driver import HookDriver
-from ..engine.storage import schema
 from ..interventions import Learner
 from ..metrics import measure
-from .shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
+from ..registry import schema
+from .shared import (
+    Events,
+    LearnerState,
+    add_penalty,
+    check_hooks,
+    learner_state,
+    parse_hooks,
+    restore_learner,
+    warn_unfired,
+)
 
 Recent = Callable[[], Any]  # returns the last training batch, or None before the first
 Build = Callable[[nn.Module, torch.optim.Optimizer, Recent], Learner]
 
 
-class State(LearnerState):
+class UpdatesState(LearnerState):
     """The state of hooks and metrics, which is saved next to the loop's own checkpoint."""
 
     hooks: dict[str, Any]
@@ -40,10 +49,21 @@ class Updates:
     def __init__(
         self, hooks: Sequence[str], measure_every: int, events: str | Path | None, verbose: int, learner: Build
     ) -> None:
-        """Set the arguments that the callbacks describe. Raises ValueError if the text of a hook is invalid."""
+        """Create the callback.
+
+        Args:
+            hooks: Texts such as "fire@0.5". Fractions are of all planned updates.
+            measure_every: Updates between measurements. 0: no measurements.
+            events: A file to which each event is appended as a line of JSON.
+            verbose: 1 prints a line for each event.
+            learner: Builds the learner (see `Build`).
+
+        Raises:
+            ValueError: The text of a hook is invalid, or `measure_every` is negative.
+        """
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more updates, got {measure_every}")
-        self.hooks = read(hooks)
+        self.hooks = parse_hooks(hooks)
         self.measure_every = measure_every
         self.events = Events(events, verbose > 0)
         self._build = learner
@@ -59,11 +79,21 @@ class Updates:
     ) -> None:
         """Attach to a model before its first update, or resume at `step` with a state that `state` returned.
 
-        Without such a state, hooks and metrics begin at `step`, and warn if they come too late. Raises ValueError if a
-        hook does not work here or never fires."""
-        if saved is None and step and self._attached_to(model, step):
+        Without such a state, hooks and metrics begin at `step`, and warn if they come too late.
+
+        Args:
+            model: The network.
+            optimizer: Its optimizer.
+            total: The planned updates.
+            step: The updates so far.
+            saved: A state that `state` returned, or None.
+
+        Raises:
+            ValueError: A hook does not work here or never fires.
+        """
+        if saved is None and step and self._is_attached_to(model, step):
             saved = self.state()  # training goes on with the same network, as in a second call of `fit`
-        self.hooks = read([hook.text for hook in self.hooks])  # without the memory of an earlier training
+        self.hooks = parse_hooks([hook.text for hook in self.hooks])  # without the memory of an earlier training
         for hook in self.hooks:
             if hook.intervention.has("restructure"):
                 raise ValueError(
@@ -72,18 +102,18 @@ class Updates:
                 )
         self.events.begin()
         start = step if saved is None else 0
-        check(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
+        check_hooks(self.hooks, total, start, self.measure_every > 0, begins=saved is None)
         self.learner = self._build(model, optimizer, lambda: self._batch)
-        state: State | None = None if saved is None else schema.fitted(saved, State, "state")
+        state: UpdatesState | None = None if saved is None else schema.convert(saved, UpdatesState, "state")
         if state is not None:
-            take_up(self.learner, state)
+            restore_learner(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
         self._step, self._total = step, total
         if state is not None:
             self._driver.load_state_dict(state["hooks"])
             self._switches, self._switching = state["switches"], state["switching"]
         else:
-            self._driver.passed(start - 1, start)
+            self._driver.after_steps(start - 1, start)
             self.learner.mark()
 
     def before_update(self) -> None:
@@ -101,26 +131,26 @@ class Updates:
         previous, self._step = self._step, step
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
-            self._driver.switched(step, self._switches)
-        self._driver.passed(previous, step)
-        every = self.measure_every
-        if not every or step // every == previous // every:
+            self._driver.after_switch(step, self._switches)
+        self._driver.after_steps(previous, step)
+        interval = self.measure_every
+        if not interval or step // interval == previous // interval:
             return {}
         numbers = {f"{self.learner.name}/{name}": v for name, v in measure(self.learner, per_layer=True).items()}
         self.learner.mark()
-        self._driver.measured(step, numbers)
+        self._driver.after_measurement(step, numbers)
         return {f"supple/{name}": value for name, value in numbers.items()}
 
     def end(self) -> None:
         """Warn about hooks that have not fired. Call it when training ends."""
         warn_unfired(self.hooks, self._total, self._switches)
 
-    def state(self) -> State:
+    def state(self) -> UpdatesState:
         """Return the complete state of hooks and metrics."""
-        return State(
+        return UpdatesState(
             **learner_state(self.learner), hooks=copy.deepcopy(self._driver.state_dict()),
             switches=self._switches, switching=self._switching,
         )  # fmt: skip
 
-    def _attached_to(self, model: nn.Module, step: int) -> bool:
+    def _is_attached_to(self, model: nn.Module, step: int) -> bool:
         return hasattr(self, "learner") and self.learner.module is model and self._step == step

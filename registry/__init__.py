@@ -21,7 +21,7 @@ from .faults import (
 from .installed import BrokenPackage, describe_import_error
 from .messages import brief, first_line, message_of, one_line
 from .names import Registry, UnknownName, did_you_mean, near_names
-from .parameters import bind
+from .schema import bind
 from .shown import quoted, shown
 from .signals import is_interruption
 from .streams import tell

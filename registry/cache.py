@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return `SUPPLE_CACHE`, or `supple` in the user's XDG cache. `envs/`, which cannot import this, does the same."""
+    """Return `SUPPLE_CACHE`, or `supple` in the user's XDG cache."""
     if chosen := os.environ.get("SUPPLE_CACHE"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "supple"

@@ -90,7 +90,7 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
     ):
         signed_json.require_outside(place)
     if place.is_dir():
-        with files.in_turn(place):  # another process may be replacing its report
+        with files.lock_folder(place):  # another process may be replacing its report
             _require_replaceable(place)
     return place
 
@@ -111,7 +111,7 @@ def _require_replaceable(place: Path) -> None:
 def write(report: Content, place: Path) -> ReportPaths:
     """Write a report to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
-    with _uncollected(), files.in_turn(place):  # two processes that finish one comparison both write its report
+    with _uncollected(), files.lock_folder(place):  # two processes that finish one comparison both write its report
         _require_replaceable(place)
         plots = _write(report, place)
     return ReportPaths(place / FOLDER, tuple(plots))

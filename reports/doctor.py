@@ -142,7 +142,7 @@ def write(findings: Findings, folder: Path) -> None:
     folder = folder.resolve()  # it may be a link to an empty folder
     if folder.exists():
         folder.rmdir()
-    with files.appearing(folder) as temporary:
+    with files.atomic_folder(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
         body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / "doctor.json", body)

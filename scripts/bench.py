@@ -96,7 +96,7 @@ def hook_of(plugin: plugins.Plugin) -> str:
 
 def train_methods(options: Options, methods: Sequence[str], args: Sequence[str]) -> "list[Row]":
     """Train the suite with these methods, and return their rows."""
-    from supple.engine.machine.resources import description
+    from supple.engine.machine.resources import describe_machine
     from supple.experiments.board import bench, row_of
     from supple.experiments.queue.queue import Queue
 
@@ -109,7 +109,7 @@ def train_methods(options: Options, methods: Sequence[str], args: Sequence[str])
         training.train_queue(options.out, queue, processes)
     for failed in queue.failed:
         warn(f"failed: {failed.label}: {(failed.outcome or {}).get('reason')}")
-    return [row_of(method, queue, description()) for method in methods]
+    return [row_of(method, queue, describe_machine()) for method in methods]
 
 
 def show(rows: "Sequence[Row]") -> None:

@@ -95,7 +95,7 @@ def parse_options(request: Request) -> Any:
 
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
-    from supple.engine.scaling import scaled_value
+    from supple.engine.scaling import scale_value
     from supple.experiments.comparisons.comparison import make_comparison, make_points, vary_of
 
     kind, preset, settings = request.kind, request.preset, options.settings
@@ -107,7 +107,7 @@ def plan_comparison(request: Request, options: Any, command: str) -> "Comparison
     settings, arms, scale = scale_settings(settings, options.scale, arms)
     if scale != 1:
         vary = {
-            name: tuple(scaled_value(settings, name, value, scale) for value in values)
+            name: tuple(scale_value(settings, name, value, scale) for value in values)
             if name in settings.shrinks
             else values
             for name, values in vary.items()

@@ -87,7 +87,7 @@ def examine(options: Options) -> None:
     """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
-    from supple.engine.user_code.one_line import in_one_line, warnings_at_the_end
+    from supple.engine.user_code.one_line import delaying_warnings, in_one_line
     from supple.experiments.loss_after import loss_after
     from supple.metrics import diagnose
     from supple.reports.doctor import Findings, Stage, write
@@ -96,7 +96,7 @@ def examine(options: Options) -> None:
     for text in options.attempts:
         _parse_attempt(text)
     findings = Findings(options.what)
-    with warnings_at_the_end(), in_one_line(f"{brief(options.what)} cannot be examined", RunError):
+    with delaying_warnings(), in_one_line(f"{brief(options.what)} cannot be examined", RunError):
         for step, learners in find_source(options)(options, findings.remarks):
             if options.learner and options.learner not in learners:
                 raise UsageError(f"--learner {options.learner}: {options.what} has only {', '.join(learners)}")
@@ -192,14 +192,14 @@ def read_sb3(options: Options, remarks: list[str]) -> Stages:
 
 
 def _read_policy_kwargs(options: Options) -> dict[str, Any]:
-    from supple.engine.user_code.networks import named
+    from supple.engine.user_code.networks import load_named
     from supple.engine.user_code.one_line import in_one_line
 
     widths = {"net_arch": list(options.net_arch)} if options.net_arch else {}
     if not options.policy_kwargs:
         return widths
     what = f"--policy-kwargs {options.policy_kwargs}"
-    value = named(options.policy_kwargs, what)
+    value = load_named(options.policy_kwargs, what)
     with in_one_line(what):
         kwargs = value() if callable(value) else value
     if not isinstance(kwargs, Mapping):

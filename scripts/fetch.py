@@ -183,7 +183,7 @@ def _unpack(package: Package, place: Path) -> Path:
                 with zipfile.ZipFile(archive) as wheel:
                     wheel.extractall(unpacked)
             else:
-                with tarfile.open(fileobj=io.BytesIO(archives.gunzipped(archive.read_bytes(), LARGEST))) as content:
+                with tarfile.open(fileobj=io.BytesIO(archives.gunzip(archive.read_bytes(), LARGEST))) as content:
                     content.extractall(unpacked, filter="data")
         except (tarfile.TarError, archives.BadArchive, zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
@@ -230,7 +230,7 @@ def _download(source: str, path: str, suffix: str) -> bytes:
         file = Path(source).expanduser() / path
         file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
         try:
-            with archives.plain(file) as stream:
+            with archives.open_user_file(file) as stream:
                 return _uncompress(_read_whole(stream, str(file)), str(file))
         except OSError as error:
             raise RunError(f"{file}: {error.strerror}") from error
@@ -255,7 +255,7 @@ def _uncompress(content: bytes, origin: str) -> bytes:
     if not origin.endswith(".gz"):
         return content
     try:
-        return archives.gunzipped(content, LARGEST)
+        return archives.gunzip(content, LARGEST)
     except archives.BadArchive as error:
         raise RunError(f"{origin} is not a complete gzip file: {error}") from error
 

@@ -41,9 +41,9 @@ def main(args: Sequence[str]) -> None:
 
     settings, _, _ = scale_settings(options.settings, options.scale)
     spec = RunSpec(kind.name, settings, command=join_command("supple train", args))
-    prepared = prepare(spec, options.out, warn) if distributed.first() else None
+    prepared = prepare(spec, options.out, warn) if distributed.is_first() else None
     # other processes wait here until the first has made the folder
-    with distributed.processes(device_here(getattr(settings, "device", "cpu"))):
+    with distributed.join_processes(device_here(getattr(settings, "device", "cpu"))):
         training.finish_run(options.out, prepared or open_run(options.out, warn))
 
 

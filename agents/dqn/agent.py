@@ -7,7 +7,8 @@ al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is tru
 its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +24,13 @@ from ...envs import StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
 from ...networks import copy_module_, evaluating
 from ...networks.optimizers import step
+from ..agent import Policy
 from ..normalize import Centre
 from ..offpolicy.experience import Experience
-from ..offpolicy.graph import Captured
-from ..offpolicy.replay import Layout, Sample
-from .network import MLP, NatureCNN
+from ..offpolicy.graph import UpdateGraph
+from ..offpolicy.replay import ReplayLayout, Sample
+from ..spaces import only_space
+from .network import NatureCNN, ValueMLP
 from .settings import DQNSettings
 
 STATISTICS = ("loss/td", "q/mean")
@@ -42,9 +45,9 @@ class Pixels(NamedTuple):
     actions: int
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return Layout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
+        return ReplayLayout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, stack, H, W) each."""
@@ -63,34 +66,36 @@ class Vectors(NamedTuple):
     actions: int
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return Layout((self.size,), np.float32, actions=self.actions)
+        return ReplayLayout((self.size,), np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (n, size) each."""
         s, after = frames.unbind(1)
         return s, after
 
-    def network(self, settings: DQNSettings, draws: torch.Generator) -> MLP:
+    def network(self, settings: DQNSettings, draws: torch.Generator) -> ValueMLP:
         """Return a new network, initialised by a generator."""
         s = settings
-        return MLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
+        return ValueMLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
 
 
 class DQN:
     """The DQN agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
-        """spaces: environment id → its sizes. Raises ValueError unless all environments have the same."""
+        """Make the network, its target and an empty replay memory.
+
+        Args:
+            settings: The settings.
+            spaces: Environment id → its sizes.
+
+        Raises:
+            ValueError: The environments differ in their sizes, or there is not enough memory.
+        """
         s = self.settings = settings
-        name, self.space = next(iter(spaces.items()))
-        for other, space in spaces.items():
-            if space != self.space:
-                raise ValueError(
-                    f"DQN has one network for all tasks and needs equal spaces, but {name} has {self.space} and "
-                    f"{other} has {space}"
-                )
+        self.space = only_space("DQN", spaces)
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
         self.network = self._new_network().to(self.device)
@@ -98,13 +103,15 @@ class DQN:
         copy_module_(self.target, self.network)
         on_gpu = self.device.type == "cuda"
         self.exploration = generator(s.seed, "exploration")
-        self.experience = Experience(s, self.space.layout, self.device, STATISTICS, look=lambda sample, draws: sample)
-        self.captured = Captured(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
+        self.experience = Experience(
+            s, self.space.layout, self.device, STATISTICS, prepare=lambda sample, draws: sample
+        )
+        self.captured = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
         self.centre = Centre(self.space.size) if isinstance(self.space, Vectors) else None
         self.learner = self._learner()
         self.learners = {"q": self.learner}
 
-    def _new_network(self) -> NatureCNN | MLP:
+    def _new_network(self) -> NatureCNN | ValueMLP:
         return self.space.network(self.settings, self._draws)
 
     @property
@@ -157,7 +164,7 @@ class DQN:
         return None if sample is None else (self.space.split(sample.frames)[0],)
 
     def _probe_loss(self) -> Tensor:
-        sample = self.experience.known()
+        sample = self.experience.require_recent()
         return self._td_loss(sample, self._targets(sample))[0]
 
     def _losses(self, sample: Sample) -> Tensor:
@@ -174,14 +181,12 @@ class DQN:
         """Do nothing: all tasks share the network and the replay memory."""
 
     def begin_episodes(self, observations: np.ndarray) -> None:
-        """Begin episodes: all environments were reset to these observations.
-
-        observations: (num_envs, stack, H, W) or (num_envs, size)."""
-        self.current = self._centred(observations)
+        """Begin episodes with these observations of all environments, (num_envs, stack, H, W) or (num_envs, size)."""
+        self.current = self._centre(observations)
         if self.centre is None or self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
 
-    def _centred(self, observations: np.ndarray) -> np.ndarray:
+    def _centre(self, observations: np.ndarray) -> np.ndarray:
         """Return the observations as the network and the memory read them (see `Centre`)."""
         return observations if self.centre is None else self.centre(observations)
 
@@ -215,14 +220,20 @@ class DQN:
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         if self.centre is not None and not self.centre.known:
             self.centre.begin(result.final_obs)
-            self.experience.memory.begin(self._centred(self.current))
-        kept = result if self.centre is None else self.centre.of(result)
+            self.experience.memory.begin(self._centre(self.current))
+        kept = result if self.centre is None else self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
 
-    def greedy(self, env: str) -> "Greedy":
-        """Return the ε-greedy policy for evaluations."""
-        return Greedy(self)
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the ε-greedy policy for evaluations, with its own generator: actions (n,) for raw observations (n, …).
+
+        The network is in evaluation mode inside the context."""
+        epsilon = self.settings.eval_epsilon
+        draws = generator(self.settings.seed, f"evaluation {self.experience.decisions}")
+        with evaluating(self.network):
+            yield lambda observations: self.epsilon_greedy(self._centre(observations), epsilon, draws)
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -310,28 +321,9 @@ class DQN:
         load_learner_state(self.learner, state["learner"])
         self.experience.load_state_dict(state["experience"])
         if self.centre is not None:
-            self.centre.load_state_dict(state.get("centre"))
+            self.centre.load_state_dict(state["centre"])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"exploration": self.exploration, "draws": self._draws}
-
-
-class Greedy:
-    """The ε-greedy policy for evaluations, with its own generator. A with statement sets evaluation mode."""
-
-    def __init__(self, agent: DQN) -> None:
-        self.agent, self.epsilon = agent, agent.settings.eval_epsilon
-        self.draws = generator(agent.settings.seed, f"evaluation {agent.experience.decisions}")
-
-    def __enter__(self) -> "Greedy":
-        self.agent.network.eval()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.network.train()
-
-    def __call__(self, observations: np.ndarray) -> NDArray[np.int64]:
-        """Return actions, (n,), for observations (n, stack, H, W) or (n, size)."""
-        return self.agent.epsilon_greedy(self.agent._centred(observations), self.epsilon, self.draws)

@@ -39,13 +39,22 @@ def hidden_layer(
     initialization: Initialization,
     generator: torch.Generator,
 ) -> list[nn.Module]:
-    """Return a hidden layer: linear, normalisation if any, activation."""
+    """Return a hidden layer, (n, d_in) → (n, units.features(width)): linear, normalisation if any, activation.
+
+    Args:
+        d_in: Number of inputs.
+        width: Number of units.
+        units: The activation of the network.
+        normalization: The normalisation of the layer (see `networks.normalization`).
+        initialization: The distribution of the initial weights (see `draw_`).
+        generator: Draws the initial weights.
+    """
     outputs = units.preactivations(width)
     linear = draw_(hidden_linear(d_in, outputs, normalization), initialization, generator)
     return [linear, *hidden_norm(outputs, normalization), units(width)]
 
 
-class MLP(nn.Module):
+class ValueMLP(nn.Module):
     """An MLP that returns the action values of vectors.
 
         vectors (n, size) → encoder: a hidden layer
@@ -65,7 +74,18 @@ class MLP(nn.Module):
         initialization: Initialization = "xavier",
         softmax: bool = False,
     ) -> None:
-        """softmax: apply a softmax over the actions to the action values."""
+        """Draw a new network.
+
+        Args:
+            size: Length of an observation.
+            actions: Number of actions.
+            widths: Widths of the hidden layers, at least one.
+            activation: Name of the activation, with optional parameters.
+            generator: Draws the initial weights.
+            normalization: The normalisation of the hidden layers (see `networks.normalization`).
+            initialization: The distribution of the initial weights (see `draw_`).
+            softmax: Apply a softmax over the actions to the action values.
+        """
         super().__init__()
         units = Units(activation)
         hidden: list[list[nn.Module]] = []
@@ -113,7 +133,22 @@ class NatureCNN(nn.Module):
         normalization: Normalization = "none",
         initialization: Initialization = "xavier",
     ) -> None:
-        """Raises ValueError if the frames are too small for the convolutions (less than 36 pixels on a side)."""
+        """Draw a new network.
+
+        Args:
+            stack: Frames per observation.
+            height: Height of a frame in pixels.
+            width: Width of a frame in pixels.
+            actions: Number of actions.
+            hidden: Width of the linear layer after the convolutions.
+            activation: Name of the activation, with optional parameters.
+            generator: Draws the initial weights.
+            normalization: The normalisation of the linear hidden layer (see `networks.normalization`).
+            initialization: The distribution of the initial weights (see `draw_`).
+
+        Raises:
+            ValueError: The frames are too small for the convolutions (less than 36 pixels on a side).
+        """
         super().__init__()
         units = Units(activation)
         encoder: list[nn.Module] = []

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, device_here, not_positive
-from ..adam import wrong_adam_betas
+from ...engine.settings import Device, device_here
+from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
 
@@ -105,19 +105,13 @@ class DQNSettings(AgentSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        for name in (
-            "max_frames", "replay_ratio", "batch_size", "replay_size", "target_period", "learning_rate",
-            "adam_epsilon", "exploration_steps", "hidden",
-        ):  # fmt: skip
-            yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
-        yield from not_positive(**{"--widths": min(self.widths, default=0)})
-        for name in ("sticky", "gamma", "exploration_start", "exploration", "eval_epsilon"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
+        yield from not_positive(
+            self, "max_frames", "replay_ratio", "batch_size", "replay_size", "target_period", "learning_rate",
+            "adam_epsilon", "exploration_steps", "hidden", "widths",
+        )  # fmt: skip
+        yield from outside_unit_interval(self, "sticky", "gamma", "exploration_start", "exploration", "eval_epsilon")
         yield from wrong_adam_betas(self.adam_betas)
-        for name in ("learning_starts", "priming_updates", "weight_decay", "max_grad_norm"):
-            if getattr(self, name) < 0:
-                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        yield from negative(self, "learning_starts", "priming_updates", "weight_decay", "max_grad_norm")
         if self.env_workers and self.sticky_per == "step":
             yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"
         if self.life is not None and self.learning_starts >= self.life:

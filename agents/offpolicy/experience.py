@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from ...engine.seeding import generator
-from ...engine.storage.alike import alike
+from ...engine.storage.restoring import require_like
 from ...envs import StepResult
 from ...registry.errors import Diverged
-from .feed import Feed
-from .replay import Layout, ReplayMemory, Sample, bytes_needed, check_memory
+from .replay import ReplayLayout, ReplayMemory, Sample, bytes_needed, check_memory
+from .replay_feed import ReplayFeed
 
 BATCHES_AT_ONCE = 16  # most batches drawn together, so that a high replay ratio does not need more memory
 PROBE_ROWS = 256  # transitions in the probe of metrics and interventions
 
-Seen = TypeVar("Seen")
+Prepared = TypeVar("Prepared")
 
 
 class ReplaySettings(Protocol):
@@ -35,35 +35,46 @@ class ReplaySettings(Protocol):
     priming_updates: int
 
 
-class Experience(Generic[Seen]):
+class Experience(Generic[Prepared]):
     """A replay memory with the number of decisions and of gradient steps so far.
 
     Training samples with the memory's generator. Metrics and interventions sample with other generators, so that they
-    do not change the run. They receive `look(sample, draws)`, which may draw noise for the sample with the same
+    do not change the run. They receive `prepare(sample, draws)`, which may draw noise for the sample with the same
     generator.
     """
 
     def __init__(
         self,
         settings: ReplaySettings,
-        layout: Layout,
+        layout: ReplayLayout,
         device: torch.device,
         statistics: Sequence[str],
-        look: Callable[[Sample, torch.Generator], Seen],
+        prepare: Callable[[Sample, torch.Generator], Prepared],
     ) -> None:
-        """statistics: the names of the entries of `sums`. Raises ValueError if there is not enough memory."""
+        """Create an empty memory.
+
+        Args:
+            settings: The settings of the agent.
+            layout: The contents of one step.
+            device: The device of the networks.
+            statistics: The names of the entries of `sums`.
+            prepare: Makes of a sample what metrics and interventions receive.
+
+        Raises:
+            ValueError: There is not enough memory.
+        """
         s = self.settings = settings
-        self.layout, self.device, self.statistics, self.look = layout, device, statistics, look
+        self.layout, self.device, self.statistics, self.prepare = layout, device, statistics, prepare
         self.folder = Path(s.replay_folder) if s.replay_folder else None
         self.check_memory(runs=1)
         self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder)
-        self.feed = Feed(self.memory, device)
+        self.feed = ReplayFeed(self.memory, device)
         self.draws = generator(s.seed, "replay")
         self.decisions = 0  # so far, of all environments
         self.taken = 0  # gradient steps so far
         self.updates = 0  # gradient steps since the last call of `numbers`
         self.sums = torch.zeros(len(statistics), dtype=torch.float64, device=device)  # over those steps
-        self._recent: tuple[int, Seen] | None = None
+        self._recent: tuple[int, Prepared] | None = None
 
     def check_memory(self, runs: int) -> None:
         """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
@@ -71,7 +82,13 @@ class Experience(Generic[Seen]):
         check_memory(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-        """Store one step of every environment. rewards: those to learn from, which may be clipped."""
+        """Store one step of every environment.
+
+        Args:
+            actions: The actions, (num_envs, *shape).
+            rewards: The rewards to learn from, which may be clipped, (num_envs,).
+            result: The result of the step.
+        """
         self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
         self.decisions += len(rewards)
 
@@ -97,35 +114,35 @@ class Experience(Generic[Seen]):
         """Return the size of the memory, and the means of the statistics since the last call.
 
         Raises Diverged if a mean is not finite."""
-        found = {"replay/size": float(len(self.memory))}
+        numbers = {"replay/size": float(len(self.memory))}
         if self.updates:
             means = (self.sums / self.updates).tolist()
             if not all(map(isfinite, means)):
                 raise Diverged("the loss is not finite")
-            found |= dict(zip(self.statistics, means, strict=True)) | {"updates": float(self.updates)}
+            numbers |= dict(zip(self.statistics, means, strict=True)) | {"updates": float(self.updates)}
         self.sums.zero_()
         self.updates = 0
-        return found
+        return numbers
 
     # -- for metrics and interventions ---------------------------------------------------------------------
 
-    def recent(self) -> Seen | None:
+    def recent(self) -> Prepared | None:
         """Return the probe: transitions that stay the same until the next decision, or None before the first."""
         if not len(self.memory):
             return None
         if self._recent is None or self._recent[0] != self.decisions:
             draws = generator(self.settings.seed, f"probe {self.decisions}")
-            self._recent = self.decisions, self._drawn(PROBE_ROWS, draws)
+            self._recent = self.decisions, self._sample(PROBE_ROWS, draws)
         return self._recent[1]
 
-    def known(self) -> Seen:
+    def require_recent(self) -> Prepared:
         """Return the probe, as `recent` does. Raises RuntimeError before the first step."""
         if (recent := self.recent()) is None:
             raise RuntimeError("there are no recent transitions before the first step")
         return recent
 
     def batches(
-        self, losses: Callable[[Seen], Tensor], draws: torch.Generator
+        self, losses: Callable[[Prepared], Tensor], draws: torch.Generator
     ) -> Callable[[int | None], Iterator[Tensor]]:
         """Return a function of a count, which yields the losses on that many batches of training size.
 
@@ -136,16 +153,16 @@ class Experience(Generic[Seen]):
                 raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
             if not len(self.memory):
                 raise ValueError("the replay memory is still empty: schedule it later")
-            return (losses(self._drawn(self.settings.batch_size, draws)) for _ in range(count))
+            return (losses(self._sample(self.settings.batch_size, draws)) for _ in range(count))
 
         return batches
 
-    def another(self, draws: torch.Generator) -> Seen | None:
+    def another(self, draws: torch.Generator) -> Prepared | None:
         """Return a batch of training size, drawn by `draws`, or None while the memory is empty."""
-        return self._drawn(self.settings.batch_size, draws) if len(self.memory) else None
+        return self._sample(self.settings.batch_size, draws) if len(self.memory) else None
 
-    def _drawn(self, rows: int, draws: torch.Generator) -> Seen:
-        return self.look(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
+    def _sample(self, rows: int, draws: torch.Generator) -> Prepared:
+        return self.prepare(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -160,7 +177,8 @@ class Experience(Generic[Seen]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        alike(state, {**self.state_dict(), "memory": state["memory"]}, "experience")  # the memory checks its own state
+        # the memory checks its own state
+        require_like(state, {**self.state_dict(), "memory": state["memory"]}, "experience")
         self.memory.load_state_dict(state["memory"])
         self.draws.set_state(state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]

@@ -8,7 +8,7 @@ from torch import Tensor
 WARM_UP = 3  # eager calls on a side stream before recording, as PyTorch requires; they create Adam's state
 
 
-class Captured:
+class UpdateGraph:
     """A function `learn(*tensors)` that is recorded once for each set of shapes. The types must not change.
 
     The graph reads and writes the memory of parameters, optimizer state and target network, so that the next replay
@@ -24,7 +24,12 @@ class Captured:
         self._calls: dict[tuple[torch.Size, ...], int] = {}
 
     def __call__(self, *tensors: Tensor, structure: int) -> None:
-        """Learn from the tensors. structure: a number that changes whenever parameters are added or removed."""
+        """Learn from the tensors.
+
+        Args:
+            tensors: The arguments of `learn`.
+            structure: A number that changes whenever parameters are added or removed.
+        """
         if structure != self.structure:
             self._graphs, self._calls, self.structure = {}, {}, structure
         shapes = tuple(tensor.shape for tensor in tensors)
@@ -36,7 +41,7 @@ class Captured:
             return
         if (calls := self._calls.get(shapes, 0)) < WARM_UP:
             self._calls[shapes] = calls + 1
-            self._on_side_stream(tensors)
+            self._warm_up(tensors)
             return
         inputs = [tensor.clone() for tensor in tensors]
         graph = torch.cuda.CUDAGraph()
@@ -45,7 +50,7 @@ class Captured:
         self._graphs[shapes] = graph, inputs
         graph.replay()  # recording alone computes nothing
 
-    def _on_side_stream(self, tensors: tuple[Tensor, ...]) -> None:
+    def _warm_up(self, tensors: tuple[Tensor, ...]) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

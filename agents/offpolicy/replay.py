@@ -19,9 +19,9 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from ...engine.machine.resources import free_memory, size
-from ...engine.storage.alike import alike
+from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.storage.checkpoint import Rows
+from ...engine.storage.restoring import require_like
 
 Integers = NDArray[np.int64]
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
@@ -40,15 +40,20 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ReplayLayout:
     """The contents of one step in a replay memory.
 
-    frame: the shape of a frame, an image (H, W) or a vector (d,). dtype: of a stored frame.
-    stack: the number of frames in an observation, oldest first, (stack, *frame). None: an observation is one frame,
-    (*frame,). action: the shape of a continuous action, stored as float32. (): actions are discrete, stored as int16,
-    or as a larger integer type if there are more than 32,768. actions: the number of discrete actions.
+    Attributes:
+        frame: The shape of a frame, an image (H, W) or a vector (d,).
+        dtype: The type of a stored frame.
+        stack: The number of frames in an observation, oldest first, (stack, *frame). None: an observation is one
+            frame, (*frame,).
+        action: The shape of a continuous action, stored as float32. (): actions are discrete, stored as int16, or as a
+            larger integer type if there are more than 32,768.
+        actions: The number of discrete actions.
 
-    Raises ValueError if a size is below 1.
+    Raises:
+        ValueError: A size is below 1.
     """
 
     frame: tuple[int, ...]
@@ -105,10 +110,17 @@ class ReplayMemory:
     Memory is only used as rows fill, so call `check_memory` first. With `folder`, the frames are in a nameless file
     there, which grows in the same way and is deleted when the process ends. RAM is then only its cache.
 
-    capacity: in transitions. Raises ValueError if capacity or num_envs is below 1.
+    Args:
+        capacity: Number of transitions.
+        num_envs: Number of environments.
+        layout: The contents of one step.
+        folder: Where the file with the frames is made. None: the frames are in RAM.
+
+    Raises:
+        ValueError: capacity or num_envs is below 1.
     """
 
-    def __init__(self, capacity: int, num_envs: int, layout: Layout, folder: Path | None = None) -> None:
+    def __init__(self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None) -> None:
         if min(capacity, num_envs) < 1:
             raise ValueError(
                 f"capacity and num_envs of a replay memory must be at least 1, got {capacity} and {num_envs}"
@@ -117,7 +129,7 @@ class ReplayMemory:
         self.window = math.ceil(capacity / num_envs)  # rows of each environment that can be sampled
         self.rows = _rows(capacity, num_envs, layout)
         shape, row = (num_envs, self.rows), layout.row
-        self.frames: np.ndarray = _frames((*shape, *layout.frame), row["frame"].base, folder)
+        self.frames: np.ndarray = _allocate_frames((*shape, *layout.frame), row["frame"].base, folder)
         self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
         self.action: np.ndarray = np.zeros(shape, row["action"])
         self.reward: np.ndarray = np.zeros(shape, row["reward"])
@@ -176,23 +188,23 @@ class ReplayMemory:
                 f"the replay memory of {self.num_envs} environments takes {kept} actions of {wanted}, "
                 f"got {actions.dtype} of {actions.shape}"
             )
-        every = np.arange(self.num_envs)
+        envs = np.arange(self.num_envs)
         at = (self.end - 1) % self.rows
-        self.action[every, at], self.reward[every, at] = actions, rewards
-        self.terminated[every, at], self.acted[every, at] = terminated, True
+        self.action[envs, at], self.reward[envs, at] = actions, rewards
+        self.terminated[envs, at], self.acted[envs, at] = terminated, True
         self.count += self.num_envs
-        age = np.minimum(self.age[every, at] + 1, self.stack - 1)
+        age = np.minimum(self.age[envs, at] + 1, self.stack - 1)
         if (cut := np.flatnonzero(truncated & ~terminated)).size:
             self._append(cut, last[cut], age[cut])
-        self._append(every, newest, np.where(terminated | truncated, 0, age))
+        self._append(envs, newest, np.where(terminated | truncated, 0, age))
 
     def _newest(self, observations: np.ndarray) -> np.ndarray:
         """Return the newest frame of each observation, (num_envs, *frame)."""
-        wanted, kept, given = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
-        if observations.shape != wanted or not (given == kept or given.kind == kept.kind == "f"):
+        wanted, kept, dtype = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
+        if observations.shape != wanted or not (dtype == kept or dtype.kind == kept.kind == "f"):
             raise ValueError(
                 f"the replay memory of {self.num_envs} environments takes {kept} observations of {wanted}, "
-                f"got {given} of {observations.shape}"
+                f"got {dtype} of {observations.shape}"
             )
         return observations if self.layout.stack is None else observations[:, -1]
 
@@ -210,11 +222,17 @@ class ReplayMemory:
         return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """Return `size` transitions, drawn uniformly with replacement from all `len(self)`.
+        """Return `format_bytes` transitions, drawn uniformly with replacement from all `len(self)`.
 
         They depend only on the generator and on the contents of the memory.
-        out: receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
-        Raises ValueError if the memory is empty, or if `out` has the wrong shape, type or device.
+
+        Args:
+            size: The number of transitions.
+            generator: Draws them.
+            out: Receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
+
+        Raises:
+            ValueError: The memory is empty, or `out` has the wrong shape, type or device.
         """
         if not self.count:
             raise ValueError("the replay memory is empty: add transitions before sampling")
@@ -299,7 +317,7 @@ class ReplayMemory:
                 at = np.arange(start, stop) % self.rows
                 columns = self._columns()
                 like = {name: torch.from_numpy(column[env, : stop - start]) for name, column in columns.items()}
-                chunk = alike(rows.read(start, stop), like, "a row of the replay memory")
+                chunk = require_like(rows.read(start, stop), like, "a row of the replay memory")
                 for name, column in columns.items():
                     column[env, at] = chunk[name].numpy()
             self.end[env] = rows.end
@@ -310,12 +328,12 @@ class ReplayMemory:
         return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
 
 
-def _rows(capacity: int, num_envs: int, layout: Layout) -> int:
+def _rows(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
     """Return the rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
     return math.ceil(capacity / num_envs) + layout.depth
 
 
-def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
+def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
     """Return an array of zeros that takes no memory, or disk, until it is written to."""
     if folder is None:
         return np.zeros(shape, dtype)
@@ -323,7 +341,7 @@ def _frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
 
 
-def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
+def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
     """Return the size of all arrays of a full `ReplayMemory`, in bytes."""
     return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 
@@ -331,8 +349,13 @@ def bytes_needed(capacity: int, num_envs: int, layout: Layout) -> int:
 def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
     """Raise ValueError if this machine cannot hold the replay memories of `runs` simultaneous runs.
 
-    Nothing is allocated. needed: bytes of one memory, from `bytes_needed`. capacity: transitions of one memory.
-    folder: check the disk of this folder instead of the free memory.
+    Nothing is allocated.
+
+    Args:
+        needed: Bytes of one memory, from `bytes_needed`.
+        capacity: Transitions of one memory.
+        folder: Check the disk of this folder instead of the free memory.
+        runs: Number of memories.
     """
     if folder is None:
         free, where, otherwise = free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
@@ -345,6 +368,6 @@ def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: i
         what, fewer = (f"{runs} simultaneous runs, each with a ", "lower --jobs, ") if runs > 1 else ("a ", "")
         raise ValueError(
             f"{what}replay memory of {capacity:,} transitions{', need' if runs > 1 else ' needs'} "
-            f"{size(runs * needed)}, but only {size(free)} of {where}: "
+            f"{format_bytes(runs * needed)}, but only {format_bytes(free)} of {where}: "
             f"{fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
         )

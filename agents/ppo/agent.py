@@ -10,6 +10,7 @@ statistics, which are used again when it returns. With `one_head`, the environme
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -22,19 +23,20 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.machine.resources import free_memory, size
+from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.seeding import generator
-from ...engine.storage.alike import alike
 from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.storage.restoring import require_like
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
 from ...networks import evaluating
 from ...registry.errors import Diverged
+from ..agent import Policy
 from ..normalize import Centre, RewardScale, RunningMeanStd
-from .network import MultiHead, Space
-from .rollout import Batch, Rollout
+from .network import MultiHead, PolicySpace
+from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
-from .update import STATISTICS, GradientStep, Loss, LossSettings, normalized, ppo_loss, ppo_losses
+from .update import STATISTICS, GradientStep, Loss, LossSettings, normalize, ppo_loss, ppo_losses, steps_per_call
 
 Array = NDArray[np.float64]
 # Most gradient steps in one compiled call, by the length of a run in environment steps. Eight save 3 µs a step on
@@ -47,14 +49,20 @@ SHARED = "all"  # the key of adapter, head and statistics that all environments 
 class PPO:
     """The PPO agent. The loop calls act → remember → update, and `begin_task` for another environment."""
 
-    def __init__(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> None:
-        """spaces: environment id → its space, in the order of the stream.
+    def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> None:
+        """Make the network, and the statistics of each environment.
 
-        Raises ValueError if the environments must share one head, but their spaces differ."""
+        Args:
+            settings: The settings.
+            spaces: Environment id → its space, in the order of the stream.
+
+        Raises:
+            ValueError: The environments must share one head, but their spaces differ.
+        """
         s = self.settings = settings
         self.device = torch.device(s.device)
         self._draws = generator(s.seed, "initial parameters")
-        self.spaces = spaces = shared(spaces) if s.one_head else dict(spaces)
+        self.spaces = spaces = share_space(spaces) if s.one_head else dict(spaces)
         self.network = self._new_network().to(self.device)
         self.noise = generator(s.seed, "action noise")
         self.shuffle = generator(s.seed, "minibatches")
@@ -66,8 +74,8 @@ class PPO:
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on")
         self.key = next(iter(spaces))
-        self.last: tuple[str, Batch] | None = None  # environment and batch of the last update
-        self.learning: tuple[str, Batch] | None = None  # environment and batch of the update that is running
+        self.last: tuple[str, RolloutBatch] | None = None  # environment and batch of the last update
+        self.learning: tuple[str, RolloutBatch] | None = None  # environment and batch of the update that is running
         self._minibatch: tuple[Tensor, str] | None = None  # inputs of the last gradient step of that update
         self.learners = {"agent": self._learner()}
 
@@ -124,13 +132,13 @@ class PPO:
         return self.spaces[key].policy.distribution(outputs[0], parameters.get(f"log_std.{key}"))
 
     @property
-    def probe(self) -> tuple[str, Batch] | None:
+    def probe(self) -> tuple[str, RolloutBatch] | None:
         """The environment and up to `PROBE_ROWS` rows of the last batch, for metrics."""
         if self.last is None:
             return None
         key, batch = self.last
-        every = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
-        return key, Batch(*(tensor[every] for tensor in batch.tensors()))
+        evenly_spaced = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
+        return key, RolloutBatch(*(tensor[evenly_spaced] for tensor in batch.tensors()))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
@@ -149,7 +157,7 @@ class PPO:
         rows = torch.randperm(n, generator=self.learners["agent"].generator)[: self.settings.minibatch_size]
         return batch.observations[rows.to(self.device)], key
 
-    def _losses(self, key: str, batch: Batch, count: int | None) -> Iterator[Tensor]:
+    def _losses(self, key: str, batch: RolloutBatch, count: int | None) -> Iterator[Tensor]:
         n = len(batch.returns)
         size = min(self.settings.minibatch_size, n)
         for number in range(n // size if count is None else count):
@@ -177,10 +185,10 @@ class PPO:
 
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
-        self.reward_scales[self.key].cut()
-        self._see(observations)
+        self.reward_scales[self.key].reset_returns()
+        self._observe(observations)
 
-    def _see(self, observations: Array) -> None:
+    def _observe(self, observations: Array) -> None:
         if self.settings.normalize_observations:
             self.observation_statistics[self.key].update(observations)
         self.current = self._normalize(observations, self.key)
@@ -190,12 +198,11 @@ class PPO:
             return self.centres[key](observations).astype(np.float32)
         return self.observation_statistics[key].normalize(observations, clip=10.0)
 
-    @torch.no_grad()
     def act(self) -> np.ndarray:
         """Sample an action for each current observation, (num_envs, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
         if not self.rollout.filled:
-            self._policy_of = self.network.acting(self.key)
+            self._policy_of = self.network.make_policy(self.key)
             # For the whole rollout at once, like the log-probabilities in `update`: many small tensors are slow.
             self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
             scale = self.network.scale(self.key)
@@ -205,6 +212,7 @@ class PPO:
         self._actions = policy.draw(self._outputs, noise, self._log_std)
         return self._actions
 
+    @torch.no_grad()
     def _outputs_of(self, policy: Callable[[Tensor], Tensor], observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return a policy's outputs, (n, outputs), on the CPU, for normalised observations (n, d)."""
         return policy(torch.from_numpy(observations).to(self.device)).cpu().numpy()
@@ -219,12 +227,19 @@ class PPO:
             self.centres[self.key].begin(result.final_obs)
         self.rollout.add(self.current, self._outputs, self._actions, rewards, result.terminated, result.truncated)
         for env in np.flatnonzero(result.truncated & ~result.terminated):
-            self.rollout.truncated_at(int(env), self._normalize(result.final_obs[env], self.key))
-        self._see(result.obs)
+            self.rollout.add_truncation(int(env), self._normalize(result.final_obs[env], self.key))
+        self._observe(result.obs)
 
-    def greedy(self, env: str) -> "Greedy":
-        """Return the policy without exploration, for evaluation."""
-        return Greedy(self, env)
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the most likely action for raw observations, (n, d) → (n, *shape), with frozen statistics.
+
+        The network is in evaluation mode inside the context."""
+        key = self._key(env)
+        policy = self.spaces[key].policy
+        with evaluating(self.network):
+            acting = self.network.make_policy(key)
+            yield lambda observations: policy.best(self._outputs_of(acting, self._normalize(observations, key)))
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -239,11 +254,11 @@ class PPO:
         if self.rollout.filled < s.rollout_steps and not last:
             return False
         with torch.no_grad():
-            values = self.network.values(self.rollout.seen(self.current).to(self.device), self.key).cpu()
+            values = self.network.values(self.rollout.all_observations(self.current).to(self.device), self.key).cpu()
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
-            batch = replace(batch, advantages=normalized(batch.advantages))
+            batch = replace(batch, advantages=normalize(batch.advantages))
         batch = batch.to(self.device)
         self.rollout.clear()
         self.learning = self.key, batch
@@ -254,8 +269,8 @@ class PPO:
         # A hook that acts between two gradient steps needs them one by one.
         whole = s.rollout_steps * s.num_envs
         most = UNROLL if s.stream()[1] * s.cycles < LONG else UNROLL_LONG
-        unroll = 1 if hooks.interleaves else unrolled(whole // min(s.minibatch_size, whole), most)
-        self.gradient_step.begin(self.optimizer, self._trained(hooks), unroll, hooks.traceable)
+        unroll = 1 if hooks.interleaves else steps_per_call(whole // min(s.minibatch_size, whole), most)
+        self.gradient_step.begin(self.optimizer, self._trained_parameters(hooks), unroll, hooks.traceable)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
         for _ in range(s.epochs):
@@ -284,7 +299,7 @@ class PPO:
         drawn = (self.rollout.outputs, self.rollout.actions, self._noise)
         outputs, actions, noise = (torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn)
         policy = self.spaces[self.key].policy
-        return policy.log_prob_drawn(outputs, actions, noise, self._log_std)
+        return policy.log_prob_from_noise(outputs, actions, noise, self._log_std)
 
     def numbers(self) -> dict[str, float]:
         """Return the mean statistics of the last update."""
@@ -296,11 +311,11 @@ class PPO:
         needed = 4 * values * s.rollout_steps * s.num_envs * runs  # for the rollout and its batch
         if needed > (free := free_memory()):
             raise ValueError(
-                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {size(needed)} of memory, but "
-                f"only {size(free)} is free"
+                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
+                f"memory, but only {format_bytes(free)} is free"
             )
 
-    def _trained(self, hooks: HookDriver) -> list[Tensor]:
+    def _trained_parameters(self, hooks: HookDriver) -> list[Tensor]:
         """Return the parameters that get a gradient from the current environment's loss or from a penalty."""
         named = dict(self.network.named_parameters())
         mine = f".{self.key}."
@@ -317,11 +332,11 @@ class PPO:
             return lambda *batch: ppo_loss(network, key, batch, settings)
         learner = self.learners["agent"]
 
-        def penalized(*batch: Tensor) -> tuple[Tensor, Tensor]:
+        def penalized_loss(*batch: Tensor) -> tuple[Tensor, Tensor]:
             loss, statistics = ppo_loss(network, key, batch, settings)
             return loss + hooks.drawn_penalty(learner), statistics
 
-        return penalized
+        return penalized_loss
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -331,7 +346,7 @@ class PPO:
             "learner": learner_state(self.learners["agent"]),
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "centres": {key: centre.state_dict() for key, centre in self.centres.items()},
-            "rewards": {key: r.state_dict() for key, r in self.reward_scales.items()},
+            "rewards": {key: r.statistics.state_dict() for key, r in self.reward_scales.items()},
             "generators": {name: g.get_state() for name, g in self._generators().items()},
             "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
             "key": self.key,
@@ -342,28 +357,28 @@ class PPO:
         for key, statistics in self.observation_statistics.items():
             statistics.load_state_dict(state["observations"][key])
         for key, centre in self.centres.items():
-            centre.load_state_dict(state.get("centres", {}).get(key))
+            centre.load_state_dict(state["centres"][key])
         for key, scale in self.reward_scales.items():
-            scale.load_state_dict(state["rewards"][key])
+            scale.statistics.load_state_dict(state["rewards"][key])
         for name, random in self._generators().items():
             random.set_state(state["generators"][name])
-        self.last = None if state["last"] is None else self._batch_of(**state["last"])
+        self.last = None if state["last"] is None else self._restore_batch(**state["last"])
         if state["key"] not in self.spaces:
             raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
         self.key = state["key"]
 
-    def _batch_of(self, env: str, batch: list[Tensor]) -> tuple[str, Batch]:
+    def _restore_batch(self, env: str, batch: list[Tensor]) -> tuple[str, RolloutBatch]:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, n = self.spaces[env], len(batch[0])
         drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
-        alike(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
-        return env, Batch(*batch).to(self.device)
+        require_like(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
+        return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
 
 
-def shared(spaces: Mapping[str, Space]) -> dict[str, Space]:
+def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
     first, *others = spaces.items()
     for env, space in others:
@@ -373,31 +388,3 @@ def shared(spaces: Mapping[str, Space]) -> dict[str, Space]:
                 f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
             )
     return {SHARED: first[1]}
-
-
-def unrolled(minibatches: int, most: int) -> int:
-    """Return the number of gradient steps per compiled call: the largest divisor of `minibatches` up to `most`.
-
-    So no step of an epoch remains for eager mode."""
-    return max(count for count in range(1, most + 1) if minibatches % count == 0)
-
-
-class Greedy:
-    """The most likely action, with frozen observation statistics. In a with statement, it is in evaluation mode."""
-
-    def __init__(self, agent: PPO, env: str) -> None:
-        self.agent, self.key = agent, agent._key(env)
-
-    def __enter__(self) -> "Greedy":
-        self.agent.network.eval()
-        self._acting = self.agent.network.acting(self.key)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.network.train()
-
-    @torch.no_grad()
-    def __call__(self, observations: Array) -> np.ndarray:
-        """Return actions for raw observations, (n, d) → (n, *shape)."""
-        outputs = self.agent._outputs_of(self._acting, self.agent._normalize(observations, self.key))
-        return self.agent.spaces[self.key].policy.best(outputs)

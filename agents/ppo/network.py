@@ -15,11 +15,19 @@ from .policies import Policy
 Initialization = Literal["orthogonal", "pytorch"]
 
 
-class Space(NamedTuple):
+class PolicySpace(NamedTuple):
     """The length of an environment's observations, and the policy for its action space."""
 
     observation: int
     policy: Policy
+
+
+class Tower(NamedTuple):
+    """The names of adapters, of a body, and of the heads that read it."""
+
+    adapters: str
+    body: str
+    heads: tuple[str, ...]
 
 
 def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
@@ -44,7 +52,7 @@ class MultiHead(nn.Module):
 
     def __init__(
         self,
-        spaces: Mapping[str, Space],
+        spaces: Mapping[str, PolicySpace],
         hidden: Sequence[int],
         adapter: int,
         activation: str,
@@ -55,12 +63,23 @@ class MultiHead(nn.Module):
         initialization: Initialization = "orthogonal",
         normalization: Normalization = "none",
     ) -> None:
-        """spaces: environment id → its space.
+        """Draw a new network.
 
-        init_lambda: rescale the hidden units to this balance at initialisation (see `balance_`); None: do not.
-        value_hidden: widths of the value function's own body, if it has one; None: as the policy's.
-        initialization: orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero biases,
-        or PyTorch's default for linear layers. normalization: of the bodies' layers (see `networks.normalization`).
+        Args:
+            spaces: Environment id → its space.
+            hidden: Widths of the body's layers, at least one.
+            adapter: Width of the adapters. 0: no adapters.
+            activation: Name of the activation, with optional parameters.
+            share_value: Whether the value function shares adapters and body with the policy.
+            generator: Draws the initial weights.
+            init_lambda: Rescale the hidden units to this balance at initialisation (see `balance_`). None: do not.
+            value_hidden: Widths of the value function's own body, if it has one. None: as the policy's.
+            initialization: Orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero
+                biases, or PyTorch's default for linear layers.
+            normalization: The normalisation of the bodies' layers (see `networks.normalization`).
+
+        Raises:
+            ValueError: There are no adapters, but the observations differ in length.
         """
         super().__init__()
         sizes = {key: space.observation for key, space in spaces.items()}
@@ -110,16 +129,13 @@ class MultiHead(nn.Module):
         value keep the ratio of their gains, 0.01 to 1. With separate bodies, the policy's head gets the scale of its
         body, so the first actions are larger.
         """
-        policy, value = list(self.policy.values()), list(self.value.values())
-        if self.share_value:
-            ways = [(self.adapters, self.body, policy + value)]
-        else:
-            ways = [(self.adapters, self.body, policy), (self.value_adapters, self.value_body, value)]
-        for adapters, body, heads in ways:
-            linears = [[layer] for layer in body if isinstance(layer, nn.Linear)]
-            balance_layers_([*([list(adapters.values())] if len(adapters) else []), *linears, heads], lam)
+        for tower in self.towers():
+            adapters, body = self.get_submodule(tower.adapters), self.get_submodule(tower.body)
+            linears = [[layer] for layer in body.children() if isinstance(layer, nn.Linear)]
+            heads = [self.get_submodule(name) for name in tower.heads]
+            balance_layers_([*([list(adapters.children())] if len(self.adapters) else []), *linears, heads], lam)
 
-    def acting(self, key: str) -> Callable[[Tensor], Tensor]:
+    def make_policy(self, key: str) -> Callable[[Tensor], Tensor]:
         """Return a fast function from observations (n, d_e) to the outputs of the policy, (n, a_e) (see `direct`)."""
         adapter = (self.adapters[key],) if len(self.adapters) else ()
         return direct(*adapter, self.body, self.policy[key])
@@ -150,43 +166,43 @@ class MultiHead(nn.Module):
 
     def layers(self) -> tuple[Layer, ...]:
         """Return adapters (encoder), body (hidden) and heads, in forward order."""
-        bodies = [("adapters", "body", self.adapters, self.body)]
-        if not self.share_value:
-            bodies.append(("value_adapters", "value_body", self.value_adapters, self.value_body))
-        found: list[Layer] = []
-        for adapters_name, body_name, adapters, body in bodies:
-            found += [Layer(f"{adapters_name}.{key}", layer, "encoder", 0) for key, layer in adapters.items()]
-            linears = [(n, m) for n, m in body.named_children() if isinstance(m, nn.Linear)]
-            found += [Layer(f"{body_name}.{n}", m, "hidden", 1 + i) for i, (n, m) in enumerate(linears)]
-        depth = 1 + max(layer.depth for layer in found)
-        for name, heads in (("policy", self.policy), ("value", self.value)):
-            found += [Layer(f"{name}.{key}", layer, "head", depth) for key, layer in heads.items()]
-        return tuple(found)
+        layers: list[Layer] = []
+        for tower in self.towers():
+            adapters, body = (self.get_submodule(name).named_children() for name in (tower.adapters, tower.body))
+            layers += [Layer(f"{tower.adapters}.{key}", layer, "encoder", 0) for key, layer in adapters]
+            linears = [(name, layer) for name, layer in body if isinstance(layer, nn.Linear)]
+            layers += [Layer(f"{tower.body}.{name}", layer, "hidden", 1 + i) for i, (name, layer) in enumerate(linears)]
+        depth = 1 + max(layer.depth for layer in layers)
+        heads = [name for head in ("policy", "value") for name in self._names_in(head)]
+        return (*layers, *(Layer(name, self.get_submodule(name), "head", depth) for name in heads))
 
     def units(self) -> tuple[str, ...]:
         """Return the names of the activation modules.
 
         Those of the value body come first, so that the last name is the policy's last hidden layer, whose outputs are
         called features."""
-        bodies = [("body", self.body)]
-        if not self.share_value:
-            bodies.insert(0, ("value_body", self.value_body))
-        between = nn.Linear | nn.LayerNorm
-        return tuple(
-            f"{name}.{n}" for name, body in bodies for n, m in body.named_children() if not isinstance(m, between)
-        )
+        names = [name for tower in reversed(self.towers()) for name in self._names_in(tower.body)]
+        return tuple(name for name in names if not isinstance(self.get_submodule(name), nn.Linear | nn.LayerNorm))
 
     def wiring(self) -> dict[str, Wiring]:
         """Return the incoming and outgoing layers of each activation module. The last one feeds the heads."""
-        policy, value = tuple(f"policy.{key}" for key in self.policy), tuple(f"value.{key}" for key in self.value)
-        bodies = [("body", self.body, (*policy, *value))]
-        if not self.share_value:
-            bodies = [("value_body", self.value_body, value), ("body", self.body, policy)]
-        found = {}
-        for body, module, heads in bodies:
-            names = [f"{body}.{n}" for n, _ in module.named_children()]
+        wiring = {}
+        for tower in reversed(self.towers()):
+            names = self._names_in(tower.body)
             period = names.index(next(name for name in self.units() if name in names)) + 1
             for i in range(0, len(names), period):  # linear layer, its normalisation if any, units
                 linear, *norms, unit = names[i : i + period]
-                found[unit] = Wiring((linear,), tuple(names[i + period : i + period + 1]) or heads, tuple(norms))
-        return found
+                readers = tuple(names[i + period : i + period + 1]) or tower.heads
+                wiring[unit] = Wiring((linear,), readers, tuple(norms))
+        return wiring
+
+    def towers(self) -> list[Tower]:
+        """Return the names of the parts of the policy and, if it shares none of them, of the value function."""
+        policy, value = (tuple(self._names_in(head)) for head in ("policy", "value"))
+        if self.share_value:
+            return [Tower("adapters", "body", (*policy, *value))]
+        return [Tower("adapters", "body", policy), Tower("value_adapters", "value_body", value)]
+
+    def _names_in(self, part: str) -> list[str]:
+        """Return the names of the modules in one of the network's parts."""
+        return [f"{part}.{name}" for name, _ in self.get_submodule(part).named_children()]

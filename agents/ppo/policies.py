@@ -33,9 +33,9 @@ class Policy(ABC):
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return noise for actions of the batch shape `shape`, (*shape, outputs)."""
 
-    @abstractmethod
     def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
         """Return one action for each row of outputs and of noise, (n, outputs) → (n, *shape)."""
+        return self.best(outputs + noise)
 
     @abstractmethod
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
@@ -45,8 +45,15 @@ class Policy(ABC):
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
         """Return the log-probability or log-density of actions (n, *shape), as (n,)."""
 
-    def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
-        """Return the log-probability of the actions that `draw` returned for these outputs and noise, (n,)."""
+    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+        """Return the log-probability of the actions that `draw` returned, (n,).
+
+        Args:
+            outputs: The outputs of the network, (n, outputs).
+            actions: The actions, (n, *shape).
+            noise: The noise from which they were drawn, (n, outputs).
+            log_std: The logarithm of the standard deviation, (outputs,), or None.
+        """
         return self.log_prob(outputs, actions, log_std)
 
     @abstractmethod
@@ -87,9 +94,9 @@ class Gaussian(Policy):
 
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
         assert log_std is not None
-        return self.log_prob_drawn(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
+        return self.log_prob_from_noise(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
 
-    def log_prob_drawn(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
         # The noise alone determines it. Subtracting means that are large would only add rounding errors.
         assert log_std is not None
         return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
@@ -115,10 +122,8 @@ class Categorical(Policy):
         self.outputs = size
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Return Gumbel noise."""
         return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
-
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return outputs.argmax(-1)
@@ -134,22 +139,16 @@ class Categorical(Policy):
         return distributions.Categorical(logits=outputs, validate_args=False)
 
 
-class Categoricals(Policy):
+class Categoricals(Categorical):
     """A policy for `MultiDiscrete`: independent categorical distributions, for which the network returns logits.
 
-    sizes: the number of values of each entry of an action, in C order. shape: of an action."""
-
-    dtype = np.int64
+    Args:
+        sizes: The number of values of each entry of an action, in C order.
+        shape: The shape of an action.
+    """
 
     def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self.sizes, self.shape, self.outputs = sizes, shape, sum(sizes)
-
-    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Return Gumbel noise, as for `Categorical`."""
-        return torch.empty((*shape, self.outputs)).exponential_(generator=generator).log_().neg_()
-
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return self._logits(torch.from_numpy(outputs)).argmax(-1).numpy().reshape(len(outputs), *self.shape)
@@ -163,8 +162,8 @@ class Categoricals(Policy):
         return -(log_probs.exp() * log_probs).sum((-2, -1))
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
-        each = distributions.Categorical(logits=self._logits(outputs), validate_args=False)
-        return distributions.Independent(each, 1)
+        entries = distributions.Categorical(logits=self._logits(outputs), validate_args=False)
+        return distributions.Independent(entries, 1)
 
     def _logits(self, outputs: Tensor) -> Tensor:
         """Return the logits of each entry, (n, entries, most), where entries with fewer values have impossible ones."""
@@ -178,7 +177,10 @@ class Categoricals(Policy):
 class Bernoulli(Policy):
     """A policy for `MultiBinary`: independent bits, for which the network returns logits.
 
-    shape: of an action; by default, (size,)."""
+    Args:
+        size: The number of bits.
+        shape: The shape of an action. By default, (size,).
+    """
 
     dtype = np.int8
 
@@ -188,9 +190,6 @@ class Bernoulli(Policy):
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return logistic noise: logit + noise is above 0 with probability sigmoid(logit)."""
         return torch.rand((*shape, self.outputs), generator=generator).logit_(eps=1e-7)
-
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        return self.best(outputs + noise)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return (outputs > 0).astype(self.dtype).reshape(len(outputs), *self.shape)

@@ -14,7 +14,7 @@ Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Batch:
+class RolloutBatch:
     """The transitions of one rollout, flattened to n = steps × environments rows."""
 
     observations: Tensor  # (n, d)
@@ -27,15 +27,22 @@ class Batch:
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.observations, self.actions, self.log_probs, self.values, self.advantages, self.returns)
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> "RolloutBatch":
         """Return the batch on a device."""
-        return Batch(*(tensor.to(device) for tensor in self.tensors()))
+        return RolloutBatch(*(tensor.to(device) for tensor in self.tensors()))
 
 
 class Rollout:
     """A buffer for `steps` × `num_envs` transitions.
 
-    It never holds dummy transitions, because the vector environments are reset in the step that ends an episode."""
+    It never holds dummy transitions, because the vector environments are reset in the step that ends an episode.
+
+    Args:
+        steps: Steps of each environment.
+        num_envs: Number of environments.
+        observation: Length of an observation.
+        policy: The policy, which says what an action is.
+    """
 
     def __init__(self, steps: int, num_envs: int, observation: int, policy: Policy) -> None:
         self.steps, self.num_envs = steps, num_envs
@@ -60,16 +67,26 @@ class Rollout:
         terminated: Bool,
         truncated: Bool,
     ) -> None:
+        """Store one step of every environment.
+
+        Args:
+            observations: The normalised observations, (num_envs, d).
+            outputs: The outputs of the policy for them, (num_envs, outputs).
+            actions: The actions, (num_envs, *shape).
+            rewards: The rewards to learn from, (num_envs,).
+            terminated: Where the step ended an episode with no further reward, (num_envs,).
+            truncated: Where a limit ended the episode, (num_envs,).
+        """
         t = self.filled
         self.observations[t], self.outputs[t], self.actions[t] = observations, outputs, actions
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
         self.filled += 1
 
-    def truncated_at(self, env: int, observation: NDArray[np.float32]) -> None:
+    def add_truncation(self, env: int, observation: NDArray[np.float32]) -> None:
         """Record that the last step truncated the episode of environment `env`, with this final observation."""
         self.last.append((self.filled - 1, env, observation))
 
-    def seen(self, following: NDArray[np.float32]) -> Tensor:
+    def all_observations(self, following: NDArray[np.float32]) -> Tensor:
         """Return all observations whose values `batch` needs, (steps·num_envs + num_envs + truncations, d)."""
         final = np.array([observation for _, _, observation in self.last], np.float32)
         rows = [self.observations[: self.filled].reshape(-1, following.shape[1]), following]
@@ -77,14 +94,14 @@ class Rollout:
 
     def batch(
         self, values: Tensor, log_probs: Tensor, gamma: float, lam: float, target_lam: float | None = None
-    ) -> Batch:
+    ) -> RolloutBatch:
         """Return the batch with advantages by GAE(γ, λ) (Schulman et al. 2016).
 
         A truncated episode bootstraps from the value of its true last observation, a terminated one from 0. In
         neither case do advantages propagate across the end of the episode.
 
         Args:
-            values: The values of the observations that `seen` returned, in the same order.
+            values: The values of the observations that `all_observations` returned, in the same order.
             log_probs: The log-probabilities of the stored actions, (n,).
             gamma: The discount factor γ.
             lam: The λ of the advantages.
@@ -108,7 +125,7 @@ class Rollout:
             copy = array[: self.filled].reshape(n, *array.shape[2:])
             return torch.from_numpy(copy.astype(np.float32 if copy.dtype == np.float64 else copy.dtype))
 
-        return Batch(
+        return RolloutBatch(
             flat(self.observations), flat(self.actions), log_probs, values[:n],
             flat(advantages), flat(targets + current),
         )  # fmt: skip

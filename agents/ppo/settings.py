@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, device_here, not_positive
+from ...engine.settings import Device, device_here
 from ...registry.errors import UsageError
-from ..adam import wrong_adam_betas
+from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
@@ -120,27 +120,20 @@ class PPOSettings(AgentSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        for name in (
-            "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip", "reward_scale",
+        yield from not_positive(
+            self, "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip", "reward_scale",
             "eval_friction",
-        ):  # fmt: skip
-            yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
+        )  # fmt: skip
         if self.minibatch_size > (batch := self.rollout_steps * self.num_envs) > 0:
             yield (
                 f"--minibatch-size is {self.minibatch_size}, but a batch has only {batch} transitions "
                 "(--rollout-steps × --num-envs)"
             )
-        yield from not_positive(**{"--hidden": min(self.hidden, default=0)})
-        if self.value_hidden is not None:
-            yield from not_positive(**{"--value-hidden": min(self.value_hidden, default=0)})
-            if self.share_value:
-                yield "--value-hidden needs separate hidden layers for the value function: add --share-value False"
-        for name in ("gamma", "gae_lambda", "target_lambda"):
-            if not 0.0 <= (getattr(self, name) or 0.0) <= 1.0:
-                yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
-        for name in ("adapter", "weight_decay", "max_grad_norm"):
-            if (getattr(self, name) or 0) < 0:
-                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+        yield from not_positive(self, "hidden", "value_hidden")
+        if self.value_hidden is not None and self.share_value:
+            yield "--value-hidden needs separate hidden layers for the value function: add --share-value False"
+        yield from outside_unit_interval(self, "gamma", "gae_lambda", "target_lambda")
+        yield from negative(self, "adapter", "weight_decay", "max_grad_norm")
         yield from wrong_adam_betas(self.adam_betas)
         if self.anneal == "run" and self.fresh:
             yield (
@@ -155,11 +148,7 @@ class PPOSettings(AgentSettings):
         if self.compile == "auto":
             _, steps = self.stream()
             self.compile = "on" if steps * self.cycles >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on":
-            from ...engine.compile import can_compile  # PyTorch, which help lines do without
-
-            if can_compile():
-                return note
+        if self.compile == "on" and (problem := compile_problem()):
             self.compile = "off"
-            return "torch.compile does not work here (is a C++ compiler installed?): updates run in eager mode, slower"
+            return problem
         return note

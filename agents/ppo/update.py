@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from ...engine.compile import compiled as compile_step
+from ...engine.compile import compile_step as compile_step
 from .network import MultiHead
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
@@ -29,19 +29,16 @@ class LossSettings:
 
 
 class Terms(NamedTuple):
-    """The terms of PPO's loss for each sample, (n,).
+    """The terms of PPO's loss for each sample, (n,)."""
 
-    gain: the clipped surrogate objective. error: the squared error of the value. ratio, log_ratio: the probability
-    ratio and its logarithm. entropy: of the policy, (n,), or () if it is the same for all samples."""
-
-    gain: Tensor
-    error: Tensor
-    ratio: Tensor
+    gain: Tensor  # the clipped surrogate objective
+    error: Tensor  # the squared error of the value
+    ratio: Tensor  # of the action's probability to that when it was drawn
     log_ratio: Tensor
-    entropy: Tensor
+    entropy: Tensor  # of the policy, or () if it is the same for all samples
 
 
-def normalized(advantages: Tensor) -> Tensor:
+def normalize(advantages: Tensor) -> Tensor:
     """Return advantages, (n,), normalised to mean 0 and standard deviation 1.
 
     A single one is returned as it is, as in Stable-Baselines3: it has no standard deviation."""
@@ -50,15 +47,17 @@ def normalized(advantages: Tensor) -> Tensor:
     return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
 
 
-def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
-    """Return the terms of `ppo_loss` on one minibatch, with advantages normalised over it if the settings say so."""
+def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
+    """Return the terms of `ppo_loss` on one minibatch, with advantages normalised over it if the settings say so.
+
+    The arguments are those of `ppo_loss`."""
     observations, actions, old_log_probs, old_values, advantages, returns = batch
     outputs, values = network(observations, key)
     policy, log_std = network.policies[key], network.scale(key)
     log_ratio = policy.log_prob(outputs, actions, log_std) - old_log_probs
     ratio = log_ratio.exp()
     if s.normalize_advantage:
-        advantages = normalized(advantages)
+        advantages = normalize(advantages)
     gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip, 1 + s.clip))
     error = (values - returns).square()
     if s.clip_value:
@@ -68,8 +67,15 @@ def ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSe
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """Return the loss of each sample, (n,), whose mean is `ppo_loss`."""
-    terms = ppo_terms(network, key, batch, s)
+    """Return the loss of each sample, (n,), whose mean is the loss of `ppo_loss`.
+
+    Args:
+        network: The actor–critic.
+        key: The environment of the batch.
+        batch: Observations (n, d), actions (n, *shape), log-probabilities, values, advantages and returns (n,).
+        s: The settings of the loss.
+    """
+    terms = _ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 
 
@@ -85,7 +91,7 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
     Returns:
         The loss, and a detached vector in the order of STATISTICS. approx_kl is Schulman's k3 estimator.
     """
-    gain, error, ratio, log_ratio, entropies = ppo_terms(network, key, batch, s)
+    gain, error, ratio, log_ratio, entropies = _ppo_terms(network, key, batch, s)
     policy, value, entropy = -gain.mean(), error.mean(), entropies.mean()
     loss = policy + s.value_coefficient * value - s.entropy_coefficient * entropy
     with torch.no_grad():
@@ -93,6 +99,13 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
         clip_fraction = ((ratio - 1).abs() > s.clip).float().mean()
         statistics = torch.stack([policy, value, entropy, kl, clip_fraction])
     return loss, statistics
+
+
+def steps_per_call(minibatches: int, most: int) -> int:
+    """Return the number of gradient steps per compiled call: the largest divisor of `minibatches` up to `most`.
+
+    So no step of an epoch remains for eager mode."""
+    return max(count for count in range(1, most + 1) if minibatches % count == 0)
 
 
 class Adam(NamedTuple):
@@ -114,7 +127,12 @@ class GradientStep:
     """
 
     def __init__(self, max_norm: float, compiled: bool) -> None:
-        """max_norm: the global gradient norm above which gradients are clipped; 0: no clipping."""
+        """Set what does not change between calls of `begin`.
+
+        Args:
+            max_norm: The global gradient norm above which gradients are clipped. 0: no clipping.
+            compiled: Whether to compile the steps.
+        """
         self.max_norm, self.compile = max_norm, compiled
 
     def begin(
@@ -124,7 +142,13 @@ class GradientStep:
 
         It must be called again after `load_state_dict`. Each kind of Adam's state moves into one tensor, of which the
         optimizer keeps views. So this object sees in-place changes by interventions, and the compiled code has few
-        inputs. Without `traceable`, the loss has a part that cannot be compiled, and the steps run in eager mode.
+        inputs.
+
+        Args:
+            optimizer: The optimizer, with one group of parameters if it is Adam.
+            parameters: The parameters that the loss trains.
+            unroll: Gradient steps per compiled call, at least 1.
+            traceable: Whether the whole loss can be compiled. If not, the steps run in eager mode.
         """
         self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
@@ -176,9 +200,9 @@ class GradientStep:
             rates = torch.from_numpy((self.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
             roots = torch.from_numpy((1 / np.sqrt(1 - self.adam.beta2**t)).astype(np.float32))
             state = (self.parameters, self.average, self.square, rates, roots)
-            return _compiled()(loss, size, self.adam, self.max_norm, *state, *rows)
+            return _compile_steps()(loss, size, self.adam, self.max_norm, *state, *rows)
         statistics = []
-        gradient_of = _compiled_gradient() if self.compiled and before else _gradient
+        gradient_of = _compile_gradient() if self.compiled and before else _gradient
         for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
             gradient, numbers = gradient_of(loss, self.max_norm, self.parameters, *minibatch)
             statistics.append(numbers)
@@ -217,7 +241,7 @@ def _gradient(loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Ten
     return gradient * (max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
 
 
-def _unrolled(
+def _make_steps(
     loss: Loss, size: int, adam: Adam, max_norm: float, parameters: list[Tensor], average: Tensor, square: Tensor,
     rates: Tensor, roots: Tensor, *rows: Tensor,
 ) -> Tensor:  # fmt: skip
@@ -238,12 +262,12 @@ def _unrolled(
 
 
 @cache
-def _compiled() -> Callable[..., Tensor]:
+def _compile_steps() -> Callable[..., Tensor]:
     """Return the compiled steps, shared by all agents of this process, with one graph for each set of shapes."""
-    return compile_step(_unrolled)
+    return compile_step(_make_steps)
 
 
 @cache
-def _compiled_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
+def _compile_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
     """Return the compiled `_gradient`, for updates in which a hook acts before each step."""
     return compile_step(_gradient)

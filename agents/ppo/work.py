@@ -5,12 +5,12 @@ from typing import Any
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
-from ...envs import Apart, Envs, Vector, flat, has_friction, make_env, side_by_side
+from ...envs import Envs, Vector, WorkerVector, flatten, has_friction, make_env, side_by_side
 from ..spaces import vector_space
 from ..stream import EnvTask
 from ..work import AgentWork
 from .agent import PPO
-from .network import Space
+from .network import PolicySpace
 from .policies import policy_for
 from .settings import PPOSettings
 from .update import STATISTICS
@@ -21,32 +21,32 @@ class PPOWork(AgentWork):
     agent: PPO
     statistics = STATISTICS
 
-    def space(self, env: str) -> Space:
+    def space(self, env: str) -> PolicySpace:
         size, action = vector_space(env, "ppo", self.settings.kwargs)
-        return Space(size, policy_for(action))
+        return PolicySpace(size, policy_for(action))
 
-    def new_agent(self, settings: PPOSettings, spaces: Mapping[str, Space]) -> PPO:
+    def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:
         return PPO(settings, spaces)
 
     @staticmethod
     def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
         world |= {"clip_actions": settings.clip_actions}
-        return side_by_side(lambda: flat(make_env(env, **world)), copies, **settings.stepping)
+        return side_by_side(lambda: flatten(make_env(env, **world)), copies, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Collect a rollout and learn from it, with the learning rate of its first step."""
+        """Collect a rollout and learn from it, with the learning rate of its first step (see `Work.advance`)."""
         if self.settings.anneal != "off":
             start, end = (task.start, task.end) if self.settings.anneal == "task" else (0, self.tasks[-1].end)
             self.agent.scale_learning_rate((end - step) / (end - start))
         return super().advance(task, step, until, hooks, run)
 
-    def learned(self, run: RunDirectory, task: EnvTask, step: int) -> None:
+    def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""
         if self.settings.restart_episodes:
-            assert isinstance(self._envs, Vector | Apart)
+            assert isinstance(self._envs, Vector | WorkerVector)
             observations, episodes = self._envs.restart()
             for episode in episodes:
-                self._log(run, task, step, episode)
+                self._log_episode(run, task, step, episode)
             self.agent.begin_episodes(observations)
 
     def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
@@ -54,5 +54,4 @@ class PPOWork(AgentWork):
         s = self.settings
         if not has_friction(env, s.kwargs):
             return None
-        world |= {"friction": s.eval_friction, "clip_actions": s.clip_actions}
-        return side_by_side(lambda: flat(make_env(env, **world)), copies, **s.stepping)
+        return self.envs(s, env, copies, **world, friction=s.eval_friction)

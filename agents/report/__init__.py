@@ -11,7 +11,7 @@ from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import alone
 from ...reports.tables.differences import variants_of, verdict
-from .scores import ArmScores, Scores, score, shares_by_seed, to_json
+from .scores import AgentScores, ArmScores, score, shares_by_seed, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
-__all__ = ["AGENTS", "ArmScores", "Scores", "score"]
+__all__ = ["AGENTS", "AgentScores", "ArmScores", "score"]
 
 
 def compose(paths: Sequence[Path]) -> Content:
@@ -29,15 +29,15 @@ def compose(paths: Sequence[Path]) -> Content:
     data = load(alone(paths))
     scores = score(data)
 
-    def with_videos(warn: "Warn") -> Content:
-        from ..video import videos  # PyTorch takes a moment
+    def add_videos(warn: "Warn") -> Content:
+        from ..video import record_videos  # PyTorch takes a moment
 
-        return _content(data, scores, videos(data, warn))
+        return _content(data, scores, record_videos(data, warn))
 
-    return replace(_content(data, scores), with_videos=with_videos)
+    return replace(_content(data, scores), with_videos=add_videos)
 
 
-def _content(data: ComparisonData, scores: Scores, videos: "Sequence[Video]" = ()) -> Content:
+def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]" = ()) -> Content:
     from .page import render
 
     return Content(
@@ -52,21 +52,21 @@ def _content(data: ComparisonData, scores: Scores, videos: "Sequence[Video]" = (
     )
 
 
-def _plots(data: ComparisonData, scores: Scores) -> list["Plot"]:
+def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     """Return all figures for which there are data, in the order of the page."""
     from ...reports.figures.diagnostics import before_and_after, metrics_over_time
-    from .aggregates import human, plasticity
-    from .gaps import gap_heatmap
-    from .returns import by_cycle, evaluation_curves, final_returns, learning_curves
+    from .aggregates import plot_human, plot_plasticity
+    from .gaps import plot_gaps
+    from .returns import plot_by_cycle, plot_evaluation_curves, plot_final_returns, plot_learning_curves
 
-    curves = (learning_curves, evaluation_curves)
+    curves = (plot_learning_curves, plot_evaluation_curves)
     makers: list[Callable[[], Plot | None]] = [
-        *(partial(_of_variant, make, words, part, scores) for make in curves for words, part in _parts(data)),
-        *(partial(make, data, scores) for make in (plasticity, human, final_returns, by_cycle)),
+        *(partial(_plot_variant, make, variant, part, scores) for make in curves for variant, part in _parts(data)),
+        *(partial(make, data, scores) for make in (plot_plasticity, plot_human, plot_final_returns, plot_by_cycle)),
         *(partial(make, data) for make in (metrics_over_time, before_and_after)),
-        partial(gap_heatmap, data, scores),
+        partial(plot_gaps, data, scores),
     ]
-    return [plot for make in makers if (plot := make()) is not None]
+    return [plot for plot in (make() for make in makers) if plot is not None]
 
 
 def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
@@ -75,19 +75,22 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
     if len(data.arms) <= MOST_LINES or len(variants) == 1:
         return [("", data)]
     return [
-        (words, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
-        for words, labels in variants.items()
+        (variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
+        for variant, labels in variants.items()
     ]
 
 
-def _of_variant(
-    make: "Callable[[ComparisonData, Scores], Plot | None]", words: str, data: ComparisonData, scores: Scores
+def _plot_variant(
+    make: "Callable[[ComparisonData, AgentScores], Plot | None]",
+    variant: str,
+    data: ComparisonData,
+    scores: AgentScores,
 ) -> "Plot | None":
     plot = make(data, scores)
-    if plot is None or not words:
+    if plot is None or not variant:
         return plot
-    short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
-    return replace(plot, name=plot.name + short, title=f"{plot.title}: {words}")
+    short = re.sub(r"[^a-z0-9]+", "_", f"_{variant}".lower()).rstrip("_")
+    return replace(plot, name=plot.name + short, title=f"{plot.title}: {variant}")
 
 
 AGENTS = Report(compose)

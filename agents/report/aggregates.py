@@ -5,11 +5,11 @@ from matplotlib.figure import Figure
 from ...experiments.history.collect import ComparisonData
 from ...metrics import Score
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure, tidy
-from .scores import Scores, interval
+from .scores import AgentScores, interval
 from .tables import bootstrap_words, human_source
 
 
-def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
+def plot_plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the plasticity score of each arm, with its bootstrap interval."""
     known = {label: arm.plasticity for label, arm in scores.arms.items() if arm.plasticity}
     if not known:
@@ -22,7 +22,7 @@ def plasticity(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("plasticity_score", "Plasticity score", caption, _dots(scores, known, label, (0.0, 1.0), 2))
 
 
-def human(data: ComparisonData, scores: Scores) -> Plot | None:
+def plot_human(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the human-normalised score of each arm, with its bootstrap interval, if there are several arms."""
     known = {label: arm.human for label, arm in scores.arms.items() if arm.human}
     if len(scores.arms) < 2 or not known or scores.human_from is None:
@@ -38,7 +38,7 @@ def human(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("human_normalized", "Human-normalised score", caption, _dots(scores, known, label, (0.0, 0.0), 3))
 
 
-def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[float, float], digits: int) -> Figure:
+def _dots(scores: AgentScores, known: dict[str, Score], label: str, least: tuple[float, float], digits: int) -> Figure:
     """Return a figure with one row per arm. least: the range that the axis always includes. digits: decimal places."""
     figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
     axes = figure.subplots()
@@ -68,5 +68,5 @@ def _dots(scores: Scores, known: dict[str, Score], label: str, least: tuple[floa
 
 
 def _intervals(known: dict[str, Score]) -> str:
-    words = bootstrap_words(list(known.values()))
-    return f"bars: {words}" if words else "1 seed: no interval, so differences may be due to chance"
+    bootstrap = bootstrap_words(list(known.values()))
+    return f"bars: {bootstrap}" if bootstrap else "1 seed: no interval, so differences may be due to chance"

@@ -7,11 +7,11 @@ from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
 from ...reports.tables.numbers import mean
 from ...reports.tables.tables import MISSING
-from .scores import Scores
-from .tables import bare
+from .scores import AgentScores
+from .tables import short_name
 
 
-def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
+def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training minus held-out return, with one panel per arm, cycles as rows and environments as columns."""
     gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
     everything = np.abs(np.stack(list(gaps.values())))
@@ -37,7 +37,7 @@ def gap_heatmap(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_title(
             label, loc="left", fontsize=10.5, fontweight="bold", color=arm_styles(list(gaps))[label]["color"]
         )
-        axes.set_xticks(range(envs), [bare(env) for env in scores.environments], fontsize=8.5)
+        axes.set_xticks(range(envs), [short_name(env) for env in scores.environments], fontsize=8.5)
         axes.set_yticks(range(cycles), [f"cycle {c + 1}" for c in range(cycles)], fontsize=8.5)
         axes.tick_params(length=0, labelbottom=True)
         axes.spines[:].set_visible(False)

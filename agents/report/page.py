@@ -10,14 +10,24 @@ from ...reports.pages.opening import opening
 from ...reports.pages.page import limits, page, range_text, settings_of
 from ...reports.pages.run_list import command_text
 from ...reports.tables.differences import verdict
-from .scores import Scores
-from .tables import bare, tables
+from .scores import AgentScores
+from .tables import short_name, tables
 
 TIMES = {1: "once", 2: "twice"}
 
 
-def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots: Sequence[Plot], place: Path) -> str:
-    """Return the page as HTML."""
+def render(
+    data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: Sequence[Plot], place: Path
+) -> str:
+    """Return the page as HTML.
+
+    Args:
+        data: The runs of all arms.
+        scores: Their scores.
+        videos: Videos of the arms, or none.
+        plots: The figures, in the order of the page.
+        place: The folder that contains the report.
+    """
     config = data.first.config
     return page(
         data,
@@ -36,9 +46,9 @@ def render(data: ComparisonData, scores: Scores, videos: Sequence[Video], plots:
     )
 
 
-def _title(data: ComparisonData, scores: Scores) -> str:
+def _title(data: ComparisonData, scores: AgentScores) -> str:
     algorithm = str(data.first.config.get("algorithm", "run")).upper()
-    cycle = " → ".join(bare(env) for env in scores.environments)
+    cycle = " → ".join(short_name(env) for env in scores.environments)
     times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""
     return f"{algorithm} on {cycle}{times}"
 

@@ -28,24 +28,26 @@ from ...reports.figures.style import (
     tidy,
 )
 from ...reports.tables.numbers import mean
-from .scores import Scores
-from .tables import bare
+from .scores import AgentScores
+from .tables import short_name
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
+COLUMNS = 4  # most panels in a row
 MOST_NAMED = 16  # cycles; the names of more would not fit
 # The events that are marked: title, marker, size.
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
 
-def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training returns, with one row and one scale per environment and a common axis of steps."""
     if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
         return None
-    figure = _along_the_stream(data, scores, _training, marks=_marks(data), dots=False)
+    marks = _find_marks(data)
+    figure = _draw_stream(data, scores, _training_curve, marks, dots=False)
     switches = "Vertical lines: task switches. " if 1 < len(data.first.tasks) <= MOST_SWITCHES else ""
-    burst = " and leave out episodes that ended in an explosion of physics (×)" if "explosion" in _marks(data) else ""
+    burst = " and leave out episodes that ended in an explosion of physics (×)" if "explosion" in marks else ""
     rows = "; each row has its own scale" if len(scores.environments) > 1 else ""
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
@@ -55,12 +57,12 @@ def learning_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("learning_curves", "Learning curves", caption, figure)
 
 
-def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
+def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
     runs = [run for arm in data.arms.values() for run in arm]
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
         return None
-    figure = _along_the_stream(data, scores, _evaluations, marks=[], dots=True)
+    figure = _draw_stream(data, scores, _evaluation_curve, marks=[], dots=True)
     settings = data.first.config.get("settings", {})
     episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
     policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
@@ -72,7 +74,7 @@ def evaluation_curves(data: ComparisonData, scores: Scores) -> Plot | None:
     return Plot("evaluation", "Evaluation", caption, figure)
 
 
-def _along_the_stream(data: ComparisonData, scores: Scores, curve: Curve, marks: list[str], dots: bool) -> Figure:
+def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks: list[str], dots: bool) -> Figure:
     """Return a figure with one row per environment and below them the marks of events, if there are any."""
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
@@ -119,11 +121,11 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
             draw_band(axes, steps / divisor, values, styles[label], dots)
 
 
-def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+def _training_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
     """Return (steps, mean returns of the training episodes in the trailing window), where there are any."""
-    own = (run.episodes.tasks == task.index) & ~run.episodes.exploded
-    own &= (run.episodes.steps > start) & (run.episodes.steps <= end)
-    at, returns = run.episodes.steps[own], run.episodes.returns[own]
+    in_stretch = (run.episodes.tasks == task.index) & ~run.episodes.exploded
+    in_stretch &= (run.episodes.steps > start) & (run.episodes.steps <= end)
+    at, returns = run.episodes.steps[in_stretch], run.episodes.returns[in_stretch]
     length = task.end - task.start
     points = max(2, round(POINTS * (end - start) / length))
     grid = np.linspace(start, min(end, run.last_step), points + 1)[1:]
@@ -135,7 +137,7 @@ def _training(run: RunData, task: Segment, start: int, end: int) -> tuple[Array,
     return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
 
 
-def _evaluations(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+def _evaluation_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
     """Return (steps, mean returns of the evaluations)."""
     steps, values = run.series("eval/return", task.index)
     inside = (steps > start) & (steps <= end)
@@ -162,7 +164,7 @@ def _name_cycle(axes: Axes, task: Segment, divisor: float) -> None:
     )
 
 
-def _marks(data: ComparisonData) -> list[str]:
+def _find_marks(data: ComparisonData) -> list[str]:
     """Return the kinds of events to mark that occur in any run."""
     return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
 
@@ -185,17 +187,28 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
     axes.tick_params(axis="y", length=0)
 
 
-def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
+def _make_panels(scores: AgentScores, margin: float, height: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels, one for each environment. margin, height: of the figure and of a row, in inches.
+
+    sharey: use one y-axis for all panels."""
+    count = len(scores.environments)
+    columns = min(count, COLUMNS)
+    rows = -(-count // columns)
+    figure = new_figure(margin + height * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel()
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, list(grid[:count])
+
+
+def plot_by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns of each environment by cycle, as small multiples."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
-    panels = len(scores.environments)
-    columns = min(panels, 4)
-    figure = new_figure(0.4 + 2.5 * -(-panels // columns))
-    grid = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
+    figure, panels = _make_panels(scores, 0.4, 2.5)
     styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
-    for position, axes in enumerate(grid[:panels]):
-        tidy(axes, bare(scores.environments[position]))
+    for position, axes in enumerate(panels):
+        tidy(axes, short_name(scores.environments[position]))
         for i, (label, arm) in enumerate(scores.arms.items()):
             shift = 0.07 * (i - (len(scores.arms) - 1) / 2)
             values = arm.finals[:, :, position]
@@ -205,10 +218,8 @@ def by_cycle(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_xticks(cycles, [str(c) for c in cycles])
         axes.set_xlim(0.6, scores.cycles + 0.4)
         axes.set_xlabel("cycle", fontsize=9)
-        if position % columns == 0:
+        if position % COLUMNS == 0:
             axes.set_ylabel("mean final return", fontsize=9)
-    for axes in grid[panels:]:
-        axes.set_axis_off()
     legend(figure, list(scores.arms))
     caption = (
         "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of "
@@ -227,17 +238,15 @@ def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
         axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
 
 
-def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
+def plot_final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the final returns as bars with a dot per seed, each environment with its own scale."""
     if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
         return None
-    panels, arms = len(scores.environments), list(scores.arms.items())
-    columns = min(panels, 4)
-    figure = new_figure(0.5 + (0.75 + 0.32 * len(arms)) * -(-panels // columns))
-    grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=True).ravel()
+    arms = list(scores.arms.items())
+    figure, panels = _make_panels(scores, 0.5, 0.75 + 0.32 * len(arms), sharey=True)
     styles = arm_styles([label for label, _ in arms])
-    for position, axes in enumerate(grid[:panels]):
-        tidy(axes, bare(scores.environments[position]), grid="x")
+    for position, axes in enumerate(panels):
+        tidy(axes, short_name(scores.environments[position]), grid="x")
         for row, (label, arm) in enumerate(arms):
             values = arm.last[:, position]
             values = values[np.isfinite(values)]
@@ -254,9 +263,7 @@ def final_returns(data: ComparisonData, scores: Scores) -> Plot | None:
         axes.set_ylim(len(arms) - 0.5, -0.5)
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("return", fontsize=9)
-    for axes in grid[panels:]:
-        axes.set_axis_off()
     dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these runs"
-    scales = "; scales differ between environments" if panels > 1 else ""
+    scales = "; scales differ between environments" if len(panels) > 1 else ""
     caption = f"Mean training return in {scores.end}{scales}; {dots}. It does not show how fast that level was reached."
     return Plot("final_returns", "Final returns", caption, figure)

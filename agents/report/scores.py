@@ -20,7 +20,7 @@ from ...metrics import (
 from ...reports.tables.differences import Difference, Measure, differences, points_of, variants_of
 from ...reports.tables.differences import to_json as differences_json
 from ...reports.tables.numbers import Spread, mean, means_at_events, spread_json, strict
-from .learned import FINAL, Share, mean_return, shares, window
+from .areas import FINAL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -30,13 +30,22 @@ Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
 class ArmScores:
     """The scores of one arm. Arrays are (seeds, cycles, environments), with NaN where nothing was measured.
 
-    finals: mean return of the episodes that ended in the last 15 % of a task. evaluations: mean return of the last
-    evaluation in those 15 %. tests: the same with held-out friction. gaps: finals − tests, 0 for failures.
-    gap_change: IQM of the last minus the first cycle's gap over seeds and environments. exploded: whether physics
-    exploded in the task. at_events: means over all interventions. plasticity, human: None if they are undefined (see
-    `score`). human_cells: the human-normalised scores that `human` aggregates, (seeds, environments). mean_returns:
-    (seeds, environments), mean area under the learning curves after the fork point. share: of a fresh agent, if there
-    is one.
+    Attributes:
+        seeds: The seeds of the runs.
+        finals: Mean return of the episodes that ended in the last 15 % of a task.
+        evaluations: Mean return of the last evaluation in those 15 %.
+        tests: The same with held-out friction.
+        gaps: finals − tests, 0 for failures.
+        gap_change: IQM of the last minus the first cycle's gap over seeds and environments.
+        exploded: Whether physics exploded in the task.
+        explosions: The number of explosions.
+        interventions: The number of interventions.
+        at_events: Means over all interventions, by the names of metrics.
+        mean_returns: Mean area under the learning curves after the fork point, (seeds, environments).
+        plasticity: The plasticity score, or None if it is undefined (see `score`).
+        human: The human-normalised score, or None if it is undefined (see `score`).
+        share: The share of a fresh agent, if there is one.
+        human_cells: The human-normalised scores that `human` aggregates, (seeds, environments).
     """
 
     seeds: tuple[int, ...]
@@ -63,18 +72,27 @@ class ArmScores:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
 
+    def by_seed(self, values: Array) -> dict[int, float]:
+        """Return seed → number for one number per seed, (seeds,)."""
+        return dict(zip(self.seeds, values.tolist(), strict=True))
+
     def last_in(self, environment: int) -> Spread:
         """Return the final returns of the last cycle in one environment."""
         return Spread(self.last[:, environment])
 
 
 @dataclass(eq=False)
-class Scores:
-    """The scores of all arms of a report. environments: one label for each position in the sequence.
+class AgentScores:
+    """The scores of all arms of a report.
 
-    human_from: the returns that were human-normalised, "evaluation" or "training", or None.
-    measures: the numbers by which arms are compared. differences: between arms with the same seeds.
-    end: a description of the steps over which final returns are averaged.
+    Attributes:
+        environments: One label for each position in the sequence.
+        cycles: The number of passes through the sequence.
+        arms: The scores of each arm, by its label.
+        notes: Lines on what is missing.
+        measures: The numbers by which arms are compared.
+        differences: The differences between arms with the same seeds.
+        human_from: The returns that were human-normalised, "evaluation" or "training", or None.
     """
 
     environments: tuple[str, ...]
@@ -87,11 +105,12 @@ class Scores:
 
     @property
     def end(self) -> str:
+        """A description of the steps over which final returns are averaged."""
         of = "the last cycle" if self.cycles > 1 else "each environment" if len(self.environments) > 1 else "the run"
         return f"the last {100 * FINAL:.0f} % of {of}"
 
 
-def score(data: ComparisonData) -> Scores:
+def score(data: ComparisonData) -> AgentScores:
     """Return the scores of all arms.
 
     An explosion anywhere in a (run, task) makes that cell a failure. The paper filters "any run resulting in a
@@ -110,13 +129,13 @@ def score(data: ComparisonData) -> Scores:
     cycles = 1 + max(task.cycle for task in data.first.tasks)
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
-    found, notes = shares(data, len(labels))
-    for label, share in found.items():
+    share_of_arm, notes = shares(data, len(labels))
+    for label, share in share_of_arm.items():
         arms[label].share = share
-    scores = Scores(labels, cycles, arms, [*data.notes, *_unfinished(data), *notes])
+    scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
-    finished = {label: _finished(runs) for label, runs in data.arms.items()}
+    finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
     return scores
@@ -130,36 +149,31 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
     )
 
 
-def _measures(data: ComparisonData, scores: Scores) -> list[Measure]:
+def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return the measures by which arms are compared, for each environment."""
-    found = []
+    measures = []
     for variant, labels in variants_of(data).items():
         for i, environment in enumerate(scores.environments):
             where = f" in {environment}" if len(scores.environments) > 1 else ""
             for name, of_arm in (("final return", lambda arm: arm.last), ("mean return", lambda arm: arm.mean_returns)):
-                by_seed = {
-                    arm: dict(zip(scores.arms[label].seeds, of_arm(scores.arms[label])[:, i].tolist(), strict=True))
-                    for arm, label in labels.items()
-                }
+                arms = {arm: scores.arms[label] for arm, label in labels.items()}
+                by_seed = {arm: of.by_seed(of_arm(of)[:, i]) for arm, of in arms.items()}
                 place = environment if where else ""
                 points = points_of(data, labels)
-                found.append(Measure(name + where, by_seed, False, variant, points, name, place))
-    return found
+                measures.append(Measure(name + where, by_seed, False, variant, points, name, place))
+    return measures
 
 
-def shares_by_seed(data: ComparisonData, scores: Scores) -> list[Measure]:
+def shares_by_seed(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return each arm's overall share of a fresh agent, as one measure per variant."""
-    found = []
+    measures = []
     for variant, labels in variants_of(data).items():
-        own = {arm: share for arm, label in labels.items() if (share := scores.arms[label].share) is not None}
-        by_seed = {
-            arm: dict(zip(scores.arms[labels[arm]].seeds, share.in_all.values.tolist(), strict=True))
-            for arm, share in own.items()
-        }
-        if own:
-            points = points_of(data, {arm: labels[arm] for arm in own})
-            found.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
-    return found
+        arms = {arm: scores.arms[label] for arm, label in labels.items()}
+        by_seed = {arm: of.by_seed(of.share.in_all.values) for arm, of in arms.items() if of.share is not None}
+        if by_seed:
+            points = points_of(data, {arm: labels[arm] for arm in by_seed})
+            measures.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
+    return measures
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:
@@ -169,13 +183,13 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         burst = {event.get("task") for event in run.of_kind("explosion")}
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
-            own = run.episodes.tasks == task.index
+            in_task = run.episodes.tasks == task.index
             finals[cell] = final_window_return(
-                run.episodes.steps[own], run.episodes.returns[own], task.start, task.end, FINAL
+                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, FINAL
             )
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
-            exploded[cell] = task.index in burst or run.episodes.exploded[own].any()
+            exploded[cell] = task.index in burst or run.episodes.exploded[in_task].any()
     # Without a test there is no gap, not even the 0 of a failure.
     tested = np.isfinite(tests)
     trained = np.where(tested, finals, np.nan)
@@ -205,7 +219,7 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     return float(late[-1]) if late.size else float("nan")
 
 
-def _unfinished(data: ComparisonData) -> list[str]:
+def _note_unfinished(data: ComparisonData) -> list[str]:
     """Return a note for each run that did not reach the final window of its last task."""
     return [
         f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; final "
@@ -216,12 +230,12 @@ def _unfinished(data: ComparisonData) -> list[str]:
     ]
 
 
-def _finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
+def _mask_finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
     """Return a mask of the runs that reached the final window of their last task, (runs,)."""
     return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 
 
-def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+def _add_plasticity(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
     seen = np.stack([np.isfinite(row) for arm in scores.arms.values() for row in arm.last]).any(axis=0)
     if sum(mask.sum() for mask in finished.values()) < 2:
         scores.notes.append("no plasticity score: it is relative to the other runs and needs two finished ones")
@@ -250,7 +264,7 @@ def _add_plasticity(scores: Scores, data: ComparisonData, finished: Masks) -> No
         arm.plasticity = result[label]
 
 
-def _add_human(scores: Scores, data: ComparisonData, finished: Masks) -> None:
+def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
     games = [task.env for task in data.first.tasks[: len(scores.environments)]]
     if any(human_normalized(game, 0.0) is None for game in games) or not any(m.any() for m in finished.values()):
         return
@@ -279,7 +293,7 @@ def _explosions(run: RunData) -> int:
     return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))
 
 
-def to_json(data: ComparisonData, scores: Scores) -> dict[str, Any]:
+def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     """Return the contents of scores.json for agents. NaN becomes null.
 
     Keys:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.differences import tables as difference_tables
 from ...reports.tables.tables import MISSING, BySeed, Table, estimate, number, over_seeds
-from .learned import share_table
-from .scores import ArmScores, Scores, interval
+from .areas import share_table
+from .scores import AgentScores, ArmScores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
 SFE, DFI = "SFE", "DfI (unscaled)"
@@ -14,12 +14,12 @@ SFE, DFI = "SFE", "DfI (unscaled)"
 NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
 
 
-def bare(env: str) -> str:
+def short_name(env: str) -> str:
     """Return an environment's name without its namespace and version."""
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
 
 
-def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
+def summary_rows(scores: AgentScores) -> tuple[list[str], list[list[str]]]:
     """Return the header and one row per arm, as text. Columns without values are left out."""
     arms = list(scores.arms.values())
     columns: list[tuple[str, list[str]]] = [
@@ -27,7 +27,7 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
         ("seeds", [str(len(arm.seeds)) for arm in arms]),
         (PLASTICITY, [score_text(arm.plasticity, 2) for arm in arms]),
         (HUMAN, [score_text(arm.human, 3) for arm in arms]),
-        *((bare(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
+        *((short_name(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
         (GAP, [number(arm.gap_change) for arm in arms]),
         (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
         (SFE, [number(arm.at_events["sfe"]) for arm in arms]),
@@ -37,23 +37,23 @@ def summary_rows(scores: Scores) -> tuple[list[str], list[list[str]]]:
     return [name for name, _ in shown], [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
 
 
-def summary_words(scores: Scores) -> str:
+def summary_words(scores: AgentScores) -> str:
     """Return the explanation of the columns that the summary has."""
     header, rows = summary_rows(scores)
     arms = scores.arms.values()
-    words = {
+    texts = {
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
-        f"this table{_in_brackets(arm.plasticity for arm in arms)}.",
+        f"this table{_bracket(arm.plasticity for arm in arms)}.",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
-        f"{_in_brackets(arm.human for arm in arms)}; returns from {human_source(scores)}.",
-        "arm": f"{', '.join(map(bare, scores.environments))}: mean training return in {scores.end}. "
+        f"{_bracket(arm.human for arm in arms)}; returns from {human_source(scores)}.",
+        "arm": f"{', '.join(map(short_name, scores.environments))}: mean training return in {scores.end}. "
         f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
         GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means that it widened.",
         SFE: "SFE (squared change of the weights that exist before and after) and DfI before → after: means over the "
         "arm’s interventions.",
     }
     missing = [f"{MISSING} was not measured."] if any(MISSING in row for row in rows) else []
-    return " ".join([text for name, text in words.items() if name in header] + missing)
+    return " ".join([text for name, text in texts.items() if name in header] + missing)
 
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:
@@ -66,9 +66,9 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
     return f"95 % stratified bootstrap over seeds, whose coverage with {runs} seeds is about {coverage:.0f} %"
 
 
-def tables(scores: Scores) -> list[Table]:
+def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
-    found = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
+    share_of_arm = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
     about = (
         f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves after the "
         "fork point, divided by the number of steps."
@@ -76,26 +76,26 @@ def tables(scores: Scores) -> list[Table]:
     return [
         Table("Summary", *summary_rows(scores), summary_words(scores)),
         *difference_tables(scores.differences, about),
-        *([share_table(found)] if found else []),
+        *([share_table(share_of_arm)] if share_of_arm else []),
     ]
 
 
-def human_source(scores: Scores) -> str:
+def human_source(scores: AgentScores) -> str:
     """Return a description of the returns that were human-normalised."""
     if scores.human_from == "evaluation":
         return f"the last evaluation in {scores.end}"
     return f"training episodes in {scores.end}, with the exploring policy (not every run has an evaluation there)"
 
 
-def _in_brackets(scores: Iterable[Score | None]) -> str:
-    words = bootstrap_words(list(scores))
-    return f" [{words}]" if words else ""
+def _bracket(scores: Iterable[Score | None]) -> str:
+    bootstrap = bootstrap_words(list(scores))
+    return f" [{bootstrap}]" if bootstrap else ""
 
 
 def _final(arm: ArmScores, environment: int) -> str:
     spread = arm.last_in(environment)
     text = estimate(spread.mean, spread.interval)
-    return BySeed.of(text, dict(zip(arm.seeds, spread.values.tolist(), strict=True)))
+    return BySeed.of(text, arm.by_seed(spread.values))
 
 
 def _dfi_text(arm: ArmScores) -> str:

@@ -7,7 +7,8 @@ while acting, and the replay memory contains observations that are not normalise
 checkpoint bootstraps from its true last observation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,14 +31,16 @@ from ...interventions import (
     snapshot,
 )
 from ...networks import copy_module_, evaluating
+from ..agent import Policy
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
-from ..offpolicy.graph import Captured
-from ..offpolicy.replay import Layout, Sample
+from ..offpolicy.graph import UpdateGraph
+from ..offpolicy.replay import ReplayLayout, Sample
+from ..spaces import only_space
 from .networks import (
-    MLP,
     Actor,
     Critics,
+    MLPBody,
     QNetworks,
     SimBa,
     features_of,
@@ -59,24 +62,26 @@ class Control(NamedTuple):
     high: tuple[float, ...]
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return Layout((self.observation,), np.float32, action=(len(self.low),))
+        return ReplayLayout((self.observation,), np.float32, action=(len(self.low),))
 
 
 class SAC:
     """The SAC agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: SACSettings, spaces: Mapping[str, Control]) -> None:
-        """spaces: environment id → its sizes and bounds. Raises ValueError unless all environments have the same."""
+        """Make the networks and an empty replay memory.
+
+        Args:
+            settings: The settings.
+            spaces: Environment id → its sizes and bounds.
+
+        Raises:
+            ValueError: The environments differ in sizes or bounds, or there is not enough memory.
+        """
         s = self.settings = settings
-        name, self.control = next(iter(spaces.items()))
-        for other, control in spaces.items():
-            if control != self.control:
-                raise ValueError(
-                    f"SAC has one network for all tasks and needs equal spaces, but {name} has {self.control} and "
-                    f"{other} has {control}"
-                )
+        self.control = only_space("SAC", spaces)
         self.device = torch.device(s.device)
         self.size = len(self.control.low)  # of an action
         self._draws = generator(s.seed, "initial parameters")
@@ -88,35 +93,35 @@ class SAC:
         self.mean = torch.zeros(self.control.observation, device=self.device)
         self.scale = torch.ones(self.control.observation, device=self.device)
         self.exploration, self.noise = generator(s.seed, "exploration"), generator(s.seed, "action noise")
-        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._look)
+        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._prepare)
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
         on_gpu = self.device.type == "cuda"
-        self.captured = Captured(self._learn_from) if on_gpu and s.capture else None
+        self.captured = UpdateGraph(self._learn_from) if on_gpu and s.capture else None
 
     # -- networks and learners -------------------------------------------------------------------------------
 
-    def _body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLP, int]:
+    def _new_body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLPBody, int]:
         s = self.settings
         if s.network == "simba":
             return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
-        body = MLP(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
+        body = MLPBody(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
         return body, body.width
 
     def _new_actor(self) -> Actor:
         s = self.settings
         draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        body, width = self._body(self.control.observation, s.actor_width, s.actor_blocks)
+        body, width = self._new_body(self.control.observation, s.actor_width, s.actor_blocks)
         return Actor(body, width, self.size, draw, s.log_std == "clipped")
 
     def _new_critics(self) -> Critics:
         s = self.settings
         draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        body, width = self._body(self.control.observation + self.size, s.critic_width, s.critic_blocks, s.critics)
+        body, width = self._new_body(self.control.observation + self.size, s.critic_width, s.critic_blocks, s.critics)
         return Critics(QNetworks(body, width, s.critics, draw))
 
-    def _adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
+    def _new_adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
         s, on_gpu = self.settings, self.device.type == "cuda"
         return torch.optim.AdamW(
             module.parameters(), s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay,
@@ -131,12 +136,12 @@ class SAC:
             return {"generator": draws[name], "redraw_draws": (self._draws,)}
 
         temperature = Learner(
-            "temperature", self.temperature, self._adam(self.temperature, 0.0), (), (),
+            "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),
             probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **common("temperature"),
         )  # fmt: skip
         shared = EndlessData(), ReleasedCode("sac"), EntropyTemperature(temperature)
         actor = Learner(
-            "actor", self.actor, self._adam(self.actor, s.weight_decay), layers_of(self.actor),
+            "actor", self.actor, self._new_adam(self.actor, s.weight_decay), layers_of(self.actor),
             tuple(wiring := wiring_of(self.actor)), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()),
@@ -151,7 +156,7 @@ class SAC:
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
-            "critic", self.critics, self._adam(self.critics, s.weight_decay), layers_of(net, "net."),
+            "critic", self.critics, self._new_adam(self.critics, s.weight_decay), layers_of(net, "net."),
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
@@ -167,7 +172,7 @@ class SAC:
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
-    def _look(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
+    def _prepare(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
         """Return the transitions of a sample, and noise for the actions in their states."""
         return self._transitions(sample), self._action_noise(len(sample.rewards), draws)
 
@@ -188,12 +193,12 @@ class SAC:
             return self.soft_update.critic_losses_of(batch, noise[:, 1])[0]
 
     def _actor_probe_loss(self) -> Tensor:
-        batch, noise = self.experience.known()
+        batch, noise = self.experience.require_recent()
         with evaluating(self.critics):
             return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
 
     def _critic_probe_loss(self) -> Tensor:
-        batch, noise = self.experience.known()
+        batch, noise = self.experience.require_recent()
         with evaluating(self.actor):
             return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
 
@@ -243,12 +248,16 @@ class SAC:
         if not self.centre.known:
             self.centre.begin(result.final_obs)
             self.experience.memory.begin(self.centre(self.current))
-        self.experience.add(self.actions, result.reward, self.centre.of(result))
+        self.experience.add(self.actions, result.reward, self.centre.centre_result(result))
         self.current = result.obs
 
-    def greedy(self, env: str) -> "Mean":
-        """Return the policy for evaluations: the mean action, with frozen statistics."""
-        return Mean(self)
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the policy for evaluations: the mean action for raw observations, (n, d) → (n, a).
+
+        The statistics are frozen, and the actor is in evaluation mode inside the context."""
+        with evaluating(self.actor):
+            yield lambda observations: self.to_bounds(self.choose(observations, noise=None))
 
     def _refresh(self) -> None:
         """Copy the statistics to the networks' device, in place, because a CUDA graph reads that memory.
@@ -306,7 +315,7 @@ class SAC:
         for name, learner in self._all_learners().items():
             load_learner_state(learner, state["learners"][name])
         self.statistics.load_state_dict(state["statistics"])
-        self.centre.load_state_dict(state.get("centre"))
+        self.centre.load_state_dict(state["centre"])
         if self.settings.normalize_observations:
             self._refresh()
         self.experience.load_state_dict(state["experience"])
@@ -318,21 +327,3 @@ class SAC:
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws}
-
-
-class Mean:
-    """The policy for evaluations: the mean action. In a with statement, the actor is in evaluation mode."""
-
-    def __init__(self, agent: SAC) -> None:
-        self.agent = agent
-
-    def __enter__(self) -> "Mean":
-        self.agent.actor.eval()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.actor.train()
-
-    def __call__(self, observations: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return actions, (n, a), for observations (n, d)."""
-        return self.agent.to_bounds(self.agent.choose(observations, noise=None))

@@ -41,10 +41,18 @@ def uniform(generator: torch.Generator) -> Draw:
     )
 
 
-def linear(
+def make_linear(
     d_in: int, d_out: int, members: int, draw: Draw, normalization: Normalization = "none"
 ) -> nn.Linear | StackedLinear:
-    """Return a Linear layer, or a stack of `members` (0: no stack), with weights drawn by `draw` and zero biases."""
+    """Return a Linear layer, or a stack of them, (n, d_in) → (n, d_out) or (members, n, d_out), with zero biases.
+
+    Args:
+        d_in: Number of inputs.
+        d_out: Number of outputs.
+        members: Number of layers in the stack. 0: no stack.
+        draw: Draws the weights of one layer.
+        normalization: The normalisation of the layer (see `networks.normalization`).
+    """
     layer: nn.Linear | StackedLinear
     if members:
         layer = stacked_hidden_linear(members, d_in, d_out, normalization)
@@ -57,19 +65,26 @@ def linear(
     return layer
 
 
-def normalization(width: int, members: int) -> nn.Module:
+def make_norm(width: int, members: int) -> nn.Module:
     return StackedLayerNorm(members, width, EPSILON) if members else nn.LayerNorm(width, EPSILON)
 
 
 class Residual(nn.Module):
-    """A residual block, x + narrow(activation(wide(norm(x)))), which is four times as wide inside."""
+    """A residual block, x + narrow(activation(wide(norm(x)))), which is four times as wide inside.
+
+    Args:
+        width: Width of x.
+        members: Number of blocks in a stack. 0: no stack.
+        units: The activation.
+        generator: Draws the initial weights.
+    """
 
     def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
         super().__init__()
-        self.norm = normalization(width, members)
-        self.wide = linear(width, units.preactivations(4 * width), members, he_normal(generator))
+        self.norm = make_norm(width, members)
+        self.wide = make_linear(width, units.preactivations(4 * width), members, he_normal(generator))
         self.activation = units(4 * width)
-        self.narrow = linear(units.features(4 * width), width, members, he_normal(generator))
+        self.narrow = make_linear(units.features(4 * width), width, members, he_normal(generator))
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.narrow(self.activation(self.wide(self.norm(x))))
@@ -82,16 +97,24 @@ class SimBa(nn.Module):
 
     Its inputs must already be normalised by running statistics. At initialisation, the embedding is orthogonal, the
     blocks are He normal and the biases are zero (SimBa, Section 4 and released code).
+
+    Args:
+        d_in: Number of inputs.
+        width: Width of the features.
+        blocks: Number of residual blocks.
+        activation: Name of the activation, with optional parameters.
+        generator: Draws the initial weights.
+        members: Number of networks in a stack. 0: no stack.
     """
 
     def __init__(
         self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
     ) -> None:
         super().__init__()
-        self.embed = linear(d_in, width, members, orthogonal(generator))
+        self.embed = make_linear(d_in, width, members, orthogonal(generator))
         units = Units(activation, members)
         self.blocks = nn.Sequential(*(Residual(width, members, units, generator) for _ in range(blocks)))
-        self.norm = normalization(width, members)
+        self.norm = make_norm(width, members)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.blocks(self.embed(x)))
@@ -108,10 +131,20 @@ class SimBa(nn.Module):
         }
 
 
-class MLP(nn.Module):
+class MLPBody(nn.Module):
     """An MLP with an activation after each layer: (n, d_in) → (n, width), or (members, n, width) for a stack.
 
-    `width` is hidden[-1], or the number of features that the activation returns for it."""
+    Args:
+        d_in: Number of inputs.
+        hidden: Widths of the layers, at least one.
+        activation: Name of the activation, with optional parameters.
+        generator: Draws the initial weights.
+        members: Number of networks in a stack. 0: no stack.
+        normalization: The normalisation of the layers (see `networks.normalization`).
+
+    Attributes:
+        width: hidden[-1], or the number of features that the activation returns for it.
+    """
 
     def __init__(
         self,
@@ -127,7 +160,7 @@ class MLP(nn.Module):
         features = [units.features(width) for width in hidden]
         self.width = features[-1]
         self.linears = nn.ModuleList(
-            linear(d, units.preactivations(width), members, uniform(generator), normalization)
+            make_linear(d, units.preactivations(width), members, uniform(generator), normalization)
             for d, width in zip([d_in, *features], hidden, strict=False)
         )
         self.norms = nn.ModuleList(
@@ -155,17 +188,23 @@ class MLP(nn.Module):
 class Actor(nn.Module):
     """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each.
 
-    clipped: The log-standard deviation is clipped to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
-    network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is squashed.
+    Args:
+        body: The network below the heads, (n, d) → (n, width).
+        width: Width of the body's features.
+        actions: Length of an action.
+        draw: Draws the weights of the heads.
+        clipped: Clip the log-standard deviation to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
+            network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is
+            squashed.
     """
 
     heads = ("mean", "log_std")
 
-    def __init__(self, body: SimBa | MLP, width: int, actions: int, draw: Draw, clipped: bool = False) -> None:
+    def __init__(self, body: SimBa | MLPBody, width: int, actions: int, draw: Draw, clipped: bool = False) -> None:
         super().__init__()
         self.body, self.clipped = body, clipped
-        self.mean = linear(width, actions, 0, draw)
-        self.log_std = linear(width, actions, 0, draw)
+        self.mean = make_linear(width, actions, 0, draw)
+        self.log_std = make_linear(width, actions, 0, draw)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         features = self.body(observations)
@@ -194,14 +233,21 @@ def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
 
 
 class QNetworks(nn.Module):
-    """A stack of Q-networks: inputs (n, d + actions) → (members, n)."""
+    """A stack of Q-networks: inputs (n, d + actions) → (members, n).
+
+    Args:
+        body: The network below the head, (n, d + actions) → (members, n, width).
+        width: Width of the body's features.
+        members: Number of networks.
+        draw: Draws the weights of one head.
+    """
 
     heads = ("head",)
 
-    def __init__(self, body: SimBa | MLP, width: int, members: int, draw: Draw) -> None:
+    def __init__(self, body: SimBa | MLPBody, width: int, members: int, draw: Draw) -> None:
         super().__init__()
         self.body = body
-        self.head = linear(width, 1, members, draw)
+        self.head = make_linear(width, 1, members, draw)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x)).squeeze(-1)

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, device_here, not_positive
-from ..adam import wrong_adam_betas
+from ...engine.settings import Device, device_here
+from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
@@ -96,22 +96,16 @@ class SACSettings(AgentSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        for name in (
-            "action_repeat", "replay_ratio", "batch_size", "replay_size", "actor_width", "actor_blocks",
-            "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature",
-        ):  # fmt: skip
-            yield from not_positive(**{f"--{name.replace('_', '-')}": getattr(self, name)})
-        yield from not_positive(**{"--hidden": min(self.hidden, default=0)})
+        yield from not_positive(
+            self, "action_repeat", "replay_ratio", "batch_size", "replay_size", "actor_width", "actor_blocks",
+            "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature", "hidden",
+        )  # fmt: skip
         yield from wrong_adam_betas(self.adam_betas)
         if self.normalization != "none" and self.network != "mlp":
-            own = "SimBa has its own layer normalisation"
-            yield f"--normalization {self.normalization} needs --network mlp: {own}"
-        for name in ("gamma", "tau"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                yield f"--{name.replace('_', '-')} must lie in [0, 1], got {getattr(self, name)}"
-        for name in ("weight_decay", "learning_starts", "priming_updates"):
-            if getattr(self, name) < 0:
-                yield f"--{name.replace('_', '-')} must be 0 or more, got {getattr(self, name)}"
+            reason = "SimBa has its own layer normalisation"
+            yield f"--normalization {self.normalization} needs --network mlp: {reason}"
+        yield from outside_unit_interval(self, "gamma", "tau")
+        yield from negative(self, "weight_decay", "learning_starts", "priming_updates")
         decisions = None if self.life is None or self.action_repeat < 1 else self.life // self.action_repeat
         if decisions is not None and self.learning_starts >= decisions:
             yield f"--learning-starts is {self.learning_starts}, but the agent has only {decisions} decisions: lower it"
@@ -125,11 +119,7 @@ class SACSettings(AgentSettings):
             _, steps = self.stream()
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on":
-            from ...engine.compile import can_compile  # PyTorch, which help lines do without
-
-            if can_compile():
-                return note
+        if self.compile == "on" and (problem := compile_problem()):
             self.compile = "off"
-            return "torch.compile does not work here (is a C++ compiler installed?): updates run in eager mode, slower"
+            return problem
         return note

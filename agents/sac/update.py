@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...engine.compile import compiled as compile_step
+from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
 from ...networks.optimizers import step
@@ -49,14 +49,14 @@ class Transitions(NamedTuple):
     next_states: Tensor
 
 
-def _trained(module: nn.Module) -> list[nn.Parameter]:
+def _trainable(module: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
 @contextmanager
-def frozen(module: nn.Module) -> Iterator[None]:
+def freeze(module: nn.Module) -> Iterator[None]:
     """Disable the gradients of a module's parameters inside this context."""
-    trained = _trained(module)
+    trained = _trainable(module)
     for parameter in trained:
         parameter.requires_grad_(False)
     try:
@@ -66,7 +66,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
             parameter.requires_grad_()
 
 
-def differentiated(
+def differentiate(
     loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Return the loss and the constant that `loss(*inputs)` returns, and the gradients of the loss."""
@@ -78,10 +78,15 @@ def differentiated(
 class SoftUpdate:
     """One gradient step of actor, temperature and critics, and the update of the target.
 
-    actor, critics: learners. The critics' follower is the target, the actor offers the temperature.
-    compiled: compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
-        graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as long).
-        In-place changes by interventions take effect as in eager mode.
+    Args:
+        actor: The actor's learner, which offers the temperature.
+        critics: The critics' learner, whose follower is the target.
+        gamma: The discount factor per decision, in [0, 1].
+        tau: The rate at which the target moves towards the critics, in [0, 1].
+        target_entropy: The target H̄ of the entropy, in nats.
+        compiled: Compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
+            graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as
+            long). In-place changes by interventions take effect as in eager mode.
     """
 
     def __init__(
@@ -98,26 +103,30 @@ class SoftUpdate:
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
         self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
-        self.differentiated = differentiated
+        self.differentiate = differentiate
         if compiled:
             # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
-            self.differentiated = compile_step(differentiated)
+            self.differentiate = compile_step(differentiate)
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
-        """Make the step and return the statistics that STATISTICS names.
+        """Make the step and return the statistics that STATISTICS names, (5,).
 
-        noise: (n, 2, actions), standard normal, for a ~ π(·|s) and a′ ~ π(·|s′)."""
+        Args:
+            batch: The transitions, n rows.
+            noise: Standard normal numbers for a ~ π(·|s) and a′ ~ π(·|s′), (n, 2, actions).
+            hooks: Act on the actor and the critics at their updates.
+        """
         for_actor, for_target = noise.unbind(1)
-        self._look()
+        self._prepare()
         policy, critics = self.trained
-        with frozen(self.critics.module):
-            actor_loss, entropy, gradients = self.differentiated(self.actor_loss_of, policy, batch.states, for_actor)
+        with freeze(self.critics.module):
+            actor_loss, entropy, gradients = self.differentiate(self.actor_loss_of, policy, batch.states, for_actor)
         self.latest["actor"] = actor_loss
         self._step(self.actor, policy, gradients, hooks)
         with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
             gradient = self.temperature.module() * (entropy - self.target_entropy)
         self._step(self.temperature, list(self.temperature.module.parameters()), [gradient])
-        critic_loss, value, gradients = self.differentiated(self.critic_loss_of, critics, batch, for_target)
+        critic_loss, value, gradients = self.differentiate(self.critic_loss_of, critics, batch, for_target)
         self.latest["critic"] = critic_loss
         self._step(self.critics, critics, gradients, hooks)
         with torch.no_grad():
@@ -126,12 +135,12 @@ class SoftUpdate:
                 theirs.copy_(ours)  # the singular vectors of spectral normalisation, which suit similar weights too
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
 
-    def _look(self) -> None:
+    def _prepare(self) -> None:
         """List the parameters and buffers anew if an intervention has changed an architecture."""
         if self.changes == (changes := len(self.actor.changes) + len(self.critics.changes)):
             return
         target, critics = self.target, self.critics.module
-        self.changes, self.trained = changes, (_trained(self.policy), _trained(critics))
+        self.changes, self.trained = changes, (_trainable(self.policy), _trainable(critics))
         self.averaged = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
 

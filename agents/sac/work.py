@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...envs import Envs, Repeat, flat, make_env, side_by_side
-from ...envs.fault import worded
+from ...envs import Envs, Repeat, flatten, make_env, side_by_side
+from ...envs.fault import text_of
 from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import SAC, Control
@@ -26,7 +26,7 @@ class SACWork(AgentWork):
         size, action = vector_space(env, "sac", self.settings.kwargs)
         assert isinstance(action, gym.spaces.Box)
         if not (action.is_bounded() and max(np.abs(action.low).max(), np.abs(action.high).max()) < BOUNDLESS):
-            raise ValueError(f"{env}: SAC needs bounded actions, but they are {worded(action)}")
+            raise ValueError(f"{env}: SAC needs bounded actions, but they are {text_of(action)}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
         return Control(size, low, high)
 
@@ -36,7 +36,7 @@ class SACWork(AgentWork):
     @staticmethod
     def envs(settings: SACSettings, env: str, copies: int, **world: Any) -> Envs:
         def make() -> gym.Env:
-            one = flat(make_env(env, **world))
+            one = flatten(make_env(env, **world))
             return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)
 
         return side_by_side(make, copies, **settings.stepping)

@@ -33,7 +33,7 @@ def penalty_of(hook: Hook, learner: Learner) -> Tensor:
     return term
 
 
-def applied(hook: Hook, learner: Learner, where: str) -> list[str]:
+def apply(hook: Hook, learner: Learner, where: str) -> list[str]:
     """Apply an intervention, and return the names of the parameters that it wrote. Raises RunError if it refuses."""
     before, structure = len(learner.changes), _structure(learner)
     try:  # a plug-in that refuses is named like all that it does
@@ -43,13 +43,13 @@ def applied(hook: Hook, learner: Learner, where: str) -> list[str]:
                 known = dict(learner.module.named_parameters())
                 right = isinstance(written, list) and all(isinstance(name, str) and name in known for name in written)
                 call.require(right, "a list of the names of the parameters that it wrote", written)
-                if len(learner.changes) == before and (changed := _differing(structure, _structure(learner))):
+                if len(learner.changes) == before and (changed := _first_difference(structure, _structure(learner))):
                     raise call.fault(
                         f"{call.call} changed {changed}, but not in place: write into the tensors that there are, or "
                         f"record the change in learner.changes (see `restructure`)"
                     )
                 for change in learner.changes[before:]:
-                    if not _names_one(change):
+                    if not _is_call(change):
                         raise call.fault(
                             f"{call.call} recorded {summary(change)} in learner.changes, which is no call of an "
                             f"intervention, such as {hook.intervention.name!r}"
@@ -59,7 +59,7 @@ def applied(hook: Hook, learner: Learner, where: str) -> list[str]:
     return written
 
 
-def _names_one(change: object) -> bool:
+def _is_call(change: object) -> bool:
     """Return whether a text is a call of an intervention, by which `restructure` can repeat a change."""
     try:
         return isinstance(change, str) and parse_call(change).name in interventions.entries
@@ -75,7 +75,7 @@ def _structure(learner: Learner) -> dict[str, tuple[object, ...]]:
     return parts | buffers | {name: (id(p), p.shape, p.dtype, p.requires_grad) for name, p in parameters}
 
 
-def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
     return next((name for name in {**before, **after} if before.get(name) != after.get(name)), "")
 
 
@@ -88,26 +88,27 @@ def text_of(hook: Hook) -> str:
 def contract_of(hook: Hook, learner: Learner) -> dict[str, str]:
     """Return what a hook resets in a learner, in words."""
     with calling_of(hook, "contract", learner) as call:
-        words = hook.intervention.contract(learner)
-        right = isinstance(words, dict) and all(isinstance(word, str) for pair in words.items() for word in pair)
-        call.require(right, "a dictionary from texts to texts", words)
-    return words
+        contract = hook.intervention.contract(learner)
+        right = isinstance(contract, dict) and all(isinstance(text, str) for pair in contract.items() for text in pair)
+        call.require(right, "a dictionary from texts to texts", contract)
+    return contract
 
 
 def numbers_of(hook: Hook, learner: Learner) -> dict[str, Tensor]:
     """Return a hook's own statistics on a learner: name → a tensor of shape () or, for a stack, (members,)."""
     with calling_of(hook, "numbers", learner) as call:
-        found = hook.intervention.numbers(learner)
+        numbers = hook.intervention.numbers(learner)
         if call.owner:
             members = len(learner.generators)
-            right = isinstance(found, dict) and all(
+            right = isinstance(numbers, dict) and all(
                 isinstance(name, str) and isinstance(value, Tensor) and not value.is_complex()
                 and (value.ndim == 0 or (value.ndim == 1 and len(value) in (members or len(value),)))
-                for name, value in found.items()
+                for name, value in numbers.items()
             )  # fmt: skip
-            call.require(right, "a dictionary from texts to tensors of a real number, or of one for each member", found)
-            found = {name: value.detach() for name, value in found.items()}
-    return found
+            wanted = "a dictionary from texts to tensors of a real number, or of one for each member"
+            call.require(right, wanted, numbers)
+            numbers = {name: value.detach() for name, value in numbers.items()}
+    return numbers
 
 
 def state_of(hook: Hook) -> dict[str, Any]:

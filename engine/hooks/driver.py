@@ -20,17 +20,17 @@ from ...metrics import (
     sfe,
     trainability,
 )
-from ...registry import calling, owner_of
+from ...registry import calling, owner_of, schema
 from ...registry.errors import RunError
-from ..storage import schema
-from ..storage.alike import alike
-from .calls import applied, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
+from ..storage.restoring import require_like
+from .calls import apply, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
 
 LogEvent = Callable[..., None]
+MOMENTS = ("penalty", "before_loss", "before_update", "after_update")  # methods of interventions, at every update
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExtraMeasurements:
     """The measurements of a run besides the cheap metrics."""
 
     costly: bool = False  # the costly metrics, such as the Hessian's largest eigenvalue
@@ -38,10 +38,10 @@ class Asked:
     learning: tuple[str, ...] = ()  # names of statistics of training, such as policy/entropy
 
 
-NOTHING = Asked()
+NO_EXTRAS = ExtraMeasurements()
 
 
-class Remembered(TypedDict):
+class HookState(TypedDict):
     """The state of a hook: the memory of its schedule by learner, and the state of its intervention."""
 
     memory: dict[str, Memory]
@@ -51,8 +51,8 @@ class Remembered(TypedDict):
 class HookDriver:
     """The hooks of a run. Each acts on the learners that `Hook.concerns` selects.
 
-    The loop tells the driver of three kinds of moments: `passed` (after steps), `switched` (a task begins) and
-    `measured` (after a measurement).
+    The loop tells the driver of three kinds of moments: `after_steps`, `after_switch` (a task begins) and
+    `after_measurement`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class HookDriver:
         total: int,
         start: int = 0,
         ends: bool = False,
-        asked: Asked = NOTHING,
+        extras: ExtraMeasurements = NO_EXTRAS,
         planned: int | None = None,
     ) -> None:
         """Attach the hooks to the learners.
@@ -75,7 +75,7 @@ class HookDriver:
             total: Number of steps of the run.
             start: The step at which the run begins.
             ends: Whether training ends at `total`, so that recurring hooks (`every`, `when`) do not fire there.
-            asked: What the run and its events measure besides the cheap metrics.
+            extras: What the run and its events measure besides the cheap metrics.
             planned: The steps that fractions in schedules refer to; None for `total`.
 
         Raises:
@@ -88,48 +88,45 @@ class HookDriver:
         self.fresh = self.hooks  # the hooks that are not in the checkpoint that was loaded
         self.total, self.start, self.ends = total, start, ends
         self.planned = total if planned is None else planned
-        self.asked = asked
-        self._penalties = [hook for hook in hooks if hook.intervention.has("penalty")]
-        self._draws = [hook for hook in hooks if hook.intervention.has("before_loss")]
-        self._before = [hook for hook in hooks if hook.intervention.has("before_update")]
-        self._after = [hook for hook in hooks if hook.intervention.has("after_update")]
+        self.extras = extras
+        self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
-            named = self._named(hook)
-            for learner in [each for each in named if self._concerned(hook, each)] or named:
+            named = self._learners_of(hook)
+            for learner in [learner for learner in named if self._concerns(hook, learner)] or named:
                 self._attach(hook, learner)
             if isinstance(hook.schedule, When):
-                self._check(hook, hook.schedule)
+                self._check_condition(hook, hook.schedule)
 
     @property
     def suspects(self) -> str:
         """The hooks of plug-ins in words: "; hook jitter of plug-in jitter.py takes part", or ""."""
-        found = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
-        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in found if owner)
+        owners = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
+        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in owners if owner)
 
     @property
     def penalizes(self) -> bool:
         """Whether any hook adds a loss term."""
-        return bool(self._penalties)
+        return bool(self._at["penalty"])
 
     @property
     def traceable(self) -> bool:
         """Whether torch.compile can trace all loss terms."""
-        return all(hook.intervention.traceable for hook in self._penalties)
+        return all(hook.intervention.traceable for hook in self._at["penalty"])
 
     @property
     def precedes_updates(self) -> bool:
         """Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to be set."""
-        return bool(self._before)
+        return bool(self._at["before_update"])
 
     @property
     def follows_updates(self) -> bool:
         """Whether any hook acts before or after every optimizer step."""
-        return bool(self._before or self._after)
+        return bool(self._at["before_update"] or self._at["after_update"])
 
     @property
     def interleaves(self) -> bool:
         """Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled call."""
-        return bool(self._draws or self.follows_updates)
+        return bool(self._at["before_loss"] or self.follows_updates)
 
     def penalty(self, learner: Learner) -> Tensor:
         """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""
@@ -138,29 +135,20 @@ class HookDriver:
 
     def before_loss(self, learner: Learner) -> None:
         """Call the hooks that act before a loss of this learner."""
-        for hook in self._draws:
-            if self._concerned(hook, learner):
-                with calling_of(hook, "before_loss", learner):
-                    hook.intervention.before_loss(learner)
+        self._call(self._at["before_loss"], "before_loss", learner)
 
     def drawn_penalty(self, learner: Learner) -> Tensor:
         """Return `penalty`, without the draws of `before_loss`, which comes first. So it can be compiled."""
-        terms = [penalty_of(hook, learner) for hook in self._penalties if self._concerned(hook, learner)]
+        terms = [penalty_of(hook, learner) for hook in self._at["penalty"] if self._concerns(hook, learner)]
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
         """Call the hooks that act before an optimizer step of this learner. Gradients must be in `.grad`."""
-        for hook in self._before:
-            if self._concerned(hook, learner):
-                with calling_of(hook, "before_update", learner):
-                    hook.intervention.before_update(learner)
+        self._call(self._at["before_update"], "before_update", learner)
 
     def after_update(self, learner: Learner) -> None:
         """Call the hooks that act after an optimizer step of this learner."""
-        for hook in self._after:
-            if self._concerned(hook, learner):
-                with calling_of(hook, "after_update", learner):
-                    hook.intervention.after_update(learner)
+        self._call(self._at["after_update"], "after_update", learner)
 
     def numbers(self) -> dict[str, Tensor]:
         """Return the hooks' own statistics: `learner/name` → a tensor of shape () or, for a stack, (members,)."""
@@ -168,35 +156,41 @@ class HookDriver:
             f"{learner.name}/{name}": value
             for hook in self.hooks
             for learner in self.learners.values()
-            if self._concerned(hook, learner)
+            if self._concerns(hook, learner)
             for name, value in numbers_of(hook, learner).items()
         }
 
-    def finished(self, fresh: bool = False) -> None:
+    def finish_task(self, fresh: bool = False) -> None:
         """Call the hooks that act at the end of a task, while the learners' data still belong to that task.
 
         With `fresh`, only hooks that are not in the loaded checkpoint are called, such as an arm's own at the fork.
         """
         for hook in self.fresh if fresh else self.hooks:
-            for learner in self.learners.values():
-                if hook.intervention.has("finish_task") and self._concerned(hook, learner):
-                    with calling_of(hook, "finish_task", learner):
-                        hook.intervention.finish_task(learner)
+            if hook.intervention.has("finish_task"):
+                for learner in self.learners.values():
+                    self._call([hook], "finish_task", learner)
 
-    def passed(self, previous: int, step: int) -> None:
+    def after_steps(self, previous: int, step: int) -> None:
         """Apply the hooks that fire after the steps in (previous, step]."""
-        self._ask(Moment(previous, step, self.planned, self.start))
+        self._fire_due(Moment(previous, step, self.planned, self.start))
 
-    def switched(self, step: int, switch: int) -> None:
+    def after_switch(self, step: int, switch: int) -> None:
         """Apply the hooks that fire at the `switch`-th task switch, which is at `step`."""
-        self._ask(Moment(step, step, self.planned, self.start, switch=switch))
+        self._fire_due(Moment(step, step, self.planned, self.start, switch=switch))
 
-    def measured(self, step: int, metrics: Mapping[str, float]) -> None:
+    def after_measurement(self, step: int, metrics: Mapping[str, float]) -> None:
         """Apply the hooks that fire on new measurements, `learner/metric` → value.
 
         A name without a learner refers to every learner.
         """
-        self._ask(Moment(step, step, self.planned, self.start, metrics=metrics))
+        self._fire_due(Moment(step, step, self.planned, self.start, metrics=metrics))
+
+    def _call(self, hooks: Sequence[Hook], moment: str, learner: Learner) -> None:
+        """Call a method of the interventions of those of these hooks that act on this learner."""
+        for hook in hooks:
+            if self._concerns(hook, learner):
+                with calling_of(hook, moment, learner):
+                    getattr(hook.intervention, moment)(learner)
 
     def _attach(self, hook: Hook, learner: Learner) -> None:
         """Attach a hook, and try what is only asked for later: a refusal belongs at the start of a run."""
@@ -212,15 +206,15 @@ class HookDriver:
             numbers_of(hook, learner)
             state_of(hook)
 
-    def _concerned(self, hook: Hook, learner: Learner) -> bool:
+    def _concerns(self, hook: Hook, learner: Learner) -> bool:
         if torch.compiler.is_compiling() or not hook.intervention.has("concerns"):
             return hook.concerns(learner)
         with calling_of(hook, "concerns", learner):
             return bool(hook.concerns(learner))
 
-    def _check(self, hook: Hook, when: When) -> None:
+    def _check_condition(self, hook: Hook, when: When) -> None:
         """Raise ValueError for a condition on a metric that is not measured."""
-        metric, known = when.metric, self._measured(hook)
+        metric, known = when.metric, self._measured_names(hook)
         if metric in known:
             return
         name = metric.rpartition("/")[2] if metric.partition("/")[0] in self.learners else metric
@@ -230,7 +224,7 @@ class HookDriver:
             raise ValueError(f"{hook.text}: {name} is measured only with --curvature")
         raise ValueError(f"{hook.text}: unknown metric {metric!r}{did_you_mean(metric, known)}")
 
-    def _measured(self, hook: Hook) -> list[str]:
+    def _measured_names(self, hook: Hook) -> list[str]:
         """Return the names that a hook's condition can use.
 
         These are the metrics of the learners on which the hook acts (also by layer), those of any learner after the
@@ -238,37 +232,37 @@ class HookDriver:
         """
         bare, full = [], []
         for learner in self.learners.values():
-            own = [
-                *(METRICS if self.asked.costly else cheap_metrics()),
+            names = [
+                *(METRICS if self.extras.costly else cheap_metrics()),
                 *(f"dormant_fraction/{u}" for u in learner.units),
             ]
-            own += TRAINABILITY if self.asked.trainability else ()
-            full += [f"{learner.name}/{metric}" for metric in own]
-            if self._concerned(hook, learner):
-                bare += own
-        return [*bare, *full, *self.asked.learning]
+            names += TRAINABILITY if self.extras.trainability else ()
+            full += [f"{learner.name}/{metric}" for metric in names]
+            if self._concerns(hook, learner):
+                bare += names
+        return [*bare, *full, *self.extras.learning]
 
-    def _named(self, hook: Hook) -> list[Learner]:
+    def _learners_of(self, hook: Hook) -> list[Learner]:
         names = [learner.name for learner in self.learners.values()]
         if hook.learner not in (None, *names):
             hint = did_you_mean(str(hook.learner), names)
             raise UnknownName(f"{hook.text}: unknown learner {hook.learner!r}{hint} (known: {', '.join(names)})")
         return [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
 
-    def _ask(self, moment: Moment) -> None:
+    def _fire_due(self, moment: Moment) -> None:
         over = self.ends and moment.step >= self.total
         for hook in self.hooks:
             if over and isinstance(hook.schedule, Every | When):
                 continue
             for learner in self.learners.values():
-                if self._concerned(hook, learner) and hook.due(moment, learner):
+                if self._concerns(hook, learner) and hook.due(moment, learner):
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
         was, weights = View(learner), _weights(learner)
-        before = self._looked_at(was)
+        before = self._measure(was)
         started = time.perf_counter()
-        written = applied(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
+        written = apply(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
         seconds = time.perf_counter() - started
         now, after, change = View(learner), _weights(learner), {}
         if spoiled := _not_finite(weights, after):
@@ -290,16 +284,17 @@ class HookDriver:
             written=len(written),
             contract=contract_of(hook, learner),
             before=before,
-            after=self._looked_at(now),
+            after=self._measure(now),
             change=change,
             seconds=round(seconds, 6),
         )
 
-    def _looked_at(self, view: View) -> dict[str, float]:
+    def _measure(self, view: View) -> dict[str, float]:
         """Return the metrics of a learner for an event. For a stack, trainability is the mean over its members."""
-        found = trainability(view) if self.asked.trainability else None
-        fitted = {} if found is None else {name: float(value.mean()) for name, value in found.numbers().items()}
-        return measure(view, costly=self.asked.costly) | fitted
+        measured = trainability(view) if self.extras.trainability else None
+        fits = {} if measured is None else measured.numbers()
+        trainable = {name: float(value.mean()) for name, value in fits.items()}
+        return measure(view, costly=self.extras.costly) | trainable
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: state_of(hook) for hook in self.hooks}
@@ -312,15 +307,15 @@ class HookDriver:
         self.fresh = [hook for hook in self.hooks if hook.text not in state]
         for learner in self.learners.values():
             tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
-            _check_remembered(state, {learner.identity(name): tensor for name, tensor in tensors.items()}, learner.name)
+            _check_tensors(state, {learner.identity(name): tensor for name, tensor in tensors.items()}, learner.name)
         devices = {
             n: next((p.device for p in learner.module.parameters()), None) for n, learner in self.learners.items()
         }
         for hook in self.hooks:
             if hook.text in state:
-                own = _placed(dict(schema.fitted(state[hook.text], Remembered, hook.text)), devices)
+                own_state = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
                 with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
-                    hook.load_state_dict(own)
+                    hook.load_state_dict(own_state)
 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:
@@ -334,20 +329,20 @@ def _not_finite(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> st
     return next((n for n in names if before[n].isfinite().all() and not after[n].isfinite().all()), "")
 
 
-def _placed(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:
+def _move_to_devices(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:
     """Return a state with all floating-point tensors under a learner's name on that learner's device.
 
     Checkpoints are read to the CPU. The states of generators, which are bytes, stay there.
     """
     if isinstance(state, dict):
-        return {key: _placed(value, devices, devices.get(key, device)) for key, value in state.items()}
+        return {key: _move_to_devices(value, devices, devices.get(key, device)) for key, value in state.items()}
     return state.to(device) if isinstance(state, Tensor) and state.is_floating_point() else state
 
 
-def _check_remembered(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
+def _check_tensors(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
     """Raise ValueError if a tensor in a state, under the learner's name, is not like the learner's of that name."""
     for key, value in state.items() if isinstance(state, dict) else ():
         if inside and key in tensors and isinstance(value, Tensor):  # dicts hold other data of one parameter
-            alike(value, tensors[key].detach(), f"the state of a hook for {key} of '{learner}'")
+            require_like(value, tensors[key].detach(), f"the state of a hook for {key} of '{learner}'")
         else:
-            _check_remembered(value, tensors, learner, inside or key == learner)
+            _check_tensors(value, tensors, learner, inside or key == learner)

@@ -6,7 +6,7 @@ from typing import Protocol
 from ...interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from ...interventions.schedule import AtTask
 from ...registry.errors import UsageError
-from .driver import NOTHING, Asked, HookDriver, LogEvent
+from .driver import NO_EXTRAS, ExtraMeasurements, HookDriver, LogEvent
 
 
 class Span(Protocol):
@@ -26,7 +26,7 @@ def read_hooks(
     learners: Mapping[str, Learner],
     start: int = 0,
     log: LogEvent = lambda **_: None,
-    asked: Asked = NOTHING,
+    extras: ExtraMeasurements = NO_EXTRAS,
     planned: int | None = None,
 ) -> HookDriver:
     """Return the driver of these hooks.
@@ -37,7 +37,7 @@ def read_hooks(
         learners: Its learners by name.
         start: The step at which the run begins. If it is above 0, the run is an arm of a fork, and a hook without a
             schedule is applied there.
-        log, asked, planned: As in `HookDriver`.
+        log, extras, planned: As in `HookDriver`.
 
     Raises:
         UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
@@ -66,6 +66,6 @@ def read_hooks(
     if problems:
         raise UsageError(f"{option}: {'; '.join(problems)}")
     try:
-        return HookDriver(hooks, learners, log, total, start, ends=True, asked=asked, planned=planned)
+        return HookDriver(hooks, learners, log, total, start, ends=True, extras=extras, planned=planned)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

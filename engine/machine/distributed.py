@@ -14,38 +14,38 @@ from torch import Tensor
 
 from ...registry.errors import RunError, one_line
 from .torchrun import ADDRESS, PORT, local_rank, require_whole, world
-from .torchrun import first as first
+from .torchrun import is_first as is_first
 from .torchrun import rank as rank
 
 
-def joined() -> bool:
+def is_joined() -> bool:
     """Return whether this process has joined the others."""
     return dist.is_initialized()
 
 
-def together() -> None:
+def wait_for_all() -> None:
     """Wait until all processes have reached this point."""
-    if joined():
+    if is_joined():
         dist.barrier()
 
 
 def mean(value: Tensor) -> Tensor:
     """Return the mean of a number over all processes."""
-    if joined():
+    if is_joined():
         dist.all_reduce(value)
         value /= world()
     return value
 
 
 @contextmanager
-def processes(device: str) -> Iterator[None]:
+def join_processes(device: str) -> Iterator[None]:
     """Join the other processes started by `torchrun`, if any, with NCCL on GPUs and gloo on CPUs.
 
     Raises:
         UsageError: A variable of torchrun is missing, or this process has no GPU of its own.
         RunError: They cannot be joined.
     """
-    if world() == 1 or joined():
+    if world() == 1 or is_joined():
         yield
         return
     require_whole()

@@ -51,7 +51,7 @@ def own_cpus() -> int:
     return max(1, min(cpus() // _processes, int(limit) if limit.isdecimal() else cpus()))
 
 
-def description() -> str:
+def describe_machine() -> str:
     """Return a description of this machine: usable cores × processor, and the GPU if there is one."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -65,8 +65,8 @@ def description() -> str:
 def gpus() -> list[str]:
     """Return the GPUs that this process may use, as named in CUDA_VISIBLE_DEVICES."""
     count = torch.cuda.device_count()
-    given = os.environ.get(VISIBLE)
-    return [str(i) for i in range(count)] if given is None else given.split(",")[:count]
+    listed = os.environ.get(VISIBLE)
+    return [str(i) for i in range(count)] if listed is None else listed.split(",")[:count]
 
 
 def free_memory() -> int:
@@ -80,7 +80,7 @@ def free_memory() -> int:
     return max(0, min(free, limit - used + int(stat["inactive_file"])))  # the system can drop its file cache
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Return a number of bytes as text, such as "1.5 GB"."""
     for unit, bytes_ in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9)):
         if count >= bytes_:
@@ -104,19 +104,21 @@ class Allocations(TorchDispatchMode):
         self, function: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Raise UsageError if the call would make a tensor that does not fit; otherwise make the call."""
-        given = kwargs or {}
-        shape, dtype = _made(function, args, given)
+        keywords = kwargs or {}
+        shape, dtype = _allocation(function, args, keywords)
         count = math.prod(shape) * (dtype or torch.get_default_dtype()).itemsize
-        on = torch.device(given.get("device") or "cpu").type
+        on = torch.device(keywords.get("device") or "cpu").type
         if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
             raise UsageError(
-                f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {size(count)}, but "
-                f"only {size(free)} of memory is free: use smaller sizes"
+                f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {format_bytes(count)}, but "
+                f"only {format_bytes(free)} of memory is free: use smaller sizes"
             )
-        return function(*args, **given)
+        return function(*args, **keywords)
 
 
-def _made(function: Any, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[Sequence[int], torch.dtype | None]:
+def _allocation(
+    function: Any, args: Sequence[Any], given: Mapping[str, Any]
+) -> tuple[Sequence[int], torch.dtype | None]:
     """Return the shape and dtype of the tensor that a call will make, or ((0,), None) for other calls."""
     name: str = function.overloadpacket.__name__
     first = args[0] if args else None
@@ -165,6 +167,6 @@ def require_memory(learners: Iterable[Learner], runs: int = 1) -> None:
     if needed > free:
         what, fewer = (f"{runs} runs at a time need", "lower --jobs, or ") if runs > 1 else ("the run needs", "")
         raise UsageError(
-            f"{what} {size(needed)} more for gradients and optimizers, but only {size(free)} of memory is free: "
-            f"{fewer}use smaller sizes"
+            f"{what} {format_bytes(needed)} more for gradients and optimizers, but only {format_bytes(free)} of memory "
+            f"is free: {fewer}use smaller sizes"
         )

@@ -22,15 +22,15 @@ def world() -> int:
     Raises:
         UsageError: The variables are not as torchrun sets them.
     """
-    return _read()[0]
+    return _read_variables()[0]
 
 
 def rank() -> int:
     """Return the index of this process among them, from 0. Raises UsageError as `world` does."""
-    return _read()[1]
+    return _read_variables()[1]
 
 
-def first() -> bool:
+def is_first() -> bool:
     """Return whether this process is the one that writes. Raises UsageError as `world` does."""
     return rank() == 0
 
@@ -39,7 +39,7 @@ def local_rank(gpus: int) -> int:
     """Return the index of this process's GPU among the `gpus` of this machine. Raises UsageError if it has none."""
     index = _number(LOCAL_RANK)
     if index is None:
-        raise _wrong(LOCAL_RANK)
+        raise _value_error(LOCAL_RANK)
     if index >= gpus:
         raise UsageError(f"{LOCAL_RANK}={index}, but PyTorch finds {gpus} GPUs here: start one process a GPU at most")
     return index
@@ -65,20 +65,20 @@ def require_whole() -> None:
     if world() > 1:
         for name in (RANK, ADDRESS):
             if not os.environ.get(name):
-                raise _wrong(name)
+                raise _value_error(name)
         if not 0 < (_number(PORT) or 0) < PORTS:
-            raise _wrong(PORT)
+            raise _value_error(PORT)
 
 
-def _read() -> tuple[int, int]:
+def _read_variables() -> tuple[int, int]:
     """Return the number of processes and the index of this one."""
     count, index = _number(WORLD_SIZE), _number(RANK)
     if count is None:
         return 1, 0
     if count < 1:
-        raise _wrong(WORLD_SIZE)
+        raise _value_error(WORLD_SIZE)
     if (index or 0) >= count:
-        raise _wrong(RANK, f"the index of a process, below {WORLD_SIZE}={count}")
+        raise _value_error(RANK, f"the index of a process, below {WORLD_SIZE}={count}")
     return count, index or 0
 
 
@@ -88,13 +88,13 @@ def _number(name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise _wrong(name)
+        raise _value_error(name)
     return int(text)
 
 
-def _wrong(name: str, right: str = "") -> UsageError:
-    given = f"{name}={os.environ[name]}" if os.environ.get(name) else f"{name} is not set"
+def _value_error(name: str, right: str = "") -> UsageError:
+    setting = f"{name}={os.environ[name]}" if os.environ.get(name) else f"{name} is not set"
     return UsageError(
-        f"{given}: it must be {right or RIGHT[name]}, as torchrun sets it; to train in one process, unset {WORLD_SIZE} "
-        f"and {RANK}"
+        f"{setting}: it must be {right or RIGHT[name]}, as torchrun sets it; to train in one process, unset "
+        f"{WORLD_SIZE} and {RANK}"
     )

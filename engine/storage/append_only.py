@@ -49,14 +49,21 @@ class Part:
 
 
 def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
-    """Write the rows from `start` to the end into new part files `<name>-<start>.safetensors`."""
+    """Write rows into new part files `<name>-<start>.safetensors`, and return these.
+
+    Args:
+        folder: The folder of the checkpoint.
+        name: The beginning of the files' names.
+        rows: The rows.
+        start: The first row to write; all after it are written too.
+    """
     parts: list[Part] = []
     written: Future[None] | None = None
     with ThreadPoolExecutor(1) as disk:  # writes a part while the next one is read and hashed
         while start < rows.end:
             row_bytes = sum(tensor.nbytes for tensor in rows.read(start, start + 1).values())
             stop = min(start + max(1, PART_BYTES // max(1, row_bytes)), rows.end)
-            data, file = _serialized(rows, start, stop), f"{name}-{start}.safetensors"
+            data, file = _serialize(rows, start, stop), f"{name}-{start}.safetensors"
             if written:
                 written.result()  # so that at most two parts are in memory
             written = disk.submit(files.write, folder / file, data)
@@ -67,12 +74,19 @@ def write(folder: Path, name: str, rows: Rows, start: int) -> list[Part]:
     return parts
 
 
-def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
-    """Link the parts of an older checkpoint, in `source`, whose rows are in use. If there is a gap, link none."""
+def link_parts(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[Part]:
+    """Link the parts of an older checkpoint whose rows are in use, and return these; none if they do not fit.
+
+    Args:
+        source: The folder of the older checkpoint.
+        old: Its parts.
+        folder: The folder of the new checkpoint.
+        rows: The rows that are in use.
+    """
     parts = [part for part in old if part.stop > rows.first]
     if not parts or parts[0].start > rows.first or parts[-1].stop > rows.end:
         return []
-    if any(a.stop != b.start for a, b in pairwise(parts)) or not all(_present(source, part) for part in parts):
+    if any(a.stop != b.start for a, b in pairwise(parts)) or not all(_is_present(source, part) for part in parts):
         return []
     for part in parts:
         files.link(source / part.file, folder / part.file)
@@ -80,7 +94,14 @@ def take_over(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[P
 
 
 def check(path: str, first: int, end: int, parts: list[Part]) -> None:
-    """Raise ValueError if the parts at `path` in a tree have other names than parts do, or do not hold all rows."""
+    """Raise ValueError if parts have other names than parts do, or do not hold all rows.
+
+    Args:
+        path: The place of the rows in the tree, for error messages.
+        first: The first row.
+        end: The number of the row after the last one.
+        parts: The parts.
+    """
     if bad := [part.file for part in parts if not PART_NAME.fullmatch(part.file)]:
         raise ValueError(f"{path}: {bad[0]!r} is not the name of a part")
     places = [part.start for part in parts] + [part.stop for part in parts[-1:]]
@@ -93,7 +114,7 @@ def check(path: str, first: int, end: int, parts: list[Part]) -> None:
 def require(folder: Path, parts: Iterable[Part]) -> None:
     """Raise CheckpointError for the first part file that is missing or has the wrong size."""
     for part in parts:
-        if not _present(folder, part):
+        if not _is_present(folder, part):
             what = f"damaged (not a plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
             raise CheckpointError(f"{folder / part.file}: {what}")
 
@@ -106,8 +127,15 @@ def verify(folder: Path, parts: list[Part]) -> None:
             pass
 
 
-def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
-    """Return the rows `first` … `end`, which the part files of a checkpoint contain. They are read only when used."""
+def open_rows(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
+    """Return the rows first ≤ row < end, which the part files of a checkpoint contain. They are read only when used.
+
+    Args:
+        folder: The folder of the checkpoint.
+        first: The first row.
+        end: The number of the row after the last one.
+        parts: The parts, without gaps.
+    """
 
     def read(start: int, stop: int) -> dict[str, torch.Tensor]:
         if not first <= start < stop <= end:
@@ -124,7 +152,7 @@ def stored(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
     return Rows(first, end, read)
 
 
-def _serialized(rows: Rows, start: int, stop: int) -> bytes:
+def _serialize(rows: Rows, start: int, stop: int) -> bytes:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in rows.read(start, stop).items()}
     for name, tensor in tensors.items():
         if tensor.shape[:1] != (stop - start,):
@@ -143,9 +171,9 @@ def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
         raise CheckpointError(f"{file}: can no longer be read ({error})") from error
 
 
-def _present(folder: Path, part: Part) -> bool:
+def _is_present(folder: Path, part: Part) -> bool:
     try:
-        found = (folder / part.file).lstat()
+        info = (folder / part.file).lstat()
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_size == part.size
+    return stat.S_ISREG(info.st_mode) and info.st_size == part.size

@@ -1,7 +1,7 @@
 """Zip, npy and gzip files of other people: sizes are looked at before anything is unpacked, and may lie.
 
 A file of 3 MB can unpack to 3 GB. Weights, images and texts shrink to a tenth at most, so a file which says that it
-unpacks to more than `most_of` its size is refused, and never more is read than it said. Nothing is written to the disk,
+unpacks to more than `unpacked_limit` is refused, and never more is read than it said. Nothing is written to the disk,
 and no pickle is opened.
 """
 
@@ -30,53 +30,53 @@ class BadArchive(ValueError):
     """A file is damaged, or unpacks to more than it may; the message is one line without the file's name."""
 
 
-def most_of(size: int) -> int:
+def unpacked_limit(size: int) -> int:
     """Return the number of bytes to which a packed file of this size may unpack."""
     return max(FLOOR, TIMES * size)
 
 
-def plain(file: Path) -> BufferedReader:
+def open_user_file(file: Path) -> BufferedReader:
     """Open a file that the user names, perhaps by a link, for reading. Raises OSError, also for pipes and devices."""
-    return cast(BufferedReader, files.opened(Path(os.path.realpath(file, strict=True)), "rb"))
+    return cast(BufferedReader, files.open_plain(Path(os.path.realpath(file, strict=True)), "rb"))
 
 
-def contents(file: Path) -> bytes:
+def read_user_file(file: Path) -> bytes:
     """Return the contents of a file that the user names. Raises OSError, also for pipes and devices."""
-    with plain(file) as stream:
+    with open_user_file(file) as stream:
         return stream.read()
 
 
-def member(file: Path | bytes, name: str, most: int | None = None) -> bytes:
+def read_member(file: Path | bytes, name: str, most: int | None = None) -> bytes:
     """Return one file in a zip.
 
     Args:
         file: The zip, as a file or as its bytes.
         name: Name of the file in it.
-        most: The largest size that is allowed, in bytes, besides `most_of` the size of the zip.
+        most: The largest size that is allowed, in bytes, besides `unpacked_limit` of the size of the zip.
 
     Raises:
         BadArchive: There is no such file in it, or there are two; it is damaged, encrypted, or too large.
         OSError: The zip cannot be read.
     """
-    with _opened(file) as (archive, size):
-        found = [info for info in archive.infolist() if info.filename == name]
-        if len(found) != 1:
-            raise BadArchive(f"it has {'two' if found else 'no'} {name}")
-        _check(found, min(most_of(size), most or most_of(size)))
-        with archive.open(found[0]) as packed:
-            return packed.read(found[0].file_size)  # read() would unpack all that there is, and cut it then
+    with _open_zip(file) as (archive, size):
+        members = [info for info in archive.infolist() if info.filename == name]
+        if len(members) != 1:
+            raise BadArchive(f"it has {'two' if members else 'no'} {name}")
+        _check(members, min(unpacked_limit(size), most or unpacked_limit(size)))
+        with archive.open(members[0]) as packed:
+            return packed.read(members[0].file_size)  # read() would unpack all that there is, and cut it then
 
 
 def check_zip(file: Path | bytes) -> None:
     """Raise BadArchive if a zip, all in all, unpacks to too much, so that other code can read it."""
-    with _opened(file) as (archive, size):
-        _check(archive.infolist(), most_of(size))
+    with _open_zip(file) as (archive, size):
+        _check(archive.infolist(), unpacked_limit(size))
 
 
 @contextmanager
-def _opened(file: Path | bytes) -> Iterator[tuple[zipfile.ZipFile, int]]:
+def _open_zip(file: Path | bytes) -> Iterator[tuple[zipfile.ZipFile, int]]:
     """Return a zip and its size. What goes wrong in this block becomes BadArchive."""
-    with io.BytesIO(file) if isinstance(file, bytes) else plain(file) as stream:
+    with io.BytesIO(file) if isinstance(file, bytes) else open_user_file(file) as stream:
         size = stream.seek(0, os.SEEK_END)
         try:
             if not zipfile.is_zipfile(stream):
@@ -99,12 +99,12 @@ def _check(members: list[zipfile.ZipInfo], most: int) -> None:
         raise BadArchive(f"it would unpack to {total:,} bytes, but at most {most:,} are read")
 
 
-def unzipped_array(file: Path, key: str, most: int | None = None) -> np.ndarray:
-    """Return an array of an npz file. Raises BadArchive as `member`, and for arrays of objects."""
-    return array_of(member(file, f"{key}.npy", most))
+def read_array(file: Path, key: str, most: int | None = None) -> np.ndarray:
+    """Return an array of an npz file. Raises BadArchive as `read_member`, and for arrays of objects."""
+    return parse_array(read_member(file, f"{key}.npy", most))
 
 
-def array_of(content: bytes) -> np.ndarray:
+def parse_array(content: bytes) -> np.ndarray:
     """Return the array in the bytes of an npy file, without a copy; it cannot be written into.
 
     Raises:
@@ -133,23 +133,23 @@ def array_of(content: bytes) -> np.ndarray:
     return flat.reshape(shape, order="F" if in_columns else "C")
 
 
-def gunzipped(content: bytes, most: int | None = None) -> bytes:
-    """Return what gzip packed. `most`: as for `member`. Raises BadArchive if it is damaged or too large."""
-    limit = min(most_of(len(content)), most or most_of(len(content)))
-    parts, left, total = [], content, 0
+def gunzip(content: bytes, most: int | None = None) -> bytes:
+    """Return what gzip packed. `most`: as for `read_member`. Raises BadArchive if it is damaged or too large."""
+    limit = min(unpacked_limit(len(content)), most or unpacked_limit(len(content)))
+    parts, remaining, total = [], content, 0
     try:
-        while left:  # a gzip file may consist of several
+        while remaining:  # a gzip file may consist of several
             unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
             while not unpacker.eof:
-                part = unpacker.decompress(left, CHUNK)
-                left = unpacker.unconsumed_tail
+                part = unpacker.decompress(remaining, CHUNK)
+                remaining = unpacker.unconsumed_tail
                 total += len(part)
                 if total > limit:
                     raise BadArchive(f"it unpacks to more than {limit:,} bytes")
-                if not (part or left or unpacker.eof):
+                if not (part or remaining or unpacker.eof):
                     raise BadArchive("truncated or damaged gzip (it ends early)")
                 parts.append(part)
-            left = unpacker.unused_data.lstrip(b"\0")  # which may follow as padding
+            remaining = unpacker.unused_data.lstrip(b"\0")  # which may follow as padding
     except zlib.error as error:
         raise BadArchive(f"truncated or damaged gzip ({error})") from error
     if not parts:

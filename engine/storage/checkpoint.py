@@ -13,8 +13,8 @@ share it, including those of the arms of a fork.
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -25,9 +25,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
-from ...registry import PluginFault
-from ...registry.errors import CheckpointError, RunError
-from . import append_only, files, schema
+from ...registry import schema
+from ...registry.errors import CheckpointError
+from . import append_only, files
 from .append_only import Part, Rows
 
 FORMAT = "supple checkpoint 3"
@@ -64,15 +64,12 @@ def folders_of(checkpoints: Path) -> list[Path]:
     """Return the folders of all checkpoints, the oldest first. Other entries are ignored: `2019` is a user's."""
     try:
         with os.scandir(checkpoints) as entries:
-            found = [entry.name for entry in entries if STEP.fullmatch(entry.name) and _is_folder_or_link(entry)]
+            steps = [entry for entry in entries if STEP.fullmatch(entry.name)]
+            # a link is listed, so that it is refused and not ignored
+            names = [entry.name for entry in steps if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [checkpoints / name for name in sorted(found, key=int)]
-
-
-def _is_folder_or_link(entry: "os.DirEntry[str]") -> bool:
-    """Return whether an entry is a folder, or a link, which is refused and not ignored."""
-    return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+    return [checkpoints / name for name in sorted(names, key=int)]
 
 
 def leftovers(checkpoints: Path) -> list[Path]:
@@ -118,11 +115,11 @@ def save(
     body["tensors_sha256"] = files.sha256(data)
     target = folder_of(checkpoints, step)
     old = _earlier_parts(since, identity) if since and since != target else {}
-    with files.appearing(target, writing) as folder:
+    with files.atomic_folder(target, writing) as folder:
         (folder / WEIGHTS).write_bytes(data)
         body["rows"] = {}
         for i, (path, leaf) in enumerate(growing.items()):
-            parts = append_only.take_over(since, old[path], folder, leaf) if since and path in old else []
+            parts = append_only.link_parts(since, old[path], folder, leaf) if since and path in old else []
             parts += append_only.write(folder, f"rows-{step}-{i}", leaf, parts[-1].stop if parts else leaf.first)
             body["rows"][path] = {"first": leaf.first, "end": leaf.end, "parts": parts}
         _write_manifest(folder, body)
@@ -153,13 +150,13 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
     Raises:
         CheckpointError: A file is missing, damaged or from another run; the message names it.
     """
-    body, weights = _manifest(folder, identity), folder / WEIGHTS
+    body, weights = _read_manifest(folder, identity), folder / WEIGHTS
     data = files.read(weights)
     if files.sha256(data) != body["tensors_sha256"]:
         raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
     append_only.verify(folder, [part for entry in body["rows"].values() for part in entry["parts"]])
     growing = {
-        path: append_only.stored(folder, entry["first"], entry["end"], entry["parts"])
+        path: append_only.open_rows(folder, entry["first"], entry["end"], entry["parts"])
         for path, entry in body["rows"].items()
     }
     try:
@@ -167,21 +164,6 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
     except (SafetensorError, KeyError, TypeError) as error:
         raise CheckpointError(f"{weights}: does not agree with {MANIFEST} ({error})") from error
     return tree
-
-
-@contextmanager
-def taken_up(checkpoints: Path) -> Iterator[None]:
-    """Raise CheckpointError for any exception while a state from these checkpoints is restored in this block.
-
-    The sums and the run of the state are right at this point, so it was written by hand or by other code. Then its
-    values can have any type or shape, and each part of a run raises other exceptions for them.
-    """
-    try:
-        yield
-    except (RunError, OSError, PluginFault):
-        raise
-    except Exception as error:
-        raise CheckpointError(f"{checkpoints}: not a state of this run ({type(error).__name__}: {error})") from error
 
 
 def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
@@ -199,18 +181,18 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
     Raises:
         CheckpointError: A file in `source` is missing, damaged or from another run; the message names it.
     """
-    body = _manifest(source, identity)
+    body = _read_manifest(source, identity)
     parts = [part for entry in body["rows"].values() for part in entry["parts"]]
     files.verify(source / WEIGHTS, body["tensors_sha256"])
     append_only.require(source, parts)
-    with files.appearing(folder_of(checkpoints, body["step"])) as folder:
+    with files.atomic_folder(folder_of(checkpoints, body["step"])) as folder:
         for file in (WEIGHTS, *(part.file for part in parts)):
             files.link(source / file, folder / file)
         _write_manifest(folder, {**body, "identity": new_identity, "tree": {**body["tree"], **changes}})
     return folder_of(checkpoints, body["step"])
 
 
-def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
+def load_newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dict[str, Any] | None:
     """Return the tree of the newest intact checkpoint, or None if there is no checkpoint at all.
 
     Damaged checkpoints are skipped with a warning. Raises CheckpointError if all are damaged.
@@ -233,11 +215,8 @@ def newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -> dic
 def lengths_of_logs(folder: Path) -> dict[str, int]:
     """Return the lengths of the logs that a checkpoint recorded, or {} if it is damaged. Its tensors are not read."""
     try:
-        head_line, _, body_line = files.read(folder / MANIFEST).partition(b"\n")
-        if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
-            return {}
-        found: dict[str, int] = schema.fitted(_object(body_line)["tree"]["logs"], dict[str, int], "logs")
-        return found
+        lengths: dict[str, int] = schema.convert(_read_body(folder)["tree"]["logs"], dict[str, int], "logs")
+        return lengths
     except (CheckpointError, LookupError, TypeError, ValueError):
         return {}
 
@@ -256,27 +235,16 @@ def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
     (folder / MANIFEST).write_bytes(f"{json.dumps(head)}\n{text}\n".encode())
 
 
-def _manifest(folder: Path, identity: str) -> Manifest:
+def _read_manifest(folder: Path, identity: str) -> Manifest:
     """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
     file = folder / MANIFEST
     try:
         files.require_own(folder, folder.parents[1])
-    except files.NotPlain as error:
-        raise CheckpointError(str(error)) from error
-    head_line, _, body_line = files.read(file).partition(b"\n")
-    if (found := _object(head_line).get("format")) != FORMAT:
-        if str(found).startswith("supple checkpoint"):
-            raise CheckpointError(
-                f"{file}: written by another version of supple as '{found}', but this one reads '{FORMAT}': resume the "
-                f"run with the version that wrote it"
-            )
-        raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
-    if files.sha256(body_line.rstrip(b"\n")) != _object(head_line).get("body_sha256"):
-        raise CheckpointError(f"{file}: damaged (its checksum does not match)")
-    try:
-        body: Manifest = schema.fitted(_object(body_line), Manifest, "")
+        body: Manifest = schema.convert(_read_body(folder), Manifest, "")
         for path, entry in body["rows"].items():
             append_only.check(path, entry["first"], entry["end"], entry["parts"])
+    except files.NotPlain as error:
+        raise CheckpointError(str(error)) from error
     except ValueError as error:
         raise CheckpointError(f"{file}: not the contents that supple writes ({error})") from error
     if body["identity"] != identity:
@@ -286,18 +254,35 @@ def _manifest(folder: Path, identity: str) -> Manifest:
     return body
 
 
+def _read_body(folder: Path) -> dict[str, Any]:
+    """Return the second line of state.json. Raises CheckpointError if its format or its sum is not right."""
+    file = folder / MANIFEST
+    head_line, _, body_line = files.read(file).partition(b"\n")
+    head = _parse_object(head_line)
+    if (written := head.get("format")) != FORMAT:
+        if str(written).startswith("supple checkpoint"):
+            raise CheckpointError(
+                f"{file}: written by another version of supple as '{written}', but this one reads '{FORMAT}': resume "
+                f"the run with the version that wrote it"
+            )
+        raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
+    if files.sha256(body_line.rstrip(b"\n")) != head.get("body_sha256"):
+        raise CheckpointError(f"{file}: damaged (its checksum does not match)")
+    return _parse_object(body_line)
+
+
 def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
     """Return the parts of an earlier checkpoint of this run, or {} if there is no such checkpoint."""
     try:
-        return {path: entry["parts"] for path, entry in _manifest(folder, identity)["rows"].items()}
+        return {path: entry["parts"] for path, entry in _read_manifest(folder, identity)["rows"].items()}
     except CheckpointError:
         return {}
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     """Return a JSON object, or {} if the line is not one."""
     try:
-        value = schema.parse(line)
+        value = schema.parse_json(line)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -18,13 +18,14 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NotRequired, TypedDict
+from typing import BinaryIO, TypedDict
 
 import psutil
 
+from ...registry import schema
 from ...registry.errors import DiskError, RunError
 from ...registry.interruption import at_interruption
-from . import files, schema
+from . import files
 
 FILE = "claim.json"
 BEAT = 30.0  # seconds between two heartbeats
@@ -44,7 +45,7 @@ class Owner(TypedDict):
     boot: str
     pid: int
     started: float  # start of the process, in seconds since the start of the machine
-    namespace: NotRequired[str]  # of `pid`; claims of earlier versions have none
+    namespace: str  # in which `pid` is counted
 
 
 class Claimed(RunError):
@@ -61,7 +62,7 @@ class Claim:
     def __init__(self, file: Path) -> None:
         """Make the file. Raises FileExistsError if there is a claim already."""
         self.file, self.token = file, uuid.uuid4().hex
-        self._text = json.dumps(_this_process(self.token)).encode()
+        self._text = json.dumps(_describe_this_process(self.token)).encode()
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             os.write(handle, self._text)
@@ -86,7 +87,7 @@ class Claim:
     def _beat(self) -> None:
         while not self._end.wait(BEAT):
             # not `writing`, which another thread may be in for long; the next write reports problems
-            with suppress(OSError, RunError), self._found(0.0, insist=False):
+            with suppress(OSError, RunError), self._open_own(0.0, insist=False):
                 os.utime(self.file)
 
     @contextmanager
@@ -105,7 +106,7 @@ class Claim:
             if self._depth:
                 yield
                 return
-            with self._found(PATIENCE):
+            with self._open_own(PATIENCE):
                 self._depth += 1
                 try:
                     yield
@@ -133,10 +134,10 @@ class Claim:
         """Remove the claim, if it still belongs to this process."""
         self._end.set()
         # not `writing`: the code that was interrupted, or another thread, may be in it and never leave it
-        with suppress(OSError, RunError), self._found(0.0 if self._depth else TURN, insist=False) as found:
-            files.unlink(self.file, found)
+        with suppress(OSError, RunError), self._open_own(0.0 if self._depth else TURN, insist=False) as stream:
+            files.unlink(self.file, stream)
 
-    def _found(self, patience: float, insist: bool = True) -> BinaryIO:
+    def _open_own(self, patience: float, insist: bool = True) -> BinaryIO:
         """Return the open and locked file of the claim.
 
         Args:
@@ -148,25 +149,25 @@ class Claim:
             Lost: The folder is no longer there.
         """
         try:
-            found = _opened(self.file)
+            stream = _open_lockable(self.file)
         except (FileNotFoundError, NotADirectoryError):
-            raise self._vanished() from None
+            raise self._vanished_error() from None
         try:
-            locked = files.lock(found.fileno(), patience) or not insist
-            if locked and found.read() == self._text and files.is_at(self.file, found):
-                return found
+            locked = files.lock(stream.fileno(), patience) or not insist
+            if locked and stream.read() == self._text and files.is_at(self.file, stream):
+                return stream
         except BaseException:
-            found.close()
+            stream.close()
             raise
-        found.close()
+        stream.close()
         if not self.file.exists():
-            raise self._vanished()
-        owner = _owner(self.file)
+            raise self._vanished_error()
+        owner = _read_owner(self.file)
         other = owner and owner["token"] != self.token
         who = f"process {owner['pid']} on {owner['host']}" if owner and other else "another process"
         raise Claimed(f"{self.file.parent}: {who} has taken over this run, so this one stops")
 
-    def _vanished(self) -> RunError:
+    def _vanished_error(self) -> RunError:
         """Return the exception to raise if there is no claim where this process made one."""
         folder = self.file.parent
         if folder.is_dir():
@@ -174,10 +175,10 @@ class Claim:
                 f"{self.file} is gone: another process has taken over this run and has ended, or the file was removed; "
                 f"so this one stops, and `supple resume {folder}` continues from the last checkpoint"
             )
-        return removed(folder)
+        return removal_error(folder)
 
 
-def removed(folder: Path) -> Lost:
+def removal_error(folder: Path) -> Lost:
     """Return the exception to raise for the folder of a run that is no longer there, which names what was removed."""
     while not folder.parent.is_dir():
         folder = folder.parent
@@ -201,10 +202,10 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
     while True:
         with suppress(FileExistsError):
             return Claim(file)
-        if _removed(file):
+        if _remove_if_ended(file):
             continue
         if time.monotonic() >= until:
-            owner = _owner(file)
+            owner = _read_owner(file)
             raise Claimed(
                 f"{folder}: process {owner['pid']} on {owner['host']} is training this run; "
                 f"wait for it, or stop it first"
@@ -215,30 +216,30 @@ def claim(folder: Path, patience: float = 0.0) -> Claim:
         time.sleep(0.05)
 
 
-def _this_process(token: str) -> Owner:
+def _describe_this_process(token: str) -> Owner:
     """Return the contents of a claim of this process."""
     pid = os.getpid()
-    started = _started(psutil.Process(pid))
+    started = _start_of(psutil.Process(pid))
     return Owner(token=token, host=platform.node(), boot=_boot(), pid=pid, started=started, namespace=_namespace())
 
 
-def _owner(file: Path) -> Owner | None:
+def _read_owner(file: Path) -> Owner | None:
     """Return the owner that a claim names, or None if there is no claim or it is damaged."""
     try:
-        return _parsed(files.contents(file))
+        return _parse_owner(files.contents(file))
     except OSError:
         return None
 
 
-def _parsed(text: bytes) -> Owner | None:
+def _parse_owner(text: bytes) -> Owner | None:
     try:
-        owner: Owner = schema.fitted(schema.parse(text), Owner, "")
+        owner: Owner = schema.convert(schema.parse_json(text), Owner, "")
         return owner
     except ValueError:
         return None
 
 
-def _gone(claim: BinaryIO) -> bool:
+def _has_ended(claim: BinaryIO) -> bool:
     """Return whether the owner of a claim has ended.
 
     For one on another machine or in another container, whose processes cannot be seen, only its heartbeat is known. A
@@ -246,16 +247,16 @@ def _gone(claim: BinaryIO) -> bool:
     would keep all processes out until that time has come.
     """
     claim.seek(0)
-    silent, owner = abs(time.time() - os.fstat(claim.fileno()).st_mtime), _parsed(claim.read())
+    silent, owner = abs(time.time() - os.fstat(claim.fileno()).st_mtime), _parse_owner(claim.read())
     if owner is None:
         return silent > NAMELESS
-    if owner["host"] != platform.node() or owner.get("namespace", _namespace()) != _namespace():
+    if owner["host"] != platform.node() or owner["namespace"] != _namespace():
         return silent > LOST
     if owner["boot"] != _boot():
         return True
     try:
-        found = psutil.Process(owner["pid"])
-        return bool(abs(_started(found) - owner["started"]) > 1.5 or found.status() == psutil.STATUS_ZOMBIE)
+        process = psutil.Process(owner["pid"])
+        return bool(abs(_start_of(process) - owner["started"]) > 1.5 or process.status() == psutil.STATUS_ZOMBIE)
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         return True
 
@@ -278,7 +279,7 @@ def _namespace() -> str:
         return ""
 
 
-def _started(process: psutil.Process) -> float:
+def _start_of(process: psutil.Process) -> float:
     """Return the start of a process, in seconds since the start of the machine.
 
     Unlike the two times of day, their difference does not change if the clock is set.
@@ -286,26 +287,26 @@ def _started(process: psutil.Process) -> float:
     return float(process.create_time() - psutil.boot_time())
 
 
-def _removed(file: Path) -> bool:
+def _remove_if_ended(file: Path) -> bool:
     """Remove a claim if its owner is gone, and return whether that claim is no longer there.
 
     Several processes may try this at the same time. A lock on the file makes them take turns, and a process that then
     finds another claim there leaves it alone. An owner that was stopped while it holds the lock keeps its claim.
     """
     try:
-        with _opened(file) as found:
-            if not _gone(found) or not files.lock(found.fileno(), TURN):
+        with _open_lockable(file) as stream:
+            if not _has_ended(stream) or not files.lock(stream.fileno(), TURN):
                 return False
-            if files.is_at(file, found) and _gone(found):  # it was not woken in the meantime
-                files.unlink(file, found)
+            if files.is_at(file, stream) and _has_ended(stream):  # it was not woken in the meantime
+                files.unlink(file, stream)
     except FileNotFoundError:  # its owner or another process has removed it
         pass
     return not file.exists()
 
 
-def _opened(file: Path) -> BinaryIO:
+def _open_lockable(file: Path) -> BinaryIO:
     """Open a claim so that it can be locked, for which NFS requires that it can be written."""
     try:
-        return files.opened(file, "r+b")
+        return files.open_plain(file, "r+b")
     except PermissionError:  # the claim of another user
-        return files.opened(file, "rb")
+        return files.open_plain(file, "rb")

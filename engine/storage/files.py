@@ -2,7 +2,7 @@
 
 The folder that a user names may lie behind a symbolic link. Inside it, everything is supple's own, so a link there was
 put there by somebody, and what is behind it is not supple's: `require_unlinked` refuses such a folder before anything
-is written, and `remove` and `opened` follow no link that appears later.
+is written, and `remove` and `open_plain` follow no link that appears later.
 """
 
 import errno
@@ -26,7 +26,7 @@ from ...registry.errors import CheckpointError, RunError
 
 FOREIGN = ("trackers", "workers")  # folders of other libraries inside supple's own; wandb makes links in its folder
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
-LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `in_turn` holds it
+LOCK = ".lock"  # a file in a folder that cannot be locked itself, while `lock_folder` holds it
 Writing = Callable[[], AbstractContextManager[None]]  # `claim.Claim.writing`, or the like
 OPEN_ELSEWHERE = 2.0  # seconds that a renaming waits for another program, on Windows
 FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")  # Windows opens no folders, and flushes their entries itself
@@ -50,7 +50,7 @@ class NotPlain(OSError, RunError):
         return f"{self.filename}: {self.strerror}"
 
 
-def opened(file: Path, mode: Literal["rb", "r+b", "xb", "ab"]) -> BinaryIO:
+def open_plain(file: Path, mode: Literal["rb", "r+b", "xb", "ab"]) -> BinaryIO:
     """Open a plain file. "ab" creates it if it does not exist, "xb" requires that it does not.
 
     Raises:
@@ -59,7 +59,7 @@ def opened(file: Path, mode: Literal["rb", "r+b", "xb", "ab"]) -> BinaryIO:
     return open(file, mode, opener=_plain_handle)
 
 
-def created(file: Path) -> BinaryIO:
+def create(file: Path) -> BinaryIO:
     """Open a new file for writing. An earlier one, which a killed process left, is removed.
 
     It is not overwritten, because it may be a hard link, whose contents belong to a copy of the folder as well.
@@ -68,9 +68,9 @@ def created(file: Path) -> BinaryIO:
         NotPlain: Something other than a plain file has this name.
     """
     if os.path.lexists(file):
-        opened(file, "rb").close()
+        open_plain(file, "rb").close()
         file.unlink()
-    return opened(file, "xb")
+    return open_plain(file, "xb")
 
 
 def make_folder(folder: Path) -> None:
@@ -78,18 +78,18 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        found = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
-        raise NotPlain(errno.ENOTDIR, "not a folder", str(found)) from error
+        obstacle = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), folder)
+        raise NotPlain(errno.ENOTDIR, "not a folder", str(obstacle)) from error
 
 
 def _plain_handle(name: str, flags: int) -> int:
     if is_link(name):  # where there is no O_NOFOLLOW
-        raise _link(name)
+        raise _link_error(name)
     try:
         handle = os.open(name, flags | PLAIN, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise _link(name) from None
+            raise _link_error(name) from None
         if error.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a pipe that no process reads
             raise NotPlain(error.errno, "not a plain file", name) from None
         if not FOLDERS_OPEN and os.path.isdir(name):
@@ -112,19 +112,19 @@ def require_unlinked(root: Path) -> None:
     `root` itself may be one. Only links inside the folders of other libraries are accepted, such as those of trackers.
     Folders that vanish meanwhile are no problem: other processes remove old checkpoints.
     """
-    left, found = [str(root)], ""
-    while left and not found:
-        folder = left.pop()
+    folders, link = [str(root)], ""
+    while folders and not link:
+        folder = folders.pop()
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink() or getattr(entry, "is_junction", lambda: False)():
-                    found = entry.path
+                    link = entry.path
                     break
-                own = folder == str(root) or os.path.basename(folder) not in FOREIGN
-                if own and entry.is_dir(follow_symlinks=False):
-                    left.append(entry.path)
-    if found:
-        raise _link(found)
+                is_own = folder == str(root) or os.path.basename(folder) not in FOREIGN
+                if is_own and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    if link:
+        raise _link_error(link)
 
 
 def require_own(path: Path, root: Path) -> None:
@@ -133,7 +133,7 @@ def require_own(path: Path, root: Path) -> None:
         if place == root:
             return
         if is_link(place):
-            raise _link(str(place))
+            raise _link_error(str(place))
 
 
 def remove(folder: Path, root: Path) -> None:
@@ -162,13 +162,13 @@ def remove(folder: Path, root: Path) -> None:
         shutil.rmtree(name, dir_fd=handle)
 
 
-def _link(name: str) -> NotPlain:
+def _link_error(name: str) -> NotPlain:
     return NotPlain(errno.ELOOP, "a symbolic link, which supple does not follow", name)
 
 
 def contents(file: Path) -> bytes:
     """Return the contents of a plain file. Raises OSError."""
-    with opened(file, "rb") as stream:
+    with open_plain(file, "rb") as stream:
         return stream.read()
 
 
@@ -177,12 +177,12 @@ def read(file: Path) -> bytes:
     try:
         return contents(file)
     except OSError as error:
-        raise refusal(file, error) from error
+        raise _refusal(file, error) from error
 
 
 def write(file: Path, data: bytes) -> None:
     """Write a file, in place of an earlier one, and flush it to the disk. If that fails, it is removed."""
-    stream = created(file)
+    stream = create(file)
     try:
         with stream:
             stream.write(data)
@@ -198,7 +198,7 @@ def replace(file: Path, data: bytes) -> None:
     try:
         write(temporary, data)
         try:
-            _patiently(temporary.replace, file)
+            _rename_patiently(temporary.replace, file)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -208,7 +208,7 @@ def replace(file: Path, data: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(file)) from error
 
 
-def _patiently(rename: Callable[[Path], object], target: Path) -> None:
+def _rename_patiently(rename: Callable[[Path], object], target: Path) -> None:
     """Rename, on Windows as soon as no other program has it open, which may be one that reads or scans it."""
     until = time.monotonic() + (0.0 if FOLDERS_OPEN else OPEN_ELSEWHERE)
     while True:
@@ -228,11 +228,11 @@ def sha256(data: bytes) -> str:
 def verify(file: Path, expected: str) -> None:
     """Raise CheckpointError if a file cannot be read or its SHA-256 sum is not the expected one."""
     try:
-        with opened(file, "rb") as stream:
-            found = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
+        with open_plain(file, "rb") as stream:
+            actual = hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
     except OSError as error:
-        raise refusal(file, error) from error
-    if found != expected:
+        raise _refusal(file, error) from error
+    if actual != expected:
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
 
 
@@ -245,7 +245,7 @@ def link(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def appearing(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
+def atomic_folder(target: Path, writing: Writing = nullcontext) -> Iterator[Path]:
     """Return a temporary folder for the block to fill, then flush it and rename it to `target`.
 
     If an exception is raised, the temporary folder is removed. If the process is killed, it is left as
@@ -275,12 +275,12 @@ def move_into_place(temporary: Path, target: Path, writing: Writing) -> None:
     sync(temporary)
     with writing():
         remove(target, target.parent)
-        _patiently(temporary.rename, target)
+        _rename_patiently(temporary.rename, target)
         sync(target.parent)
 
 
 def leftovers(folder: Path, names: str) -> list[Path]:
-    """Return the temporary folders of `appearing` that killed processes left in a folder.
+    """Return the temporary folders of `atomic_folder` that killed processes left in a folder.
 
     `names` is a regular expression for the names of their targets. What a user calls `tmp-2019` is none of them.
     """
@@ -325,7 +325,7 @@ def unlink(file: Path, opened: BinaryIO) -> None:
 
 
 @contextmanager
-def in_turn(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold a lock on a folder, so that processes write in it one after another, if the file system has locks.
 
     Where a folder cannot be opened (Windows), a file in it is locked in its place, and removed at the end.
@@ -333,7 +333,7 @@ def in_turn(folder: Path) -> Iterator[None]:
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
-        with _locked_file(folder / LOCK):
+        with _lock_file(folder / LOCK):
             yield
         return
     try:
@@ -344,9 +344,9 @@ def in_turn(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked_file(file: Path) -> Iterator[None]:
+def _lock_file(file: Path) -> Iterator[None]:
     while True:
-        stream = opened(file, "ab")
+        stream = open_plain(file, "ab")
         lock(stream.fileno())
         if is_at(file, stream):
             break
@@ -358,7 +358,7 @@ def _locked_file(file: Path) -> Iterator[None]:
             unlink(file, stream)
 
 
-def refusal(file: Path, error: OSError) -> CheckpointError:
+def _refusal(file: Path, error: OSError) -> CheckpointError:
     """Return the exception to raise for a file of a checkpoint that could not be read."""
     missing = isinstance(error, FileNotFoundError)
     return CheckpointError(f"{file}: missing" if missing else f"{file}: unreadable ({error.strerror})")

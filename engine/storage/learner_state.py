@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...interventions import Learner, restructure
-from .alike import alike
+from .restoring import require_like
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}  # slots that must all be present, or none
 
@@ -64,7 +64,7 @@ def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> di
     parameter is returned unchanged.
     """
     return {
-        n: torch.empty_like(like[n]).copy_(alike(v, like[n], f"{what}.{n}")) if n in like else v
+        n: torch.empty_like(like[n]).copy_(require_like(v, like[n], f"{what}.{n}")) if n in like else v
         for n, v in values.items()
     }
 
@@ -83,8 +83,8 @@ def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Ten
         by_member = getattr(optimizer, "counts_by_member", False)
         counter = torch.zeros(parameter.shape[:1] if by_member else ())
         optimizer.state[parameter] = {
-            key: alike(value, counter, f"{what}: {key}").to(parameter.device)
+            key: require_like(value, counter, f"{what}: {key}").to(parameter.device)
             if key == "step"
-            else torch.empty_like(parameter).copy_(alike(value, parameter.detach(), f"{what}: {key}"))
+            else torch.empty_like(parameter).copy_(require_like(value, parameter.detach(), f"{what}: {key}"))
             for key, value in values.items()
         }

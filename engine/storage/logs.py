@@ -19,7 +19,7 @@ class Log:
     def __init__(self, file: Path, length: int) -> None:
         self.file, self.length = file, length  # in bytes, on the disk
         self.waiting = bytearray()
-        self._stream: BinaryIO = files.opened(file, "ab")
+        self._stream: BinaryIO = files.open_plain(file, "ab")
 
     def add(self, data: bytes) -> bool:
         """Append bytes in memory, and return whether so many wait there that they should be flushed."""
@@ -31,9 +31,9 @@ class Log:
         data, self.waiting = self.waiting, bytearray()  # if they cannot be written, they are not tried again
         if data:
             self.check()
-            left = memoryview(data)
-            while left:
-                left = left[os.write(self._stream.fileno(), left) :]
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(self._stream.fileno(), remaining) :]
             self.length += len(data)
 
     def check(self) -> None:
@@ -58,20 +58,20 @@ def begin(file: Path, length: int) -> Log:
         NotPlain: It is a symbolic link.
     """
     try:
-        old = files.opened(file, "rb" if length else "ab")  # makes it, if this is a new run
+        old = files.open_plain(file, "rb" if length else "ab")  # makes it, if this is a new run
     except FileNotFoundError:
         raise RunError(f"{file}: this log was removed or renamed") from None
     with old:
         if not 0 <= length <= (size := old.seek(0, os.SEEK_END)):
             what = f"it has {size} bytes, but the checkpoint recorded {length}: the log was truncated"
             raise RunError(f"{file}: {what}")
-    new = files.created(temporary := file.with_name(f"{file.name}.tmp"))
+    new = files.create(temporary := file.with_name(f"{file.name}.tmp"))
     try:
-        with new, files.opened(file, "rb") as old:
-            left = length
-            while left:
-                new.write(part := old.read(min(left, 1 << 20)))
-                left -= len(part)
+        with new, files.open_plain(file, "rb") as old:
+            remaining = length
+            while remaining:
+                new.write(part := old.read(min(remaining, 1 << 20)))
+                remaining -= len(part)
         if length:
             files.sync(temporary)
     except BaseException:  # such as a full disk
@@ -81,7 +81,7 @@ def begin(file: Path, length: int) -> Log:
         temporary.replace(file)
     except PermissionError:  # Windows, and another program such as TensorBoard has it open
         temporary.unlink()
-        with files.opened(file, "r+b") as old:
+        with files.open_plain(file, "r+b") as old:
             old.truncate(length)
     return Log(file, length)
 

@@ -26,14 +26,14 @@ LONGEST = 255  # bytes of a name
 DIGITS = 8  # of a SHA-256 sum
 
 
-def alike(name: str) -> str:
+def fold(name: str) -> str:
     """Return a text that is the same for names or paths that some file system does not tell apart."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def problem(name: str) -> str:
     """Return why a folder cannot have this name, such as `is a folder of supple's own`, or "" if it can."""
-    plain = alike(name)
+    plain = fold(name)
     if not name.strip(" ."):
         return "has no letter"
     if plain in OWN or plain.removesuffix(".tmp") in OWN or SEEDS.fullmatch(plain):
@@ -58,7 +58,7 @@ def require(name: str, what: str, others: Iterable[str] = ()) -> None:
     """
     if wrong := problem(name):
         raise UsageError(f"{what}: the folder {name!r} {wrong}: choose another name")
-    if other := next((other for other in others if other != name and alike(other) == alike(name)), None):
+    if other := next((other for other in others if other != name and fold(other) == fold(name)), None):
         raise UsageError(
             f"{what}: some systems do not tell the folder {name!r} from {other!r}: choose names that differ more"
         )
@@ -78,11 +78,11 @@ def require_apart(runs: Sequence[tuple[str, str]], new: Collection[str]) -> None
         taken[folder] = label
     places: dict[str, str] = {}  # folders on the way to one of a run, by what is alike
     for folder, label in taken.items():
-        *above, _ = ways = _ways(folder)
+        *above, _ = ways = _paths_to(folder)
         if outer := next((way for way in above if way in taken), None):
             raise UsageError(f"the folder of {label} would lie inside the one of {taken[outer]}: rename one of them")
         for way in ways:
-            other = places.setdefault(alike(way), way)
+            other = places.setdefault(fold(way), way)
             if other != way and new:
                 raise UsageError(f"{label}: some systems do not tell its folder {way} from {other}: rename one of them")
     for folder in new:
@@ -91,13 +91,13 @@ def require_apart(runs: Sequence[tuple[str, str]], new: Collection[str]) -> None
                 raise UsageError(f"{taken[folder]}: its folder {part!r} {wrong}: write or call it differently")
 
 
-def _ways(folder: str) -> list[str]:
+def _paths_to(folder: str) -> list[str]:
     """Return the paths that lead to a folder, the shortest first, and itself: `a`, `a/b`."""
     parts = folder.split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
-def shortened(name: str, text: str, most: int = LONGEST) -> str:
+def shorten(name: str, text: str, most: int = LONGEST) -> str:
     """Return a name, or if it is empty or has over `most` bytes, one that ends with `~` and a checksum of `text`.
 
     No slug contains a `~`, so that no other text has this name.
@@ -110,5 +110,5 @@ def shortened(name: str, text: str, most: int = LONGEST) -> str:
 
 
 def slug(text: str) -> str:
-    """Return a folder name for a text, such as an arm: letters, digits and `. _ = -`, or one by `shortened`."""
-    return shortened(re.sub(r"[^A-Za-z0-9._=-]+", "_", text).strip("_").rstrip("_."), text)
+    """Return a folder name for a text, such as an arm: letters, digits and `. _ = -`, or one by `shorten`."""
+    return shorten(re.sub(r"[^A-Za-z0-9._=-]+", "_", text).strip("_").rstrip("_."), text)

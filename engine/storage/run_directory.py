@@ -14,9 +14,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NotRequired, TypedDict
 
+from ...registry import schema
 from ...registry.errors import RunError
-from ..machine.torchrun import first
-from . import claim, files, logs, schema, tensorboard
+from ..machine.torchrun import is_first
+from . import claim, files, logs, tensorboard
 from .signed_json import read_json, start_folder
 from .versions import versions
 
@@ -82,7 +83,7 @@ class RunDirectory:
         """
         config = read_json(file := path / "config.json", f"{path} is not a run directory")
         try:
-            return RunDirectory(path, schema.fitted(config, Config, ""))
+            return RunDirectory(path, schema.convert(config, Config, ""))
         except ValueError as error:
             raise RunError(f"{file}: {error}") from error
 
@@ -135,7 +136,7 @@ class RunDirectory:
         """
         self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **labels, **values})
         self._scalars(step, values, labels)
-        self._tell_returns(step)
+        self._log_returns(step)
 
     def episode(self, **fields: Any) -> None:
         """Append one finished episode to episodes.jsonl."""
@@ -155,20 +156,20 @@ class RunDirectory:
         if "events" in self._logs:
             self.flush("events")
         if "tensorboard" in self._logs:
-            self._append("tensorboard", tensorboard.text(fields["step"], "event", _words(fields)))
+            self._append("tensorboard", tensorboard.text(fields["step"], "event", _describe(fields)))
 
     def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
         series = "".join(f"{label}-{number}/" for label, number in labels.items())
         named = {series + name: value for name, value in values.items()}
         self._append("tensorboard", tensorboard.scalars(step, named))
 
-    def _tell_returns(self, step: int) -> None:
+    def _log_returns(self, step: int) -> None:
         if self._returns:
             self._scalars(step, {"train/return": fmean(self._returns)}, {})
             self._returns.clear()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        self._append(log, json.dumps(_strict(fields), allow_nan=False).encode() + b"\n")
+        self._append(log, json.dumps(_without_nan(fields), allow_nan=False).encode() + b"\n")
 
     def _append(self, log: str, data: bytes) -> None:
         if self._logs[log].add(data):
@@ -187,7 +188,7 @@ class RunDirectory:
 
     def log_lengths(self, step: int) -> dict[str, int]:
         """Flush all logs to the disk, and return their lengths in bytes for the checkpoint of a step."""
-        self._tell_returns(step)  # because checkpoints do not contain these
+        self._log_returns(step)  # because checkpoints do not contain these
         self.flush()
         for log in self._logs.values():
             log.check()
@@ -205,7 +206,7 @@ class RunDirectory:
         self.close()
 
 
-class Onlooker(RunDirectory):
+class ReadOnlyRun(RunDirectory):
     """The run directory in processes other than the first, which read it but write nothing."""
 
     def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
@@ -224,7 +225,7 @@ class Onlooker(RunDirectory):
 def open_directory(path: Path) -> RunDirectory:
     """Return the run directory for this process. Only the first process writes to it."""
     run = RunDirectory.open(path)
-    return run if first() else Onlooker(path, run.config)
+    return run if is_first() else ReadOnlyRun(path, run.config)
 
 
 def require_ended(run: Path, lengths: Mapping[str, int]) -> None:
@@ -242,16 +243,16 @@ def identity_of(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
 
 
-def _words(event: Mapping[str, Any]) -> str:
+def _describe(event: Mapping[str, Any]) -> str:
     """Return a text for an event, such as `intervention: hook fire@task, learner actor`."""
     more = {name: value for name, value in event.items() if name not in ("event", "step")}
     return f"{event['event']}: " + ", ".join(f"{name} {v}" for name, v in more.items() if isinstance(v, int | str))
 
 
-def _strict(value: Any) -> Any:
+def _without_nan(value: Any) -> Any:
     """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
+        return {key: _without_nan(item) for key, item in value.items()}
     return value

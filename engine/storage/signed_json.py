@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...registry import quoted
+from ...registry import quoted, schema
 from ...registry.errors import RunError, UsageError
-from . import claim, files, schema
+from . import claim, files
 
 SUMS, DIGITS = "sums", 16  # the entry with the checksums of all others, and their length
 
@@ -24,11 +24,13 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     known = {f"{name}.tmp", claim.FILE, files.LOCK, *beside}  # the first is left by a process that was killed here
     new = not path.exists()
     if not new and not path.is_dir():
-        raise _taken(path)
+        raise _taken_error(path)
     path.mkdir(parents=True, exist_ok=True)
-    with files.in_turn(path):  # if two processes start here at the same time, the second finds the files of the first
+    with files.lock_folder(
+        path
+    ):  # if two processes start here at the same time, the second finds the files of the first
         if any(entry.name not in known for entry in path.iterdir()):
-            raise _taken(path)
+            raise _taken_error(path)
         try:
             write_json(path / name, value)
         except BaseException:
@@ -38,7 +40,7 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
             raise
 
 
-def _taken(path: Path) -> UsageError:
+def _taken_error(path: Path) -> UsageError:
     """Return the exception to raise for a folder that is not new, which says how to go on with what is in it."""
     several = {"comparison.json": "a comparison", "sweep.json": "a sweep"}
     what = next((what for file, what in several.items() if (path / file).is_file()), "")
@@ -60,43 +62,45 @@ def require_outside(path: Path) -> None:
     """
     for folder in path.resolve().parents:
         for name in ("config.json", "comparison.json", "sweep.json"):
-            if (folder / name).is_file() and _is_sealed(folder / name):
+            if (folder / name).is_file() and _is_signed(folder / name):
                 raise UsageError(
                     f"--out {path} lies inside {folder}, whose folders are supple's own: choose another place"
                 )
 
 
-def _is_sealed(file: Path) -> bool:
+def _is_signed(file: Path) -> bool:
     with suppress(UsageError, RunError):
-        return SUMS in read_object(file, str(file))
+        return SUMS in _read_object(file, str(file))
     return False
 
 
-def read_json(path: Path, otherwise: str) -> dict[str, Any]:
-    """Return the contents of a file written by `write_json`.
+def read_json(path: Path, otherwise: str, signed: bool = True) -> dict[str, Any]:
+    """Return the contents of a file written by `write_json`, without the checksums.
+
+    Args:
+        path: The file.
+        otherwise: The beginning of the message if it does not exist or has no checksums.
+        signed: Whether a file without checksums is refused.
 
     Raises:
-        UsageError: There is no such file. The message begins with `otherwise`.
+        UsageError: There is no such file, or it has no checksums.
         RunError: The file is damaged, or an entry was changed, added or removed; the message names it.
     """
-    value = read_object(path, otherwise)
-    if SUMS not in value:
+    value = _read_object(path, otherwise)
+    if SUMS in value:
+        return _check_sums(path, value)
+    if signed:
         raise UsageError(
             f"{otherwise}: its {path.name} was not written by this version of supple (it has no {SUMS!r}); "
             f"continue with the version that wrote it"
         )
-    return check_sums(path, value)
+    return value
 
 
-def read_object(path: Path, otherwise: str) -> dict[str, Any]:
-    """Return the JSON object in a file, with or without checksums.
-
-    Raises:
-        UsageError: There is no such file. The message begins with `otherwise`.
-        RunError: The file is damaged.
-    """
+def _read_object(path: Path, otherwise: str) -> dict[str, Any]:
+    """Return the JSON object in a file. Raises UsageError if there is none, and RunError if it is damaged."""
     try:
-        value = schema.parse(files.contents(path))
+        value = schema.parse_json(files.contents(path))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{otherwise}: it has no {path.name}") from None
     except OSError as error:
@@ -108,15 +112,15 @@ def read_object(path: Path, otherwise: str) -> dict[str, Any]:
     return value
 
 
-def check_sums(path: Path, value: dict[str, Any]) -> dict[str, Any]:
+def _check_sums(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Return the contents of a file without its checksums. Raises RunError if one does not match its entry."""
     sums = value.pop(SUMS)
     if not isinstance(sums, dict):
         raise RunError(f"{path}: damaged ({SUMS!r} is not an object)")
-    found = _sums(value)
-    for key in (*sums, *found):
-        if sums.get(key) != found.get(key):
-            what = "removed" if key not in found else "added" if key not in sums else "changed"
+    computed = _sums(value)
+    for key in (*sums, *computed):
+        if sums.get(key) != computed.get(key):
+            what = "removed" if key not in computed else "added" if key not in sums else "changed"
             raise RunError(
                 f"{path}: {json.dumps(key)} was {what} since supple wrote the file (its checksum does not match): "
                 f"restore it, or start a new run"
@@ -130,5 +134,5 @@ def _sums(value: dict[str, Any]) -> dict[str, str]:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write a JSON object and the checksums of its entries atomically."""
-    sealed = {**value, SUMS: _sums(json.loads(json.dumps(value)))}
-    files.replace(path, f"{json.dumps(sealed, indent=2)}\n".encode())
+    signed = {**value, SUMS: _sums(json.loads(json.dumps(value)))}
+    files.replace(path, f"{json.dumps(signed, indent=2)}\n".encode())

@@ -21,7 +21,7 @@ HEAD = struct.Struct("<QI")  # of a record: its length and a checksum of that; a
 
 
 @dataclass(frozen=True)
-class Row:
+class Record:
     """One record: index from 0, step, time in seconds since 1970, and numbers by name or the text of an event."""
 
     number: int
@@ -32,7 +32,7 @@ class Row:
 
 def header() -> bytes:
     """Return the first record of an event file."""
-    return _record(file_version="brain.Event:2")
+    return _serialize(file_version="brain.Event:2")
 
 
 def scalars(step: int, values: Mapping[str, float]) -> bytes:
@@ -40,7 +40,7 @@ def scalars(step: int, values: Mapping[str, float]) -> bytes:
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     named = [Summary.Value(tag=shown(name), simple_value=value) for name, value in values.items()]
-    return _record(step=step, summary=Summary(value=named))
+    return _serialize(step=step, summary=Summary(value=named))
 
 
 def text(step: int, name: str, value: str) -> bytes:
@@ -51,10 +51,10 @@ def text(step: int, name: str, value: str) -> bytes:
 
     kind = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
     tensor = TensorProto(dtype=DT_STRING, string_val=[shown(value).encode()])
-    return _record(step=step, summary=Summary(value=[Summary.Value(tag=name, metadata=kind, tensor=tensor)]))
+    return _serialize(step=step, summary=Summary(value=[Summary.Value(tag=name, metadata=kind, tensor=tensor)]))
 
 
-def rows(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Row]:
+def read_records(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Record]:
     """Yield the records, except for the header, from the position of a stream to the byte `end`.
 
     `end` must be the end of a record. The first record yielded gets the index `number`.
@@ -72,11 +72,11 @@ def rows(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Row]:
                 else float(str(np.float32(value.simple_value)))  # the shortest number that reads the same
                 for value in event.summary.value
             }
-            yield Row(number, event.step, event.wall_time, values)
+            yield Record(number, event.step, event.wall_time, values)
             number += 1
 
 
-def _record(**fields: Any) -> bytes:
+def _serialize(**fields: Any) -> bytes:
     # imported here because only training needs TensorBoard's modules, which are slow to import
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter

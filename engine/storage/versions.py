@@ -15,13 +15,13 @@ LATER = "later_versions"  # the entry of config.json with those under which a ru
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
-    found = {"python": platform.python_version()}
+    here = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            here[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return here
 
 
 def remark(path: Path, folders: Iterable[Path]) -> str:
@@ -29,72 +29,67 @@ def remark(path: Path, folders: Iterable[Path]) -> str:
 
     `folders` are those of the runs. What is not installed here or was not there is not compared: no run can use it.
     """
-    here, configs = versions(), filter(None, map(_config, folders))
-    others = _values(each for config in configs for each in _all_of(config))
-    words = [
-        f"{name} {' and '.join(sorted(other))} (here {here[name]})"
-        for name, found in others.items()
-        if name in here and (other := found - {here[name]})
-    ]
-    if not words:
+    here = versions()
+    others = []
+    for name, runs in _runs_by_version({str(folder): _read_config(folder) for folder in folders}).items():
+        if name in here and (other := sorted(runs.keys() - {here[name]})):
+            others.append(f"{name} {' and '.join(other)} (here {here[name]})")
+    if not others:
         return ""
     return (
-        f"{path} was trained with {', '.join(words)}: it continues, but not bit for bit as it would have with the same "
-        f"versions"
+        f"{path} was trained with {', '.join(others)}: it continues, but not bit for bit as it would have with the "
+        f"same versions"
     )
 
 
 def note_later(path: Path, config: dict[str, Any]) -> None:
     """Add the versions here to the config.json of the run in `path`, if it has only been trained under others."""
     here = versions()
-    if not any(all(own.get(name, value) == value for name, value in here.items()) for own in _all_of(config)):
+    known = _recorded(config)
+    if not any(all(recorded.get(name, value) == value for name, value in here.items()) for recorded in known):
         config[LATER] = [*config.get(LATER, []), here]
         signed_json.write_json(path / "config.json", config)
 
 
-def mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def describe_mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a sentence if runs were not all trained under the same versions, or [].
 
     `configs` are the contents of config.json by the name of the run's folder.
     """
-    every = {folder: _all_of(config) for folder, config in configs.items()}
-    found = _values(each for own in every.values() for each in own)
-    words = []
-    for name, values in found.items():
-        if len(values) > 1:
-            where = {value: [run for run, own in every.items() if _has(own, name, value)] for value in sorted(values)}
-            words.append(f"{name} " + ", ".join(f"{value} ({_some(runs)})" for value, runs in where.items()))
-    if not words:
+    mixed = []
+    for name, runs in _runs_by_version(configs).items():
+        if len(runs) > 1:
+            mixed.append(f"{name} " + ", ".join(f"{value} ({_shorten_list(runs[value])})" for value in sorted(runs)))
+    if not mixed:
         return []
-    return [f"trained under different versions, which may be why results differ: {'; '.join(words)}"]
+    return [f"trained under different versions, which may be why results differ: {'; '.join(mixed)}"]
 
 
-def _config(folder: Path) -> Mapping[str, Any] | None:
-    """Return the contents of a run's config.json, or None if it is missing or damaged, which is told elsewhere."""
+def _read_config(folder: Path) -> Mapping[str, Any]:
+    """Return the contents of a run's config.json, or {} if it is missing or damaged, which is reported elsewhere."""
     try:
         return signed_json.read_json(folder / "config.json", str(folder))
     except (RunError, UsageError):
-        return None
+        return {}
 
 
-def _all_of(config: Mapping[str, Any]) -> list[dict[str, str]]:
+def _recorded(config: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the versions under which a run was begun, and those under which it was continued."""
     begun, later = config.get("versions"), config.get(LATER)
-    return [own for own in (begun, *(later if isinstance(later, list) else [])) if isinstance(own, dict)]
+    return [entry for entry in (begun, *(later if isinstance(later, list) else [])) if isinstance(entry, dict)]
 
 
-def _values(every: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    """Return all versions of each package."""
-    found: dict[str, set[str]] = {}
-    for own in every:
-        for name, value in own.items():
-            found.setdefault(name, set()).add(str(value))
-    return found
+def _runs_by_version(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """Return the names of the runs that were trained under each version of each package."""
+    runs: dict[str, dict[str, list[str]]] = {}
+    for folder, config in configs.items():
+        for recorded in _recorded(config):
+            for name, value in recorded.items():
+                folders = runs.setdefault(name, {}).setdefault(str(value), [])
+                if folder not in folders:
+                    folders.append(folder)
+    return runs
 
 
-def _has(every: Iterable[Mapping[str, str]], name: str, value: str) -> bool:
-    return any(str(own.get(name)) == value for own in every)
-
-
-def _some(runs: list[str]) -> str:
+def _shorten_list(runs: list[str]) -> str:
     return runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")

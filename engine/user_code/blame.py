@@ -57,18 +57,18 @@ class blaming:
     ) -> None:
         if error is None or isinstance(error, PluginFailed) or is_interruption(error):
             return
-        words = self._words(error)
-        if not words:
+        line = self._describe(error)
+        if not line:
             return
         if self.folder and self.folder.is_dir():
             with contextlib.suppress(OSError, RunError), self.writing():
                 files.replace(
                     self.folder / TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace")
                 )
-                words += f"; its traceback is in {self.folder / TRACEBACK}"
-        raise PluginFailed(words) from error
+                line += f"; its traceback is in {self.folder / TRACEBACK}"
+        raise PluginFailed(line) from error
 
-    def _words(self, error: BaseException) -> str:
+    def _describe(self, error: BaseException) -> str:
         """Return what to say of an exception, or "" if it is not the fault of a plug-in."""
         when = f" at step {self.step():,}" if self.step else ""
         if isinstance(error, PluginFault):
@@ -83,13 +83,13 @@ class blaming:
         if called:
             function, plugin = called
             what = f"{function} raised {describe_raised(error, plugin.name)}"
-            return f"plug-in {plugin.name} ({plugins.words(plugin)}){when}: {what}"
+            return f"plug-in {plugin.name} ({plugins.describe(plugin)}){when}: {what}"
         if isinstance(error, (*TOLD, OSError)) or is_out_of_memory(error):
             return ""
         place = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{one_line(error)} ({place.filename}, line {place.lineno})"
         if names:  # supple's own code stumbles over what a plug-in has returned or changed, or has an error itself
-            return f"with plug-in {plugins.named()}{when}: {what}"
+            return f"with plug-in {plugins.describe_all()}{when}: {what}"
         if self.step and not isinstance(error, Exception):  # SystemExit: nothing but its end ends a run
             return f"the run was ended{when} by {what}"
         return ""

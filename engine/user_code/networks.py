@@ -31,10 +31,16 @@ DRAWN = (
 )
 
 
-def named(text: str, what: str) -> Any:
+def load_named(text: str, what: str) -> Any:
     """Return what FILE.py:NAME names, after running the file. Modules beside it can be imported.
 
-    what: Beginning of error messages. Raises UsageError, in one line, whatever the file raises."""
+    Args:
+        text: FILE.py:NAME.
+        what: Beginning of error messages.
+
+    Raises:
+        UsageError: The file cannot be run, whatever it raises, or does not define the name; in one line.
+    """
     path, _, name = text.rpartition(":")
     file = Path(path)
     if file.suffix != ".py" or not name.isidentifier():
@@ -48,7 +54,7 @@ def named(text: str, what: str) -> Any:
     before = sys.modules.get(file.stem)
     sys.modules[file.stem] = code  # as for an imported module; dataclasses look there
     try:
-        with beside(file), in_one_line(what):
+        with importing_beside(file), in_one_line(what):
             spec.loader.exec_module(code)
             return getattr(code, name)
     finally:
@@ -58,7 +64,7 @@ def named(text: str, what: str) -> Any:
 
 
 @contextmanager
-def beside(file: Path) -> Iterator[None]:
+def importing_beside(file: Path) -> Iterator[None]:
     """Let the modules in a file's folder be imported."""
     sys.path.insert(0, str(file.parent))
     try:
@@ -83,16 +89,16 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         UsageError: The file, the function or the network cannot be used, or a parameter cannot be redrawn; in one
             line.
     """
-    function = named(text, text)
-    with beside(Path(text.rpartition(":")[0])), in_one_line(text):
+    function = load_named(text, text)
+    with importing_beside(Path(text.rpartition(":")[0])), in_one_line(text):
         if not callable(function):
             raise UsageError(f"{text} must be a function, but is a value {type_of(function)}")
         with in_one_line(text):  # here ends what it may do to the process
-            found = function()
-        if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
-            raise UsageError(f"{text} must return {FORMS}, but returned {_returned(found)}")
-        module, given, *third = found
-        inputs = given if isinstance(given, tuple) else (given,)
+            returned = function()
+        if not isinstance(returned, tuple) or len(returned) not in (2, 3) or not isinstance(returned[0], nn.Module):
+            raise UsageError(f"{text} must return {FORMS}, but returned {_describe_returned(returned)}")
+        module, inputs_given, *third = returned
+        inputs = inputs_given if isinstance(inputs_given, tuple) else (inputs_given,)
         check_values(module, type(module).__name__)
         if forward == "forward" and not has_forward(module):
             choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
@@ -100,14 +106,14 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         run = runner(module, forward)
         _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
         learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
-        remarks = _initialised(learner, third[0] if third else None, text)
+        remarks = _initialise(learner, third[0] if third else None, text)
     return learner, remarks
 
 
-def _returned(found: Any) -> str:
-    if isinstance(found, tuple) and 2 <= len(found) <= 3:
-        return f"a value {type_of(found[0])} first"
-    return f"{len(found)} values" if isinstance(found, tuple) else f"a value {type_of(found)}"
+def _describe_returned(returned: Any) -> str:
+    if isinstance(returned, tuple) and 2 <= len(returned) <= 3:
+        return f"a value {type_of(returned[0])} first"
+    return f"{len(returned)} values" if isinstance(returned, tuple) else f"a value {type_of(returned)}"
 
 
 def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
@@ -116,14 +122,14 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
     if not trained:
         raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
     with in_one_line(f"{what} cannot be examined"):
-        for given in tree_leaves(inputs):
-            if isinstance(given, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(given))):
+        for leaf in tree_leaves(inputs):
+            if isinstance(leaf, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(leaf))):
                 raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
     with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
         outputs = run(*inputs)
-        if not (found := list_tensors(outputs)):
+        if not (tensors := list_tensors(outputs)):
             raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
-        if not any(each.requires_grad for each in found):
+        if not any(output.requires_grad for output in tensors):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
         torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
 
@@ -138,20 +144,20 @@ def _flaw(tensor: Tensor) -> str:
 
 
 def _loss(outputs: Any) -> Tensor:
-    return torch.stack([each.square().mean() for each in list_tensors(outputs)]).sum()
+    return torch.stack([output.square().mean() for output in list_tensors(outputs)]).sum()
 
 
-def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
+def _initialise(learner: Learner, third: Any, text: str) -> list[str]:
     """Give a learner its values at initialisation, and its way to draw them if a function makes them.
 
     Returns remarks."""
     module = learner.module
     if third is None:
-        values, remarks = _by_layers(learner, text)
+        values, remarks = _redraw_by_layers(learner, text)
     elif isinstance(third, Mapping):
         what, remarks = "the state dict at initialisation", []
         values = fit_state(third, module, what)
-        if shared := [name for name in _parts_of(module, third) if name in learner.trained()]:
+        if shared := [name for name in _shared_parts(module, third) if name in learner.trained()]:
             raise UsageError(
                 f"{text}: '{shared[0]}' in {what} is that of the trained network itself: keep a copy of step 0, "
                 f"copy.deepcopy(module.state_dict())"
@@ -162,20 +168,20 @@ def _initialised(learner: Learner, third: Any, text: str) -> list[str]:
         raise UsageError(f"{text} must return {FORMS}, but its third value is {type_of(third)}")
     else:
         what = f"{text}: the function that makes the network anew"
-        values, second = (_made(module, third, seed, what) for seed in (0, 1))
+        values, second = (_make_anew(module, third, seed, what) for seed in (0, 1))
         equal = find_equal(values, second)
         remarks = settle_equal(learner, values, equal, what)
 
         def redraw_anew() -> dict[str, Tensor]:
             seed = int(torch.randint(2**62, (), generator=learner.generator))
-            return {name: value for name, value in _made(module, third, seed, what).items() if name not in equal}
+            return {name: value for name, value in _make_anew(module, third, seed, what).items() if name not in equal}
 
         learner.redraw = redraw_anew
     learner.initial |= {name: value for name, value in values.items() if name in learner.initial}
     return remarks
 
 
-def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str]]:
+def _redraw_by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str]]:
     """Return what layers draw themselves, and remarks on what stays. Frozen parameters stay."""
     module, trained = learner.module, learner.trained().keys()
     drawn = {name: value for name, value in redraw(module, learner.generator).items() if name in trained}
@@ -191,20 +197,31 @@ def _by_layers(learner: Learner, text: str) -> tuple[dict[str, Tensor], list[str
 
 def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
     """Return the running statistics with which normalisation layers begin, by name. The module does not change."""
-    found: dict[str, Tensor] = {}
+    statistics: dict[str, Tensor] = {}
     for path, part in module.named_modules():
         if callable(getattr(part, "reset_running_stats", None)):
             new = copy.deepcopy(part)
             new.reset_running_stats()
-            found |= {f"{path}.{name}" if path else name: value for name, value in new.named_buffers(recurse=False)}
-    return found
+            for name, value in new.named_buffers(recurse=False):
+                statistics[f"{path}.{name}" if path else name] = value
+    return statistics
 
 
 def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], who: str) -> list[str]:
     """Return a remark on values at initialisation that are equal in two draws, though not constant.
 
     Those that the trained network has now are exchanged in `values` for draws of their layers, because they may be
-    trained. Raises UsageError if no layer draws one. who: what drew them, in error messages."""
+    trained.
+
+    Args:
+        learner: The trained network.
+        values: The values of one draw by name; some are exchanged.
+        equal: The names of the values that are equal in both draws.
+        who: What drew them, in error messages.
+
+    Raises:
+        UsageError: No layer draws one that must be exchanged.
+    """
     module, trained = learner.module, learner.trained()
     drawn = reset_statistics(module) | (redraw(module, torch.Generator().manual_seed(0)) if equal else {})
     now = trained | {name: buffer for name, buffer in saved_buffers(module).items() if name in drawn}
@@ -227,14 +244,14 @@ def settle_drawn(learner: Learner, who: str) -> list[str]:
     return settle_equal(learner, learner.initial, find_equal(first, again), who)
 
 
-def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
+def _make_anew(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
     """Return the state of a new network of `make`, drawn from a seed, under the names of the trained module."""
     kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
     with in_one_line(what), borrow_generators(seed):
         new = make()
     if not isinstance(new, nn.Module):
         raise UsageError(f"{what} must return a module, but returned a value {type_of(new)}")
-    if _parts_of(module, _tensors(new)):
+    if _shared_parts(module, _tensors(new)):
         with torch.no_grad():
             for name, tensor in _tensors(module).items():
                 tensor.copy_(kept[name])
@@ -242,13 +259,13 @@ def _made(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> d
     return fit_state(new.state_dict(), module, "the network that the function makes anew")
 
 
-def _parts_of(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
+def _shared_parts(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
     """Return the names of a network's tensors whose memory is that of one of these tensors."""
-    theirs = {_place(tensor) for tensor in tensors.values()} - {0}
-    return [name for name, tensor in _tensors(module).items() if _place(tensor) in theirs]
+    theirs = {_address(tensor) for tensor in tensors.values()} - {0}
+    return [name for name, tensor in _tensors(module).items() if _address(tensor) in theirs]
 
 
-def _place(tensor: Tensor) -> int:
+def _address(tensor: Tensor) -> int:
     """Return the address of a tensor's memory; 0 for one without any of its own kind, such as a sparse one."""
     return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
 

@@ -40,7 +40,7 @@ def in_one_line(what: str, kind: type[UsageError] | type[RunError] = UsageError)
             raise RunError(f"{what}: {describe_error(error)}") from error
         # the machinery of `with` takes an exception that StopIteration causes for that StopIteration
         cause = None if isinstance(error, StopIteration) else error
-        raise kind(": ".join(filter(None, (what, place, _told(error))))) from cause
+        raise kind(": ".join(filter(None, (what, place, _describe(error))))) from cause
     finally:
         put_back(process)
 
@@ -58,12 +58,12 @@ def place_of(error: BaseException) -> str:
 
 
 @contextmanager
-def warnings_at_the_end() -> Iterator[None]:
+def delaying_warnings() -> Iterator[None]:
     """Show warnings only after this block, and not if it raises: then its line is what the user should read."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as delayed:
         yield
-    for each in said:
-        warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    for warning in delayed:
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def type_of(value: Any) -> str:
@@ -73,7 +73,7 @@ def type_of(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """Return an exception's text, with its type unless it is a ValueError that this package raised."""
     places, kind = frames(error), type(error)
     ours = isinstance(error, ValueError) and places and module_of(places[-1][0]) == OWN

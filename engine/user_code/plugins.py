@@ -72,7 +72,7 @@ def load(text: str, option: str = "--plugin") -> Plugin:
         UsageError: It cannot be found or imported, registers nothing or a name that is taken, or is given twice.
     """
     try:
-        plugin = _file(Path(text).expanduser()) if text.endswith(".py") else _package(text)
+        plugin = _load_file(Path(text).expanduser()) if text.endswith(".py") else _load_package(text)
     except UsageError as error:
         raise UsageError(f"{option} {brief(text)}: {error}") from error.__cause__
     _loaded[plugin.name] = plugin
@@ -96,15 +96,15 @@ def sources() -> dict[str, str]:
     return {plugin.source: plugin.sha256 for plugin in loaded()}
 
 
-def words(plugin: Plugin) -> str:
+def describe(plugin: Plugin) -> str:
     """Return what a plug-in has registered in words, such as "intervention halve, metric tensors"."""
-    found = [f"{word} {each}" for word, names in plugin.registered.items() for each in names]
-    return ", ".join([*found[:MOST], *(["…"] if len(found) > MOST else [])]) or "nothing"
+    entries = [f"{word} {name}" for word, names in plugin.registered.items() for name in names]
+    return ", ".join([*entries[:MOST], *(["…"] if len(entries) > MOST else [])]) or "nothing"
 
 
-def named() -> str:
+def describe_all() -> str:
     """Return the plug-ins of this process with what they registered, such as "bad.py (shift bad)", or ""."""
-    return ", ".join(f"{plugin.name} ({words(plugin)})" for plugin in loaded())
+    return ", ".join(f"{plugin.name} ({describe(plugin)})" for plugin in loaded())
 
 
 def end_threads(code: int) -> None:
@@ -118,7 +118,8 @@ def end_threads(code: int) -> None:
         os.write(2, f"supple: threads that plug-ins left running were ended: {names!r}\n".encode())
         os._exit(code)
 
-    others = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    main = threading.main_thread()
+    others = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
     if _loaded and others:
         timer = threading.Timer(PATIENCE, leave)
         timer.daemon = True
@@ -130,15 +131,15 @@ def options() -> str:
     return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
 
 
-def entry() -> dict[str, dict[str, str]]:
+def config_entry() -> dict[str, dict[str, str]]:
     """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}, or {} without plug-ins."""
     return {"plugins": {plugin.name: plugin.sha256 for plugin in loaded()}} if _loaded else {}
 
 
 def table(word: str) -> Mapping[str, object]:
     """Return the registered entries by name, for a key of `TABLES`."""
-    found = resolve_name(TABLES[word][0])
-    entries: Mapping[str, object] = getattr(found, "entries", found)
+    registry = resolve_name(TABLES[word][0])
+    entries: Mapping[str, object] = getattr(registry, "entries", registry)
     return entries
 
 
@@ -164,7 +165,7 @@ def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None
             )
 
 
-def _file(path: Path) -> Plugin:
+def _load_file(path: Path) -> Plugin:
     name = path.stem
     if not name.isidentifier():
         raise UsageError(f"{name!r} cannot be imported by Python: name the file with letters, digits and _")
@@ -189,39 +190,39 @@ def _file(path: Path) -> Plugin:
             sys.modules[name] = module = module_from_spec(spec)
             exec(compile(code, path, "exec"), module.__dict__)
 
-    return Plugin(path.name, str(path), files.sha256(code), _registered(run, name, str(path)))
+    return Plugin(path.name, str(path), files.sha256(code), _register(run, name, str(path)))
 
 
-def _package(name: str) -> Plugin:
+def _load_package(name: str) -> Plugin:
     top = name.partition(".")[0]
     if name in _loaded:
         raise UsageError("it is given twice")
     if top in (OWN, *sys.stdlib_module_names):
         raise UsageError(f"{top} is no plug-in")
-    module, found = sys.modules.get(top), None
+    module, spec = sys.modules.get(top), None
     if all(map(str.isidentifier, name.split("."))):
-        found = module.__spec__ if module else find_spec(top)
-    if found is None:
+        spec = module.__spec__ if module else find_spec(top)
+    if spec is None:
         raise UsageError("there is no package with this name here (for a file, add the ending: my_method.py)")
-    return Plugin(name, name, _sum(found), _registered(lambda: importlib.import_module(name), name, ""))
+    return Plugin(name, name, _package_sum(spec), _register(lambda: importlib.import_module(name), name, ""))
 
 
-def _sum(spec: ModuleSpec) -> str:
+def _package_sum(spec: ModuleSpec) -> str:
     """Return the sum over the Python files of a package and their names in it, or that of a single-file module."""
     if not spec.submodule_search_locations:
         return files.sha256(files.contents(Path(spec.origin or "").resolve()))
     roots = [Path(root) for root in spec.submodule_search_locations]
-    found = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
-    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in found)
+    sources = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
+    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in sources)
     return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
 
 
-def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
+def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
     process = look_up()
     try:
-        with warnings.catch_warnings(record=True) as said:  # they are shown below if nothing is wrong
+        with warnings.catch_warnings(record=True) as delayed:  # they are shown below if nothing is wrong
             run()
     except BaseException as error:
         if not known:
@@ -237,15 +238,15 @@ def _registered(run: Callable[[], object], name: str, file: str) -> dict[str, tu
     except Exception as error:  # it put something else into the place of a table
         raise UsageError(f"its import left supple unusable: {describe_import_error(error)}") from error
     for word, entries in after.items():
-        if taken := [each for each, entry in before[word].items() if entries.get(each) is not entry]:
+        if taken := [name for name, entry in before[word].items() if entries.get(name) is not entry]:
             raise UsageError(f"it replaces the {word} {taken[0]!r}: choose another name")
     new = {word: tuple(entries.keys() - before[word].keys()) for word, entries in after.items()}
     for word, names in new.items():
-        for each in names:
-            _check(word, each, after[word][each])
+        for entry in names:
+            _check_entry(word, entry, after[word][entry])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}")
-    for warning in said:
+    for warning in delayed:
         warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
     return {word: tuple(sorted(names)) for word, names in new.items()}
 
@@ -255,7 +256,7 @@ def _tables() -> dict[str, dict[str, object]]:
     return {word: dict(table(word)) for word in TABLES}
 
 
-def _check(word: str, name: str, entry: object) -> None:
+def _check_entry(word: str, name: str, entry: object) -> None:
     """Raise UsageError for an entry whose name cannot be typed, or which has the wrong type for its table."""
     typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name != "none"
     if word != "environment" and not typable:

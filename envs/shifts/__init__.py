@@ -20,6 +20,6 @@ from . import (  # noqa: F401 - registers them
 )
 from .base import Shift, Values, shifts
 from .several import Shifts, parse_shifts
-from .shifted import Shifted, shifted
+from .shifted import Shifted, find_shifted
 
-__all__ = ["Shift", "Shifted", "Shifts", "Values", "parse_shifts", "shifted", "shifts"]
+__all__ = ["Shift", "Shifted", "Shifts", "Values", "find_shifted", "parse_shifts", "shifts"]

@@ -13,6 +13,12 @@ class Actuators(PhysicsFactor):
     """Multiply the gear of each MuJoCo actuator by its own factor, log-uniform in [low, high] for each task.
 
     A motor's force is its control times its gear.
+
+    Args:
+        low: The smallest factor, above 0.
+        high: The largest factor.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
     """
 
     def __init__(self, low: float = 0.5, high: float = 1.5, *, over: int = 0, from_task: int = 1) -> None:

@@ -1,6 +1,6 @@
 """The contract of a shift, a change between the tasks of a stream: a class with optional methods."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -25,13 +25,15 @@ class Shift:
     observation, action, reward  the maps between environment and agent
     space(observation_space)     the space of the observations that `observation` returns, the same for all tasks
 
-    over: the number of steps, counted from the start of a task over all copies of the environment, over which the
-        change is gradual; 0: immediate. If `gradual` is "numbers", the values change linearly from the previous task's
-        to the new ones. If it is "episodes", because the values cannot be interpolated, each episode has the new values
-        with probability steps / over, drawn at its reset.
-    from_task: the first task that is shifted.
+    Args:
+        over: The number of steps, counted from the start of a task over all copies of the environment, over which the
+            change is gradual. 0: immediate. If `gradual` is "numbers", the values change linearly from the previous
+            task's to the new ones. If it is "episodes", because the values cannot be interpolated, each episode has the
+            new values with probability steps / over, drawn at its reset.
+        from_task: The first task that is shifted.
 
-    Raises ValueError if `over` or `from_task` is negative.
+    Raises:
+        ValueError: `over` or `from_task` is negative.
     """
 
     name: str = ""
@@ -55,7 +57,10 @@ class Shift:
     def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
         """Return the values of a shifted task, drawn only from `random`.
 
-        previous: the values of the task before, which may be neutral.
+        Args:
+            env: The environment, which is not changed.
+            random: Draws the values.
+            previous: The values of the task before, which may be neutral.
         """
         return {}
 
@@ -89,7 +94,7 @@ class Shift:
         return str(Call(self.name, self.params))
 
 
-def ask(part: Shift, method: str, *given: Any) -> Any:
+def call_shift(part: Shift, method: str, *arguments: Any) -> Any:
     """Return the result of a shift's method.
 
     Raises PluginFault if the shift is not supple's and raises an exception other than ValueError in `check`, or returns
@@ -97,23 +102,30 @@ def ask(part: Shift, method: str, *given: Any) -> Any:
     """
     refusals = (ValueError,) if method == "check" else ()
     with calling(part, "shift", part.name, method, refusals) as call:
-        found = getattr(part, method)(*given)
+        result = getattr(part, method)(*arguments)
         if method in ("neutral", "draw"):
-            call.require(isinstance(found, dict), "a dictionary of values", found)
+            call.require(isinstance(result, dict), "a dictionary of values", result)
         elif method == "reward":
-            call.require(is_numbers(found, ()), "a number", found)
+            call.require(is_numbers(result, ()), "a number", result)
         elif method == "space":
-            call.require(isinstance(found, gym.Space), "a gymnasium.Space", found)
-    return found
+            call.require(isinstance(result, gym.Space), "a gymnasium.Space", result)
+    return result
 
 
-def method_of(part: Shift, method: str) -> Callable[..., Any]:
+def bind_method(part: Shift, method: str) -> Callable[..., Any]:
     """Return a method of a shift for every step: supple's own are not checked each time."""
-    own: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(ask, part, method)
-    return own
+    bound: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(call_shift, part, method)
+    return bound
 
 
 shifts: Registry[type[Shift]] = Registry("shift", groups=("supple.shifts",))
+
+
+def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
+    """Yield the wrappers of an environment, the outermost first."""
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env
 
 
 def name_of(env: gym.Env) -> str:

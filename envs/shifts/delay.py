@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from ..fault import worded
+from ..fault import text_of
 from .base import Shift, Values, name_of, shifts
 
 
@@ -30,7 +30,7 @@ class Delay(Shift):
 
     def check(self, env: gym.Env) -> None:
         if not isinstance(env.action_space, Box | Discrete):
-            raise ValueError(f"delay needs Box or Discrete actions, but {name_of(env)} has {worded(env.action_space)}")
+            raise ValueError(f"delay needs Box or Discrete actions, but {name_of(env)} has {text_of(env.action_space)}")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"steps": 0}

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..fault import EnvironmentFault, Exploded, is_numbers, shown
+from ..fault import EnvironmentFault, ExplosionInfo, describe_value, is_numbers
 from .alternating import Alternating
 from .base import Values, name_of, shifts
 
@@ -31,10 +31,10 @@ class Direction(Alternating):
         self._name = name_of(env)
 
     def reward(self, reward: float, info: dict[str, Any]) -> float:
-        if not self._reversed or isinstance(info, Exploded):
+        if not self._reversed or isinstance(info, ExplosionInfo):
             return reward
         forward: Any = info.get(FORWARD)
         if not is_numbers(forward, ()):
-            what = f"step() returned {shown(forward)} as info[{FORWARD!r}], not a number"
+            what = f"step() returned {describe_value(forward)} as info[{FORWARD!r}], not a number"
             raise EnvironmentFault(self._name, what)
         return reward - 2.0 * forward

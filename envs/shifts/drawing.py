@@ -21,11 +21,18 @@ def check_range(low: float, high: float) -> tuple[float, float]:
 
 
 def log_uniform(random: np.random.Generator, low: float, high: float, shape: tuple[int, ...] | None = None) -> Any:
-    """Return factors in [low, high] whose logarithm is uniform: one float, or an array of `shape`."""
+    """Return factors whose logarithm is uniform: one float, or an array of `shape`.
+
+    Args:
+        random: Draws the factors.
+        low: The smallest factor, above 0.
+        high: The largest factor.
+        shape: The shape of the array, or None for one float.
+    """
     return np.exp(random.uniform(math.log(low), math.log(high), shape)).clip(low, high)  # against rounding errors
 
 
-def another_permutation(random: np.random.Generator, previous: np.ndarray) -> np.ndarray:
+def draw_permutation(random: np.random.Generator, previous: np.ndarray) -> np.ndarray:
     """Return a random permutation of 0 … n − 1, n ≥ 2, that differs from `previous`, (n,) of int."""
     change = np.arange(len(previous))
     while np.array_equal(change, np.arange(len(previous))):

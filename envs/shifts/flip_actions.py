@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from ..fault import worded
+from ..fault import text_of
 from .alternating import Alternating
 from .base import Values, name_of, shifts
 
@@ -22,9 +22,9 @@ class FlipActions(Alternating):
         space = env.action_space
         if isinstance(space, Box):
             if (np.isfinite(space.low) != np.isfinite(space.high)).any():
-                raise ValueError(f"flip_actions needs two bounds or none, but {name_of(env)} has {worded(space)}")
+                raise ValueError(f"flip_actions needs two bounds or none, but {name_of(env)} has {text_of(space)}")
         elif not isinstance(space, Discrete):
-            raise ValueError(f"flip_actions needs Box or Discrete actions, but {name_of(env)} has {worded(space)}")
+            raise ValueError(f"flip_actions needs Box or Discrete actions, but {name_of(env)} has {text_of(space)}")
 
     def set(self, env: gym.Env, values: Values) -> None:
         super().set(env, values)

@@ -14,6 +14,12 @@ class Friction(PhysicsFactor):
 
     The defaults are the coefficients of Dohare et al. for Ant, whose original coefficient is 1. Torsional and rolling
     friction do not change.
+
+    Args:
+        low: The smallest factor, above 0.
+        high: The largest factor.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
     """
 
     def __init__(self, low: float = 0.02, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:

@@ -16,7 +16,10 @@ class MirrorMap(Alternating):
     Observations and actions are mirrored instead of the map, which is equivalent: down and right are exchanged, and so
     are left and up. The map must be square.
 
-    stay: keep the map mirrored from the first shifted task on, instead of mirroring it back in the next one.
+    Args:
+        stay: Keep the map mirrored from the first shifted task on, instead of mirroring it back in the next one.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
     """
 
     def __init__(self, stay: bool = False, *, over: int = 0, from_task: int = 1) -> None:

@@ -12,7 +12,10 @@ from .real import RealValued
 class Noise(RealValued):
     """Add new noise to every observation: o + σ·ε, ε ~ N(0, 1), σ uniform in [0, scale] for each entry and task.
 
-    scale: the largest standard deviation, in the environment's units.
+    Args:
+        scale: The largest standard deviation, in the environment's units.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
     """
 
     def __init__(self, scale: float = 0.1, *, over: int = 0, from_task: int = 1) -> None:

@@ -15,7 +15,10 @@ from .real import RealValued
 class Offset(RealValued):
     """Add a constant to each entry of the observation: o + b, b ~ N(0, scale²) for each task.
 
-    scale: the standard deviation, in the environment's units. TRAC uses 2, and also no offset in the first task.
+    Args:
+        scale: The standard deviation, in the environment's units. TRAC uses 2, and also no offset in the first task.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
     """
 
     def __init__(self, scale: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:

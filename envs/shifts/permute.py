@@ -6,9 +6,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from ..fault import worded
+from ..fault import text_of
 from .base import Shift, Values, name_of, shifts
-from .drawing import another_permutation
+from .drawing import draw_permutation
 
 
 @shifts.register("permute")
@@ -25,15 +25,15 @@ class Permute(Shift):
         space = env.observation_space
         image = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) > 1
         if image or not isinstance(space, Box | Discrete | MultiBinary):
-            raise ValueError(f"permute needs vector or Discrete observations, but {name_of(env)} has {worded(space)}")
+            raise ValueError(f"permute needs vector or Discrete observations, but {name_of(env)} has {text_of(space)}")
         if _size(space) < 2:
-            raise ValueError(f"permute needs at least two entries to permute, but {name_of(env)} has {worded(space)}")
+            raise ValueError(f"permute needs at least two entries to permute, but {name_of(env)} has {text_of(space)}")
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(_size(env.observation_space))}
 
     def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
-        return {"order": another_permutation(random, previous["order"])}
+        return {"order": draw_permutation(random, previous["order"])}
 
     def set(self, env: gym.Env, values: Values) -> None:
         space, order = env.observation_space, values["order"]

@@ -4,9 +4,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from ..fault import worded
+from ..fault import text_of
 from .base import Shift, Values, name_of, shifts
-from .drawing import another_permutation
+from .drawing import draw_permutation
 
 
 @shifts.register("permute_actions")
@@ -19,14 +19,14 @@ class PermuteActions(Shift):
         space = env.action_space
         if not (isinstance(space, Discrete) and space.n >= 2):
             raise ValueError(
-                f"permute_actions needs two or more Discrete actions, but {name_of(env)} has {worded(space)}"
+                f"permute_actions needs two or more Discrete actions, but {name_of(env)} has {text_of(space)}"
             )
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(env.action_space.n)}  # type: ignore[attr-defined]
 
     def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
-        return {"order": another_permutation(random, previous["order"])}
+        return {"order": draw_permutation(random, previous["order"])}
 
     def set(self, env: gym.Env, values: Values) -> None:
         self._order = values["order"]

@@ -6,19 +6,26 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..fault import attribute
+from ..fault import read_attribute
 from .base import Shift, Values, name_of
 from .drawing import check_range, log_uniform
 
 
 def model_of(env: gym.Env) -> Any:
     """Return the MuJoCo model of an environment, which may be modified, or None for other physics."""
-    model = attribute(env, "model")
+    model = read_attribute(env, "model")
     return model if hasattr(model, "geom_friction") else None
 
 
 class PhysicsFactor(Shift, ABC):
-    """A shift that multiplies part of an environment's original model."""
+    """A shift that multiplies part of an environment's original model.
+
+    Args:
+        low: The smallest factor, above 0.
+        high: The largest factor.
+        over: Steps over which the change is gradual (see `Shift`).
+        from_task: The first task that is shifted.
+    """
 
     def __init__(self, low: float, high: float, over: int, from_task: int) -> None:
         super().__init__(over=over, from_task=from_task)

@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 
-from ..fault import worded
+from ..fault import text_of
 from .base import Shift, name_of
 
 
@@ -13,7 +13,7 @@ class RealValued(Shift):
     def check(self, env: gym.Env) -> None:
         space = env.observation_space
         if not (isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)):
-            raise ValueError(f"{self.name} needs observations of real numbers, but {name_of(env)} has {worded(space)}")
+            raise ValueError(f"{self.name} needs observations of real numbers, but {name_of(env)} has {text_of(space)}")
 
     def space(self, observation_space: gym.Space) -> gym.Space:
         dtype: type[np.floating] = observation_space.dtype.type  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from ...registry import bind, calling, parse_call, require_callable
-from .base import Shift, Values, ask, shifts
+from .base import Shift, Values, call_shift, shifts
 
 
 class Shifts:
@@ -32,10 +32,12 @@ class Shifts:
     def check(self, env: gym.Env, steps_per_task: int | None = None) -> None:
         """Raise ValueError if a shift does not fit this environment. May reset the environment.
 
-        steps_per_task: the length of a task in steps, over all copies. No gradual change may be longer.
+        Args:
+            env: The environment.
+            steps_per_task: The length of a task in steps, over all copies. No gradual change may be longer.
         """
         for part in self.parts:
-            ask(part, "check", env)
+            call_shift(part, "check", env)
             if steps_per_task is not None and part.over > steps_per_task:
                 raise ValueError(f"{part} takes {part.over} steps, but a task has only {steps_per_task}")
 
@@ -45,27 +47,34 @@ class Shifts:
         They only depend on the seed, the task and the environment, so that they are the same for every copy and
         process. The values of a shift do not depend on the other shifts.
         """
-        drawn = self.drawn(env, seed, task)
+        drawn = self.draw(env, seed, task)
         return {
             name: {key: value.tolist() if hasattr(value, "tolist") else value for key, value in values.items()}
             for name, values in drawn.items()
         }
 
-    def drawn(self, env: gym.Env, seed: int, task: int) -> dict[str, Values]:
+    def draw(self, env: gym.Env, seed: int, task: int) -> dict[str, Values]:
         """Return the values of `task` as arrays. Task −1, before all others, has the neutral values."""
-        values = {part.name: ask(part, "neutral", env) for part in self.parts}
+        values = {part.name: call_shift(part, "neutral", env) for part in self.parts}
         for number in range(task + 1):
-            values = self.following(env, seed, number, values)
+            values = self.draw_next(env, seed, number, values)
         return values
 
-    def following(self, env: gym.Env, seed: int, task: int, previous: dict[str, Values]) -> dict[str, Values]:
-        """Return the values of `task`, given those of the task before."""
+    def draw_next(self, env: gym.Env, seed: int, task: int, previous: dict[str, Values]) -> dict[str, Values]:
+        """Return the values of a task, given those of the task before.
+
+        Args:
+            env: The environment, which is not changed.
+            seed: The seed of the shifts, 0 or more.
+            task: The index of the task, from 0.
+            previous: The values of the task before, by the names of shift and value.
+        """
         values = dict(previous)
         for part in self.parts:
             if task >= part.from_task:
                 key = (task, zlib.crc32(part.name.encode()))
                 random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
-                values[part.name] = ask(part, "draw", env, random, previous[part.name])
+                values[part.name] = call_shift(part, "draw", env, random, previous[part.name])
         return values
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from .base import Shift, Values, ask, method_of
+from .base import Shift, Values, bind_method, call_shift, wrappers_of
 from .several import Shifts, parse_shifts
 
 
@@ -37,15 +37,15 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self.seed = seed
         self._parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper has its own values
         self._sliding = [part for part in self._parts if part.over and part.gradual == "numbers"]
-        self._observation = [method_of(part, "observation") for part in self._parts if part.has("observation")]
-        self._action = [method_of(part, "action") for part in reversed(self._parts) if part.has("action")]
-        self._reward = [method_of(part, "reward") for part in self._parts if part.has("reward")]
+        self._observation = [bind_method(part, "observation") for part in self._parts if part.has("observation")]
+        self._action = [bind_method(part, "action") for part in reversed(self._parts) if part.has("action")]
+        self._reward = [bind_method(part, "reward") for part in self._parts if part.has("reward")]
         for part in self._parts:
             if part.has("space"):
-                self.observation_space = ask(part, "space", self.observation_space)
+                self.observation_space = call_shift(part, "space", self.observation_space)
         self._random = _generator(None)
         self._task = -1
-        self._after = self.shifts.drawn(env, seed, -1)
+        self._after = self.shifts.draw(env, seed, -1)
         self.task = task
 
     @property
@@ -58,8 +58,8 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if task < 0:
             raise ValueError(f"task must be 0 or more, got {task}")
         following = task == self._task + 1
-        self._before = self._after if following else self.shifts.drawn(self.env, self.seed, task - 1)
-        self._after = self.shifts.following(self.env, self.seed, task, self._before)
+        self._before = self._after if following else self.shifts.draw(self.env, self.seed, task - 1)
+        self._after = self.shifts.draw_next(self.env, self.seed, task, self._before)
         self._task, self._steps, self._entered = task, 0, False
 
     def progress(self, steps: int) -> None:
@@ -72,14 +72,14 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._steps = steps
         if self._entered:
             for part in self._sliding:
-                ask(part, "set", self.env, self._values(part))
+                call_shift(part, "set", self.env, self._values(part))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             self._random = _generator(seed)
         for part in self._parts:
-            ask(part, "set", self.env, self._values(part))
-            ask(part, "begin_episode", self._random)
+            call_shift(part, "set", self.env, self._values(part))
+            call_shift(part, "begin_episode", self._random)
         self._entered = True
         observation, info = self.env.reset(seed=seed, options=options)
         for see in self._observation:
@@ -107,13 +107,9 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         return {name: (1.0 - share) * before[name] + share * after[name] for name in after}
 
 
-def shifted(env: gym.Env) -> Shifted | None:
+def find_shifted(env: gym.Env) -> Shifted | None:
     """Return the wrapper with the shifts of this environment, or None if it has none."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, Shifted):
-            return env
-        env = env.env
-    return None
+    return next((wrapper for wrapper in wrappers_of(env) if isinstance(wrapper, Shifted)), None)
 
 
 def _generator(seed: int | None) -> np.random.Generator:

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_type_hints
 
-from ...engine.storage import files, schema
+from ...engine.storage import files
+from ...registry import schema
 from ...registry.errors import UsageError
 
 FOLDER = Path(__file__).with_name("rows")
@@ -60,8 +61,8 @@ def read_row(path: Path) -> Row:
     """Return the row in a folder. Raises UsageError if there is none, or it is damaged."""
     file = path / FILE
     try:
-        data = schema.parse(files.contents(file.resolve()), unique=True)
-        return Row(**schema.entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
+        data = schema.parse_json(files.contents(file.resolve()), unique=True)
+        return Row(**schema.convert_entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
         raise UsageError(f"{path} is not a row of the board: it has no {FILE}") from None
     except OSError as error:

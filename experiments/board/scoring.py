@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind, preset_of
-from ...engine.machine.resources import description
+from ...engine.machine.resources import describe_machine
 from ...engine.storage import files
 from ...engine.storage.versions import versions
 from ...engine.user_code import plugins
@@ -112,7 +112,7 @@ def sum_of(study: Study) -> str:
 def conditions() -> str:
     """Return a SHA-256 sum over what the numbers of runs depend on: code, versions, machine and plug-ins."""
     loaded = {plugin.name: plugin.sha256 for plugin in plugins.loaded()}
-    return files.sha256(json.dumps([code(), versions(), description(), loaded], sort_keys=True).encode())[:DIGITS]
+    return files.sha256(json.dumps([code(), versions(), describe_machine(), loaded], sort_keys=True).encode())[:DIGITS]
 
 
 def code() -> str:

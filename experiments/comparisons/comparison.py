@@ -16,10 +16,10 @@ from ...engine.machine.torchrun import require_alone
 from ...engine.runs import keep_working_directory
 from ...engine.settings import RunSettings, Seeds
 from ...engine.spec import Labels, RunSpec, Start, read_settings, settings_to_json
-from ...engine.storage import names, schema
+from ...engine.storage import names
 from ...engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from ...engine.user_code import plugins
-from ...registry import tell
+from ...registry import schema, tell
 from ...registry.errors import RunError, UsageError
 from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
@@ -421,7 +421,7 @@ def name_variant(variant: Variant) -> str:
 def name_seeds(seeds: Seeds) -> str:
     """Return a folder name for the runs of one seed, or of a stack."""
     name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
-    return names.shortened(name, name)
+    return names.shorten(name, name)
 
 
 def files_of_runs(path: Path, name: str) -> list[Path]:
@@ -465,7 +465,7 @@ def _to_json(comparison: Comparison) -> dict[str, Any]:
         only=tuple(pairs) if len(pairs) < len(arms) * len(variants) else (),
         stop_step=comparison.stop_step,
     )
-    return {**plan, **plugins.entry()}
+    return {**plan, **plugins.config_entry()}
 
 
 def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
@@ -483,12 +483,12 @@ def read_comparison(path: Path) -> Comparison:
     file = path / FILE
     data = read_json(file, f"{path} is not a comparison")
     try:
-        named = schema.fitted(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan: Plan = schema.fitted(data, Plan, "")
+        named = schema.convert(data.pop("plugins", {}), dict[str, str], "plugins")
+        plan: Plan = schema.convert(data, Plan, "")
         _, settings = read_settings({**plan, "plugins": named}, file)
         variants: list[Variant] = []
         for i, variant in enumerate(plan["variants"]):
-            values = vars(schema.fitted(variant, type(settings), f"variants[{i}]"))
+            values = vars(schema.convert(variant, type(settings), f"variants[{i}]"))
             variants.append({name: values[name] for name in variant})
         pairs = plan["only"] or [(arm, i) for i in range(len(variants)) for arm in plan["arms"]]
         points = sort_points([Point(arm, variants[i]) for arm, i in pairs])

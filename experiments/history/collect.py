@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kinds import all_kinds, find_kind
-from ...engine.storage import checkpoint, schema, signed_json
+from ...engine.storage import checkpoint, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
-from ...engine.storage.versions import mixed
+from ...engine.storage.versions import describe_mixed
+from ...registry import schema
 from ...registry.errors import RunError
 from ..comparisons.comparison import Point, files_of_runs
 from .logs import FIELDS, LARGEST, Row, read_log
@@ -192,7 +193,7 @@ def load(path: Path) -> ComparisonData:
     if (path / "comparison.json").is_file():
         return _load_comparison(path)
     runs = load_runs(path)
-    notes = mixed({path.name: runs[0].config})
+    notes = describe_mixed({path.name: runs[0].config})
     label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
     return ComparisonData(path, {label: runs}, notes=notes)
 
@@ -219,7 +220,9 @@ def _load_comparison(path: Path) -> ComparisonData:
         runs.sort(key=lambda run: run.seed)
         if missing := sorted(set(planned) - {run.seed for run in runs}):
             notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
-    notes += failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
+    notes += failures(path) + describe_mixed(
+        {str(folder.relative_to(path)): config for folder, config in configs.items()}
+    )
     arms = {label: runs for label, runs in arms.items() if runs}
     if not arms:
         raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
@@ -285,7 +288,7 @@ def _segment(config: Row, i: int, task: Row) -> Segment:
     """Return a task of config.json. Earlier versions wrote tasks of agents and classifiers without names."""
     name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
     known = {key: task[key] for key in ("index", "start", "end", "cycle", "env", "size") if key in task}
-    segment: Segment = schema.fitted({**known, "name": name}, Segment, f"tasks[{i}]")
+    segment: Segment = schema.convert({**known, "name": name}, Segment, f"tasks[{i}]")
     if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
         raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} is not valid")
     return segment
@@ -306,9 +309,7 @@ def read_object(file: Path) -> Row:
     Raises ValueError, which names the file and any entry that was changed or has the wrong type.
     """
     try:
-        value = signed_json.read_object(file, str(file.parent))
-        if signed_json.SUMS in value:
-            value = signed_json.check_sums(file, value)
+        value = signed_json.read_json(file, str(file.parent), signed=False)
     except RunError as error:
         raise ValueError(str(error)) from error
     try:
@@ -322,7 +323,7 @@ def read_object(file: Path) -> Row:
 
 def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
     """Raise ValueError for an entry of the wrong type. Entries that are not in `types` may have any type."""
-    schema.entries({name: value for name, value in found.items() if name in types}, types, where)
+    schema.convert_entries({name: value for name, value in found.items() if name in types}, types, where)
 
 
 def _is_number(value: object) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from ...engine.storage import files, schema
+from ...engine.storage import files
+from ...registry import schema
 
 Row = dict[str, Any]
 Types = Mapping[type, str]
@@ -89,7 +90,7 @@ def _one_by_one(lines: Sequence[bytes], path: Path) -> list[Row]:
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         try:
-            row = schema.parse(line)
+            row = schema.parse_json(line)
             if not isinstance(row, dict):
                 raise ValueError("not an object")
         except ValueError as error:
@@ -115,7 +116,7 @@ def _sound(rows: Sequence[Row], log: str, tasks: int) -> bool:
         nested = any(type(value) in (dict, list) for value in first.values())
         if any(_problem(row, log, tasks) for row in (group if nested else group[:1])):
             return False
-        if nested and any(map(schema.too_deep, group)):
+        if nested and any(map(schema.is_too_deep, group)):
             return False
         for name in (name for name, value in first.items() if type(value) is int):
             low, high = min(map(itemgetter(name), group)), max(map(itemgetter(name), group))
@@ -132,12 +133,13 @@ def _problem(row: Row, log: str, tasks: int) -> str:
         return f"it has no {missing[0]!r}"
     for name, value in row.items():
         if type(value) not in (types := known.get(name, others)):
-            return f"{name!r} should be {' or '.join(dict.fromkeys(types.values()))}, but is {schema.shown(value)}"
+            wanted = " or ".join(dict.fromkeys(types.values()))
+            return f"{name!r} should be {wanted}, but is {schema.describe_value(value)}"
         if type(value) is int and abs(value) > LARGEST:
-            return f"{name!r} is too large: {schema.shown(value)}"
+            return f"{name!r} is too large: {schema.describe_value(value)}"
         inside = value.values() if type(value) is dict else value if type(value) is list else ()
         if name in NUMBERS_IN and (bad := [item for item in inside if type(item) not in MEASURED]):
-            return f"{name!r} should hold numbers, but holds {schema.shown(bad[0])}"
+            return f"{name!r} should hold numbers, but holds {schema.describe_value(bad[0])}"
     if not 0 <= (task := row.get("task", 0)) < tasks:
         return f"it belongs to task {task}, but config.json lists {tasks} tasks"
     return f"'step' is {row['step']}" if row["step"] < 0 else ""

@@ -16,7 +16,7 @@ from ...engine.loop import Warn
 from ...engine.runs import Run, open_run, prepare
 from ...engine.spec import RunSpec
 from ...engine.storage import files, versions
-from ...engine.storage.claim import Claim, Claimed, claim, removed
+from ...engine.storage.claim import Claim, Claimed, claim, removal_error
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
@@ -118,7 +118,7 @@ class QueuedRun:
             NotPlain: There is a link on the way to the folder.
         """
         if not self.path.is_dir():
-            raise removed(self.path)
+            raise removal_error(self.path)
         files.require_own(self.folder, self.root)
         files.make_folder(self.folder)
         try:

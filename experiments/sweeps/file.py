@@ -27,8 +27,7 @@ from typing import Any, Literal, TypedDict
 
 from ...engine.kinds import as_json, find_kind, value_in_text
 from ...engine.settings import Seeds, seeds_of
-from ...engine.storage import schema
-from ...registry import did_you_mean
+from ...registry import did_you_mean, schema
 from ...registry.errors import UsageError
 from .search import Method, Search
 from .space import Choice, Random, Range, Space
@@ -84,7 +83,7 @@ def read_sweep(
         for name, table in data.items():
             if not isinstance(table, dict):
                 raise UsageError(f"{name} is outside a table: begin a study with a line such as [{path.stem}]")
-        about = schema.fitted(data.pop(ABOUT, {}), About, f"[{ABOUT}]")
+        about = schema.convert(data.pop(ABOUT, {}), About, f"[{ABOUT}]")
         defaults = _table(DEFAULTS, data.pop(DEFAULTS, {}))
         if not data:
             raise UsageError("there is no study: begin one with a line such as [rates]")
@@ -115,7 +114,7 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -")
     if unknown := next((key for key in table if key not in STUDY), None):
         raise UsageError(f"[{name}] {unknown}: no such entry{did_you_mean(unknown, STUDY)} (known: {', '.join(STUDY)})")
-    own = schema.entries(table, STUDY, f"[{name}]")
+    own = schema.convert_entries(table, STUDY, f"[{name}]")
     if small := own.get("small"):
         own["small"] = _table(name, {key: value for key, value in small.items() if key != "small"})
     return own
@@ -185,13 +184,13 @@ def _drawn(
 
     Raises ValueError if an entry has the wrong type, or there is no range or choice.
     """
-    own = schema.entries({key: value for key, value in table.items() if key in types}, types, where, required)
+    own = schema.convert_entries({key: value for key, value in table.items() if key in types}, types, where, required)
     values: dict[str, Range | Choice] = {}
     for key, value in table.items():
         if key not in types:
             if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
                 raise UsageError(f"{where}.{key} must be {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
-            values[key] = schema.fitted(value, Choice if "choice" in value else Range, f"{where}.{key}")
+            values[key] = schema.convert(value, Choice if "choice" in value else Range, f"{where}.{key}")
     if not values:
         raise UsageError(f"{where} has nothing to draw: add e.g. learning_rate = {{ low = 1e-4, high = 1e-2 }}")
     return own, values

@@ -26,21 +26,30 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.storage import schema
 from ...interventions import EntropyTemperature, Learner
 from ...metrics import measure
 from ...networks.optimizers import trainer_of
 from ...networks.state_dicts import list_names
-from ..shared import Events, LearnerState, add_penalty, check, learner_state, read, take_up, warn_unfired
+from ...registry import schema
+from ..shared import (
+    Events,
+    LearnerState,
+    add_penalty,
+    check_hooks,
+    learner_state,
+    parse_hooks,
+    restore_learner,
+    warn_unfired,
+)
 from .learners import learners_of
 
 _acting: "WeakSet[SuppleCallback]" = WeakSet()  # those with hooks on optimizers; more than one model may learn
 
 
-class State(TypedDict):
-    """The state of a callback. start, step, seen: as the attributes of the same names."""
+class CallbackState(TypedDict):
+    """The state of a callback."""
 
-    start: int
+    start: int  # as the callback's private attributes of these names
     step: int
     seen: int
     switches: int
@@ -80,7 +89,7 @@ class SuppleCallback(BaseCallback):
         super().__init__(verbose)
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more steps, got {measure_every}")
-        self.hooks = read(hooks)
+        self.hooks = parse_hooks(hooks)
         self.measure_every = measure_every
         self.events = Events(events, verbose > 0)
         self.learners: dict[str, Learner] = {}
@@ -91,7 +100,7 @@ class SuppleCallback(BaseCallback):
         self._seen = 0  # the last environment step; after an interruption more than `_step`
         self._switches, self._switching = 0, False
         self._handles: list[RemovableHandle] = []
-        self._saved: State | None = None
+        self._saved: CallbackState | None = None
 
     def new_task(self) -> None:
         """Announce a task switch, for instance after `model.set_env` and before the next `learn()`.
@@ -106,7 +115,7 @@ class SuppleCallback(BaseCallback):
                     )
             self._saved["switching"] = True
         elif self._known is not None and not self._switching:
-            self._driver.finished()
+            self._driver.finish_task()
             self._switching = True
 
     def detach(self) -> None:
@@ -120,7 +129,7 @@ class SuppleCallback(BaseCallback):
 
     # -- saving and loading ---------------------------------------------------------------------------------
 
-    def state_dict(self) -> State:
+    def state_dict(self) -> CallbackState:
         """Return the state of hooks and metrics, to be stored beside `model.save`.
 
         It contains tensors, numbers, texts, and lists and dictionaries of these. `torch.save` stores it, and
@@ -128,7 +137,7 @@ class SuppleCallback(BaseCallback):
         """
         if self._known is None:
             raise RuntimeError("SuppleCallback has no state before the first learn()")
-        return State(
+        return CallbackState(
             start=self._start, step=self._step, seen=self._known.num_timesteps, switches=self._switches,
             switching=self._switching, hooks=copy.deepcopy(self._driver.state_dict()),
             learners={learner.name: learner_state(learner) for learner in self._all_learners()},
@@ -143,11 +152,11 @@ class SuppleCallback(BaseCallback):
         """
         if not isinstance(state, Mapping):
             raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
-        self._saved = schema.fitted(dict(state), State, "state")
+        self._saved = schema.convert(dict(state), CallbackState, "state")
 
-    def _take_up(self, state: State) -> None:
+    def _restore(self, state: CallbackState) -> None:
         learners = self._all_learners()
-        if differing := {each.name for each in learners} ^ state["learners"].keys():
+        if differing := {learner.name for learner in learners} ^ state["learners"].keys():
             raise ValueError(
                 f"the state of SuppleCallback is one of another algorithm: {list_names(sorted(differing))}"
             )
@@ -157,7 +166,7 @@ class SuppleCallback(BaseCallback):
                     f"'{name}' was changed by {', '.join(state['changes'][name])}: a new callback cannot know its parts"
                 )
         for learner in learners:
-            take_up(learner, state["learners"][learner.name])
+            restore_learner(learner, state["learners"][learner.name])
         self._start, self._step, self._seen = state["start"], state["step"], state["seen"]
         self._switches, self._switching = state["switches"], state["switching"]
 
@@ -165,7 +174,7 @@ class SuppleCallback(BaseCallback):
         """Return the learners, and that of SAC's temperature if there is one."""
         learners = list(self.learners.values())
         offered = (learner.offers(EntropyTemperature) for learner in learners)
-        temperatures = {id(each.learner): each.learner for each in offered if each}
+        temperatures = {id(offer.learner): offer.learner for offer in offered if offer}
         return [*learners, *temperatures.values()]
 
     # -- called by SB3 -------------------------------------------------------------------------------------
@@ -177,10 +186,10 @@ class SuppleCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self.detach()
-        self._settle_others([each for each in _callbacks(self.locals.get("callback")) if each is not self])
+        self._settle_others([callback for callback in _callbacks(self.locals.get("callback")) if callback is not self])
         self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
-        saved = self._saved or (self.state_dict() if self._knows_copy(model) else None)
+        saved = self._saved or (self.state_dict() if self._is_copy(model) else None)
         if saved is not None and saved["seen"] != start:
             raise ValueError(
                 f"the state of SuppleCallback is of step {saved['seen']}, but learning begins at step {start}: load "
@@ -188,34 +197,35 @@ class SuppleCallback(BaseCallback):
             )
         goes_on = saved is not None or (model is self._known and start == self._seen > 0)
         if model is not self._known or saved is not None:
-            self._meet(model)
+            self._attach(model)
         self.events.begin()
         total = model._total_timesteps
         if saved is not None:
-            self._take_up(saved)
+            self._restore(saved)
         elif not goes_on:
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
-        check(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
+        check_hooks(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
         if saved is not None:
             self._driver.load_state_dict(saved["hooks"])
             self._saved = None
-        self._hang_on()
+        self._register_hooks()
         if not goes_on:
-            self._driver.passed(start - 1, start)
+            self._driver.after_steps(start - 1, start)
         self._between_updates()
 
     def _settle_others(self, beside: list["SuppleCallback"]) -> None:
         """Refuse other callbacks of this `learn()` that do not fit, and detach those of an interrupted one.
 
         beside: the other callbacks of this `learn()`."""
-        for hook in [hook for each in (self, *beside) for hook in each.hooks] if beside else []:
-            if hook.intervention.has("restructure"):
+        hooks = [hook for callback in (self, *beside) for hook in callback.hooks]
+        for hook in hooks:
+            if beside and hook.intervention.has("restructure"):
                 raise ValueError(
                     f"{hook.text} changes the network or its optimizer, which another SuppleCallback would not notice: "
                     f"give all hooks to one"
                 )
-        for other in [each for each in _acting if each._known is self.model and each not in beside]:
+        for other in [callback for callback in _acting if callback._known is self.model and callback not in beside]:
             other.detach()
             warnings.warn(
                 "the SuppleCallback of an interrupted learn() no longer acts: pass it again to continue with it",
@@ -226,17 +236,15 @@ class SuppleCallback(BaseCallback):
         """Take over new optimizers of the known model, or forget it if the user has replaced its networks."""
         if self.model is not self._known:
             return
-        parts = set(self.model.policy.modules())
-        if any(
-            part not in parts for part in (*self._owners.values(), *(each.module for each in self.learners.values()))
-        ):
+        known = {*self._owners.values(), *(learner.module for learner in self.learners.values())}
+        if not known <= set(self.model.policy.modules()):
             self._known = None
             return
         for name, owner in self._owners.items():
             learner = self.learners[name]
             learner.optimizer = trainer_of(learner.module, owner.optimizer, name)
 
-    def _meet(self, model: BaseAlgorithm) -> None:
+    def _attach(self, model: BaseAlgorithm) -> None:
         """Attach to a model, without any memory of an earlier one."""
         self.learners, self._known = learners_of(model), model
         holders = [part for part in model.policy.modules() if hasattr(part, "optimizer")]
@@ -245,9 +253,9 @@ class SuppleCallback(BaseCallback):
             for name, learner in self.learners.items()
         }
         self._switches, self._switching = 0, False
-        self.hooks = read([hook.text for hook in self.hooks])
+        self.hooks = parse_hooks([hook.text for hook in self.hooks])
 
-    def _knows_copy(self, model: BaseAlgorithm) -> bool:
+    def _is_copy(self, model: BaseAlgorithm) -> bool:
         """Return whether a model is the known one after saving and loading."""
         if self._known is None or model is self._known or not model.num_timesteps == self._seen > 0:
             return False
@@ -275,19 +283,19 @@ class SuppleCallback(BaseCallback):
         previous, self._step = self._step, self.model.num_timesteps
         if self._switching:
             self._switches, self._switching = self._switches + 1, False
-            self._driver.switched(self._step, self._switches)
-        self._driver.passed(previous, self._step)
-        every = self.measure_every
-        if every and (last or self._step // every > previous // every):
+            self._driver.after_switch(self._step, self._switches)
+        self._driver.after_steps(previous, self._step)
+        interval = self.measure_every
+        if interval and (last or self._step // interval > previous // interval):
             numbers = self._measure()
             if last:  # SB3 does not write its logger after the last update
                 self.logger.dump(self._step)
-            self._driver.measured(self._step, numbers)
-        self._hand_over()
+            self._driver.after_measurement(self._step, numbers)
+        self._hand_over_optimizers()
 
     # -- interventions and measurements --------------------------------------------------------------------
 
-    def _hang_on(self) -> None:
+    def _register_hooks(self) -> None:
         """Register the hooks that act at every update with the learners' optimizers."""
         _acting.add(self)
         for learner in self.learners.values():
@@ -302,18 +310,16 @@ class SuppleCallback(BaseCallback):
                 follow = partial(self._after_update, learner)
                 self._handles.append(learner.optimizer.register_step_post_hook(follow))
 
-    def _hand_over(self) -> None:
+    def _hand_over_optimizers(self) -> None:
         """Give the model the optimizers of its learners, if an intervention has replaced one."""
         changed = [
-            (owner, learner.optimizer)
-            for learner in self.learners.values()
-            if (owner := self._owners[learner.name]).optimizer is not learner.optimizer
+            learner for name, learner in self.learners.items() if self._owners[name].optimizer is not learner.optimizer
         ]
-        for owner, optimizer in changed:
-            owner.optimizer = optimizer
+        for learner in changed:
+            self._owners[learner.name].optimizer = learner.optimizer
         if changed:
             self.detach()
-            self._hang_on()
+            self._register_hooks()
 
     def _add_penalty(self, learner: Learner, *_: Any) -> None:
         add_penalty(self._driver, learner)
@@ -341,5 +347,5 @@ def _callbacks(callback: Any) -> Iterator[SuppleCallback]:
     if isinstance(callback, SuppleCallback):
         yield callback
     elif isinstance(callback, CallbackList):
-        for each in callback.callbacks:
-            yield from _callbacks(each)
+        for part in callback.callbacks:
+            yield from _callbacks(part)

@@ -27,7 +27,7 @@ from ...interventions import (
     unit_names,
 )
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
-from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, q_losses, untouched
+from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, preserve, q_losses
 
 Batch = TypeVar("Batch")
 Path = tuple[str, ...]  # names of the submodules from the input to a head, in forward order
@@ -172,7 +172,7 @@ def _learner(
     """part: the path of the learner's network in the model's policy. losses: returns the loss of each row, (n,)."""
     draws = generator(model.seed or 0, "interventions", name)
     module = model.policy.get_submodule(part)
-    if any(isinstance(each, Injected) for each in module.modules()):
+    if any(isinstance(submodule, Injected) for submodule in module.modules()):
         raise ValueError(f"'{name}' already has plasticity injection: use the callback that made it")
     layers, units, wiring, unwired = anatomy(module, paths)
 
@@ -181,7 +181,7 @@ def _learner(
         return {name: parameter.detach() for name, parameter in fresh.named_parameters()}
 
     return Learner(
-        name, module, optimizer, layers, units, probe, loss=lambda: losses(_some(recent())).mean(),
+        name, module, optimizer, layers, units, probe, loss=lambda: losses(_require_batch(recent())).mean(),
         batches=lambda count: map(losses, recent.batches(count, draws)),
         generator=draws, redraw=redraw, wiring=wiring, unwired=unwired, **more,
     )  # fmt: skip
@@ -192,14 +192,17 @@ def anatomy(
 ) -> tuple[tuple[Layer, ...], tuple[str, ...], dict[str, Wiring], dict[str, str]]:
     """Return the layers, units and wiring of a network, and its units without wiring with the reasons.
 
-    paths: the paths from the input to the heads. They may share modules. Parallel layers have the same depth, and the
-    parts of a `CombinedExtractor` are parallel.
+    Parallel layers have the same depth, and the parts of a `CombinedExtractor` are parallel.
+
+    Args:
+        module: The network.
+        paths: The paths from the input to the heads, which may share modules.
     """
     layers: dict[str, Layer] = {}
     units: dict[str, None] = {}
     wiring: dict[str, Wiring] = {}
     unwired: dict[str, str] = {}
-    for path in [(start, *rest) for first, *rest in paths for start in _side_by_side(module, first)]:
+    for path in [(start, *rest) for first, *rest in paths for start in _parallel_parts(module, first)]:
         stack = nn.Sequential(*(_submodule(module, part) for part in path))
 
         def full(name: str, path: Path = path) -> str:
@@ -221,7 +224,7 @@ def anatomy(
     return tuple(in_order), tuple(units), wiring, unwired
 
 
-def _side_by_side(module: nn.Module, name: str) -> list[str]:
+def _parallel_parts(module: nn.Module, name: str) -> list[str]:
     """Return the parts with weights of a `CombinedExtractor`. Other features extractors are a single part."""
     extractor = _submodule(module, name)
     if not isinstance(extractor, CombinedExtractor):
@@ -242,12 +245,12 @@ def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:
     seed = int(torch.randint(2**62, (), generator=draws))
     on_policy = {"use_sde": model.use_sde} if isinstance(model, OnPolicyAlgorithm) else {}
     space = copy.deepcopy(model.observation_space)  # SB3's NatureCNN draws an observation from it
-    with untouched(model):
+    with preserve(model):
         torch.default_generator.manual_seed(seed)
         return model.policy_class(space, model.action_space, model.lr_schedule, **on_policy, **model.policy_kwargs)
 
 
-class Temperature(nn.Module):
+class SB3Temperature(nn.Module):
     """The temperature of SAC as a module with the parameter log α, (1,).
 
     SB3 has it as a bare tensor. The same tensor is the parameter here, because the optimizer's state belongs to it."""
@@ -267,7 +270,7 @@ def _temperature(model: SAC) -> Learner | None:
     nothing: Mapping[str, Tensor] = {}
     return Learner(
         "temperature",
-        Temperature(model.log_ent_coef),
+        SB3Temperature(model.log_ent_coef),
         model.ent_coef_optimizer,
         layers=(),
         units=(),
@@ -278,7 +281,7 @@ def _temperature(model: SAC) -> Learner | None:
     )
 
 
-def _some(batch: Batch | None) -> Batch:
+def _require_batch(batch: Batch | None) -> Batch:
     if batch is None:
         raise RuntimeError("there is no recent batch before the first steps")
     return batch

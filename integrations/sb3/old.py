@@ -26,7 +26,15 @@ PARTS = {"pi": "policy_net", "vf": "value_net"}
 
 
 class SharedLayers(BaseFeaturesExtractor):
-    """A features extractor, and behind it the layers that policy and values shared before SB3 1.8."""
+    """A features extractor, and behind it the layers that policy and values shared before SB3 1.8.
+
+    Args:
+        observation_space: The space of the observations.
+        extractor_class: The class of the features extractor.
+        extractor_kwargs: Its keyword arguments.
+        widths: Widths of the shared layers, at least one.
+        activation_fn: The activation behind each of them.
+    """
 
     def __init__(
         self,
@@ -49,46 +57,53 @@ class SharedLayers(BaseFeaturesExtractor):
         return features
 
 
-def fitting_settings(
+def fit_settings(
     weights: Weights, kind: type[BaseAlgorithm], policy: str, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a model's settings with those that the layout of its weights implies and nobody gave."""
+    """Return a model's settings with those that the layout of its weights implies and nobody gave.
+
+    Args:
+        weights: The weights in the file, by name.
+        kind: The algorithm.
+        policy: The name of the policy, such as MlpPolicy.
+        settings: The settings that the user gave.
+    """
     kwargs = dict(settings.get("policy_kwargs") or {})
-    found: dict[str, Any] = {}
+    implied: dict[str, Any] = {}
     if issubclass(kind, OnPolicyAlgorithm):
-        found["use_sde"] = "log_std" in weights and weights["log_std"].ndim == 2
+        implied["use_sde"] = "log_std" in weights and weights["log_std"].ndim == 2
         if widths := _widths(weights, SHARED):
-            kwargs = _with_shared_layers(weights, widths, kind.policy_aliases.get(policy), kwargs)
+            kwargs = _share_layers(weights, widths, kind.policy_aliases.get(policy), kwargs)
     elif "actor.log_std" in weights:
-        found["use_sde"] = True
+        implied["use_sde"] = True
     if policy != "MlpPolicy" and "critic.qf0.0.weight" in weights and "critic.qf0.2.weight" not in weights:
         kwargs.setdefault("net_arch", [])
-    return {**{name: value for name, value in found.items() if value}, **settings, "policy_kwargs": kwargs}
+    return {**{name: value for name, value in implied.items() if value}, **settings, "policy_kwargs": kwargs}
 
 
-def renamed(weights: Weights) -> Weights:
+def rename_weights(weights: Weights) -> Weights:
     """Return weights under today's names, where a layer of an old version has become part of another module."""
     if not any(name.startswith(SHARED) for name in weights):
         return weights
-    return {_renamed(name): value for name, value in weights.items()}
+    return {_rename_weight(name): value for name, value in weights.items()}
 
 
-def _renamed(name: str) -> str:
+def _rename_weight(name: str) -> str:
     if name.startswith(SHARED):
         return name.replace(SHARED, "features_extractor.shared_net.", 1)
     part, dot, rest = name.partition(".")
     return f"{part}.extractor.{rest}" if dot and part.endswith("features_extractor") else name
 
 
-def _with_shared_layers(
+def _share_layers(
     weights: Weights, widths: list[int], policy: type[BasePolicy] | None, kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     defaults = {} if policy is None else inspect.signature(policy.__init__).parameters
-    own = {name: kwargs.get(name, getattr(defaults.get(name), "default", None)) for name in (CLASS, "activation_fn")}
+    chosen = {name: kwargs.get(name, getattr(defaults.get(name), "default", None)) for name in (CLASS, "activation_fn")}
     net_arch = {name: _widths(weights, f"mlp_extractor.{part}.") for name, part in PARTS.items()}
     inner = {
-        "extractor_class": own[CLASS], "extractor_kwargs": kwargs.get("features_extractor_kwargs", {}),
-        "widths": widths, "activation_fn": own["activation_fn"],
+        "extractor_class": chosen[CLASS], "extractor_kwargs": kwargs.get("features_extractor_kwargs", {}),
+        "widths": widths, "activation_fn": chosen["activation_fn"],
     }  # fmt: skip
     return {**kwargs, "net_arch": net_arch, CLASS: SharedLayers, "features_extractor_kwargs": inner}
 

@@ -16,12 +16,12 @@ from torch.distributions import Categorical, Distribution
 
 from ...networks.distributions import independent_bits, independent_categoricals, independent_normals
 from ...networks.passes import outputs_with
-from .recent import untouched
+from .recent import preserve
 
 BOUNDS = (nn.Tanh, nn.Hardtanh)
 
 
-class Answering(nn.Module):
+class PolicyOutputs(nn.Module):
     """A module that returns the outputs of a part of a model's policy before they become actions.
 
     With state-dependent noise (gSDE), the standard deviations depend on the observation, so its distribution is the
@@ -34,11 +34,11 @@ class Answering(nn.Module):
 
     def outputs(self, parameters: Mapping[str, Tensor], inputs: Sequence[Any]) -> Any:
         """Return the outputs for the part's inputs and for other parameters of the part (`Learner.answers`)."""
-        with untouched(self.model):
+        with preserve(self.model):
             return outputs_with(self, {f"part.{name}": value for name, value in parameters.items()}, inputs)
 
 
-class ActorCriticOutputs(Answering):
+class ActorCriticOutputs(PolicyOutputs):
     """Logits or means, and values, of the policy of PPO or A2C."""
 
     model: PPO | A2C
@@ -46,14 +46,14 @@ class ActorCriticOutputs(Answering):
     def forward(self, observations: Any, *_: Any) -> tuple[Any, ...]:
         """Return numbers (n, logits or actions) and values (n, 1)."""
         policy: Any = self.part
-        found = policy.get_distribution(observations).distribution
+        distribution = policy.get_distribution(observations).distribution
         values = policy.predict_values(observations)
-        if isinstance(found, list):
-            return cat([each.logits for each in found], 1), values
+        if isinstance(distribution, list):
+            return cat([one.logits for one in distribution], 1), values
         if isinstance(self.model.action_space, spaces.Box):
-            noise = (independent_normals(found.mean, found.stddev),) if policy.use_sde else ()
-            return found.mean, values, *noise
-        return found.logits, values
+            noise = (independent_normals(distribution.mean, distribution.stddev),) if policy.use_sde else ()
+            return distribution.mean, values, *noise
+        return distribution.logits, values
 
     def policy(self, outputs: Sequence[Any], parameters: Mapping[str, Tensor]) -> Distribution:
         """Return the policy over actions, before a tanh if there is one (`Learner.policy`)."""
@@ -69,7 +69,7 @@ class ActorCriticOutputs(Answering):
         return independent_normals(numbers, parameters["log_std"].exp())
 
 
-class SquashedOutputs(Answering):
+class SquashedOutputs(PolicyOutputs):
     """Means, and log-standard deviations if they depend on the observation, of SAC's actor before bounds and tanh."""
 
     model: SAC
@@ -78,11 +78,11 @@ class SquashedOutputs(Answering):
         """Return means (n, actions) and log-standard deviations (n, actions)."""
         actor: Any = self.part
         latent = actor.latent_pi(actor.extract_features(observations, actor.features_extractor))
-        mean = unbounded(actor.mu)(latent)
+        mean = remove_bound(actor.mu)(latent)
         if not actor.use_sde:
             return mean, actor.log_std(latent)
-        found = actor.action_dist.proba_distribution(actor.mu(latent), actor.log_std, latent).distribution
-        return mean, independent_normals(found.mean, found.stddev)
+        distribution = actor.action_dist.proba_distribution(actor.mu(latent), actor.log_std, latent).distribution
+        return mean, independent_normals(distribution.mean, distribution.stddev)
 
     def policy(self, outputs: Sequence[Any], parameters: Mapping[str, Tensor]) -> Distribution:
         """Return the policy before tanh, whose divergences equal those of the actions, because tanh is invertible."""
@@ -92,7 +92,7 @@ class SquashedOutputs(Answering):
         return independent_normals(mean, last.clamp(LOG_STD_MIN, LOG_STD_MAX).exp())
 
 
-class DeterministicOutputs(Answering):
+class DeterministicOutputs(PolicyOutputs):
     """Actions of TD3's or DDPG's actor before tanh."""
 
     model: TD3
@@ -100,10 +100,10 @@ class DeterministicOutputs(Answering):
     def forward(self, observations: Any, *_: Any) -> Tensor:
         """Return numbers (n, actions)."""
         actor: Any = self.part
-        numbers: Tensor = unbounded(actor.mu)(actor.extract_features(observations, actor.features_extractor))
+        numbers: Tensor = remove_bound(actor.mu)(actor.extract_features(observations, actor.features_extractor))
         return numbers
 
 
-def unbounded(head: nn.Module) -> nn.Module:
+def remove_bound(head: nn.Module) -> nn.Module:
     """Return a head without the bound on its outputs, if this is its last part."""
     return head[:-1] if isinstance(head, nn.Sequential) and isinstance(head[-1], BOUNDS) else head

@@ -24,7 +24,7 @@ ROWS = 256  # in the probe of metrics and ReDo
 
 
 @contextmanager
-def untouched(model: BaseAlgorithm) -> Iterator[None]:
+def preserve(model: BaseAlgorithm) -> Iterator[None]:
     """Put a model's networks in evaluation mode, and restore everything that may change at the end of the context.
 
     This includes the global generators, from which SB3's buffers (NumPy) and policies (PyTorch) draw, the mode of every
@@ -67,10 +67,10 @@ class Replay:
             raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
         if (memory := self._memory()) is None:
             raise ValueError("the replay memory is still empty: schedule it later")
-        return (self._drawn(memory, draws) for _ in range(count))
+        return (self._sample(memory, draws) for _ in range(count))
 
-    def _drawn(self, memory: ReplayBuffer, draws: torch.Generator) -> ReplayBufferSamples:
-        with untouched(self.model):
+    def _sample(self, memory: ReplayBuffer, draws: torch.Generator) -> ReplayBufferSamples:
+        with preserve(self.model):
             np.random.seed(int(torch.randint(2**32, (), generator=draws)))  # noqa: NPY002
             return memory.sample(self.model.batch_size, env=self.model.get_vec_normalize_env())
 
@@ -81,7 +81,7 @@ class Replay:
             return None
         now = (id(memory), memory.pos, model.num_timesteps, model._n_updates)
         if self._kept is None or self._kept[0] != now:
-            with untouched(model):
+            with preserve(model):
                 self._kept = now, memory.sample(ROWS, env=model.get_vec_normalize_env())
         return self._kept[1]
 
@@ -110,7 +110,7 @@ class LastRollout:
         for number in range(n // size if count is None else count):
             if number % (n // size) == 0:
                 order = torch.randperm(n, generator=draws).split(size)
-            yield RolloutBufferSamples(*(_rows(each, order[number % (n // size)]) for each in rows))
+            yield RolloutBufferSamples(*(_rows(values, order[number % (n // size)]) for values in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:
         """Return at most `ROWS` evenly spaced steps, or None before the first rollout."""
@@ -123,13 +123,13 @@ class LastRollout:
         rows = index if buffer.generator_ready else (index % length, index // length)
         seen = buffer.observations
         self._kept = RolloutBufferSamples(
-            {key: buffer.to_torch(each[rows]) for key, each in seen.items()}  # type: ignore[arg-type]
+            {key: buffer.to_torch(values[rows]) for key, values in seen.items()}  # type: ignore[arg-type]
             if isinstance(seen, dict)
             else buffer.to_torch(seen[rows]),
             buffer.to_torch(buffer.actions[rows].astype(np.float32)),
             *(
-                buffer.to_torch(each[rows].flatten())
-                for each in (buffer.values, buffer.log_probs, buffer.advantages, buffer.returns)
+                buffer.to_torch(values[rows].flatten())
+                for values in (buffer.values, buffer.log_probs, buffer.advantages, buffer.returns)
             ),
         )
         return self._kept
@@ -138,7 +138,7 @@ class LastRollout:
 def _rows(values: Any, index: Tensor) -> Any:
     """Return rows of a tensor, or of each tensor in a dictionary."""
     if isinstance(values, dict):
-        return {key: each[index] for key, each in values.items()}
+        return {key: value[index] for key, value in values.items()}
     return values[index]
 
 
@@ -148,7 +148,7 @@ def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
     The policy term is PPO's clipped surrogate, or A2C's −A·log π."""
     discrete = isinstance(model.action_space, spaces.Discrete)
     actions = batch.actions.long().flatten() if discrete else batch.actions
-    with untouched(model):
+    with preserve(model):
         values, log_probs, entropy = model.policy.evaluate_actions(batch.observations, actions)
     values, advantages = values.flatten(), batch.advantages
     if model.normalize_advantage and len(advantages) > 1:
@@ -168,7 +168,7 @@ def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:
 
 def q_losses(model: DQN, batch: ReplayBufferSamples) -> Tensor:
     """Return DQN's Huber loss of each transition's temporal-difference error, (n,)."""
-    with untouched(model):
+    with preserve(model):
         with torch.no_grad():
             following = model.q_net_target(batch.next_observations).amax(1, keepdim=True)
         values = model.q_net(batch.observations).gather(1, batch.actions.long())
@@ -179,7 +179,7 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
     """Return the critics' loss of SAC, TD3 or DDPG for each transition, (n,).
 
     It is the sum over critics of the squared temporal-difference errors."""
-    with untouched(model):
+    with preserve(model):
         with torch.no_grad():
             if isinstance(model, SAC):
                 actions, log_probs = _act(model, batch.next_observations)
@@ -193,12 +193,12 @@ def critic_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
         values = model.critic(batch.observations, batch.actions)
     targets = _returns(model, batch, following + bonus)
     half = 0.5 if isinstance(model, SAC) else 1.0
-    return half * torch.cat([(each - targets).square() for each in values], 1).sum(1)
+    return half * torch.cat([(value - targets).square() for value in values], 1).sum(1)
 
 
 def actor_losses(model: SAC | TD3, batch: ReplayBufferSamples) -> Tensor:
     """Return the actor's loss on each state, (n,): α·log π − min Q for SAC, −Q of the first critic for TD3 and DDPG."""
-    with untouched(model):
+    with preserve(model):
         if isinstance(model, SAC):
             actions, log_probs = _act(model, batch.observations)
             values = torch.cat(model.critic(batch.observations, actions), 1).amin(1)
@@ -219,5 +219,5 @@ def _temperature(model: SAC) -> Tensor:
 
 def _returns(model: OffPolicyAlgorithm, batch: ReplayBufferSamples, following: Tensor) -> Tensor:
     """Return r + γ·(1 − done)·following, (n, 1), with the discounts of the batch for n-step returns."""
-    discounts = getattr(batch, "discounts", None)  # before SB3 2.7, batches had none
-    return batch.rewards + (1 - batch.dones) * (model.gamma if discounts is None else discounts) * following
+    discounts = model.gamma if batch.discounts is None else batch.discounts
+    return batch.rewards + (1 - batch.dones) * discounts * following

@@ -20,7 +20,7 @@ from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fit_state
 from ...registry import did_you_mean, first_line, one_line
 from .learners import learners_of
-from .old import fitting_settings, renamed
+from .old import fit_settings, rename_weights
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
 WEIGHTS = "policy.pth"
@@ -54,9 +54,9 @@ def learners_of_saved(
         raise ValueError(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
         )
-    weights, kind = _weights(file), ALGORITHMS[algorithm]
+    weights, kind = _read_weights(file), ALGORITHMS[algorithm]
     try:
-        settings = fitting_settings(weights, kind, policy, copy.deepcopy(settings))  # SB3 writes into them
+        settings = fit_settings(weights, kind, policy, copy.deepcopy(settings))  # SB3 writes into them
     except Exception as error:  # names or shapes of layers that SB3 never wrote
         raise ValueError(f"{file} is not a model of Stable-Baselines3: {one_line(error)}") from error
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
@@ -68,7 +68,7 @@ def learners_of_saved(
         raise ValueError(f"{algorithm} with {policy} on {env} cannot be made: {one_line(error)}") from error
     learners = learners_of(model)
     try:
-        fitting = fit_state(renamed(weights), model.policy, "the file")
+        fitting = fit_state(rename_weights(weights), model.policy, "the file")
     except ValueError as error:
         reason = str(error).partition(": ")[2] or str(error)
         raise ValueError(f"{file}: its weights do not fit {algorithm} with {policy}: {reason}") from error
@@ -80,15 +80,15 @@ def learners_of_saved(
     return learners
 
 
-def _weights(file: Path) -> dict[str, torch.Tensor]:
+def _read_weights(file: Path) -> dict[str, torch.Tensor]:
     """Return the parameters and buffers in a file. The zip in it is one of PyTorch, whose sizes are checked, too."""
     try:
-        content = archives.member(file, WEIGHTS)
+        content = archives.read_member(file, WEIGHTS)
         if content.startswith(ZIP):
             archives.check_zip(content)
         stored = io.BytesIO(content)
         weights = torch.load(stored, map_location="cpu", weights_only=True)
-        return _checked(weights, len(content))
+        return _check_weights(weights, len(content))
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
     except ValueError as error:  # of ours, or of torch
@@ -98,7 +98,7 @@ def _weights(file: Path) -> dict[str, torch.Tensor]:
         raise ValueError(f"{file} is not a model of Stable-Baselines3: {why}") from error
 
 
-def _checked(weights: Any, size: int) -> dict[str, torch.Tensor]:
+def _check_weights(weights: Any, size: int) -> dict[str, torch.Tensor]:
     """Return weights under their bare names. Raises ValueError unless they are a state dict with values.
 
     size: bytes that there are. Tensors of a few bytes can have any shape, of which a network would be made."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
-from ...engine.storage.names import LONGEST, shortened
+from ...engine.storage.names import LONGEST, shorten
 from ...experiments.comparisons.comparison import files_of_runs
 from ...experiments.history.collect import RunData, read_object
 from ...experiments.queue.queue import OUTCOME
@@ -66,7 +66,7 @@ def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
     for path in dict.fromkeys(run.path for run in runs):
         parts = path.parts[-3:]
         first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
-        name = shortened(joined := ".".join(parts[first:]), joined, LONGEST - len(".html"))
+        name = shorten(joined := ".".join(parts[first:]), joined, LONGEST - len(".html"))
         found[name if name not in found else f"{name}.{len(found)}"] = path
     return {path: name for name, path in found.items()}
 

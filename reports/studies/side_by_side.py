@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from ...engine.storage.versions import mixed
+from ...engine.storage.versions import describe_mixed
 from ...experiments.history.collect import ComparisonData, Row, RunData, load, load_runs
 from .content import Beside, report_of
 
@@ -48,7 +48,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         name: ComparisonData(
             place,
             {label: sorted(arms[label], key=lambda run: run.seed) for label in palette if label in arms},
-            notes=mixed({_folder(run, paths): run.config for runs in arms.values() for run in runs}),
+            notes=describe_mixed({_folder(run, paths): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )
         for name, arms in found.items()

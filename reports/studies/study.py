@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...engine.storage.versions import mixed
+from ...engine.storage.versions import describe_mixed
 from ...experiments.comparisons.comparison import files_of_runs
 from ...experiments.history.collect import (
     ComparisonData,
@@ -114,7 +114,9 @@ def _of_comparison(path: Path) -> Study:
         cells.setdefault((variants.index(variant), str(config["arm"])), []).extend(runs)
     labels = tuple(dict.fromkeys(arm for _, arm in cells))
     groups = []
-    notes = failures(path) + mixed({str(folder.relative_to(path)): config for folder, config in configs.items()})
+    notes = failures(path) + describe_mixed(
+        {str(folder.relative_to(path)): config for folder, config in configs.items()}
+    )
     for i, variant in enumerate(variants):
         arms = {arm: sorted(runs, key=lambda run: run.seed) for (j, arm), runs in cells.items() if i == j}
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=labels)

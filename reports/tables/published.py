@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ...engine.storage import schema, signed_json
+from ...engine.storage import signed_json
 from ...experiments.sweeps.study import Published
+from ...registry import schema
 from ...registry.errors import RunError
 from .tables import MISSING, Table, number
 
@@ -80,14 +81,13 @@ def _row(template: str, tried: list[Tried], chosen: str | None) -> list[str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        value = signed_json.read_object(file, str(file.parent))
-        return signed_json.check_sums(file, value) if signed_json.SUMS in value else value
+        return signed_json.read_json(file, str(file.parent), signed=False)
     except RunError as error:
         raise ValueError(str(error)) from error
 
 
 def _entry(value: Any, wanted: Any, where: str, file: Path) -> Any:
     try:
-        return schema.fitted(value, wanted, where)
+        return schema.convert(value, wanted, where)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error

@@ -121,11 +121,12 @@ def scale_settings(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> t
     """
     if scale == 1:
         return settings, arms, scale
-    from supple.engine.scaling import scaled, scaled_hooks, told  # imports PyTorch, which help does not need
+    # imports PyTorch, which help does not need
+    from supple.engine.scaling import describe_changes, scale_hooks, scale_settings
 
-    smaller, factor = scaled(settings, scale)
-    earlier = scaled_hooks(arms, factor)
-    warn(f"--scale {scale:g}: {told({**vars(settings), 'arm': arms}, {**vars(smaller), 'arm': earlier})}")
+    smaller, factor = scale_settings(settings, scale)
+    earlier = scale_hooks(arms, factor)
+    warn(f"--scale {scale:g}: {describe_changes({**vars(settings), 'arm': arms}, {**vars(smaller), 'arm': earlier})}")
     return smaller, earlier, factor
 
 
@@ -167,9 +168,9 @@ def load_plugins(args: Sequence[str]) -> None:
                 try:
                     plugins.load(module, option)
                 except UsageError as error:
-                    from supple.envs.elsewhere import of_package
+                    from supple.envs.elsewhere import package_hint
 
-                    hint = of_package(module)
+                    hint = package_hint(module)
                     raise UsageError(f"{option} {name.strip()}: {hint}" if hint else str(error)) from error
 
 

@@ -62,7 +62,7 @@ def finish_run(path: Path, run: "Run") -> None:
     from supple.engine.storage.checkpoint import newest_step
     from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
 
-    if not distributed.first():
+    if not distributed.is_first():
         run.warn = lambda line: None
         run.train()
         return

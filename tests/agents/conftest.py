@@ -1,4 +1,4 @@
-"""Real processes of `supple` that can really be killed, without waiting for PyTorch each time; runs compared.
+"""Processes of `supple` that can be killed, started without waiting for PyTorch each time, and comparisons of runs.
 
 Importing takes seconds, so this file, run as a script, is a nursery: it imports everything once and forks a
 process for each command line that it is sent.
@@ -36,7 +36,7 @@ class Nursery:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, *args: object, die_at: int = 0) -> int:
-        """Begin `supple ARGS`; returns its process id. die_at: it kills itself at its n-th change of a file."""
+        """Start `supple ARGS`, and return its process id. die_at: it kills itself at its n-th change of a file."""
         words = [str(arg) for arg in args]
         order = {"args": words, "die_at": die_at, "output": str(self.output), "folder": str(self.folder)}
         assert self.process.stdin
@@ -45,7 +45,7 @@ class Nursery:
         return int(self.process.stdout.readline())
 
     def wait(self) -> int:
-        """The exit code of the process; negative for a signal."""
+        """Return the exit code of the process, negative for a signal."""
         assert self.process.stdout
         return int(self.process.stdout.readline())
 
@@ -54,7 +54,7 @@ class Nursery:
         return self.wait()
 
     def kill_parent(self, pid: int) -> int:
-        """Kill a process that was started here; the number of its workers, which are gone then, too."""
+        """Kill a process that was started here, and return the number of its workers, which have ended then, too."""
         workers = children(pid)
         os.kill(pid, signal.SIGKILL)
         assert self.wait() == -signal.SIGKILL
@@ -62,19 +62,19 @@ class Nursery:
         return len(workers)
 
     def workers(self, pid: int) -> list[int]:
-        """The processes in which a comparison that was started here trains."""
+        """Return the processes in which a comparison that was started here trains."""
         return [child for child, command in children(pid).items() if "spawn_main" in command]
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         wait_until(condition)
 
     def stderr(self) -> list[str]:
-        """What the last process said to stderr, line by line."""
+        """Return what the last process wrote to stderr, line by line."""
         return Path(f"{self.output}.err").read_text().splitlines()
 
 
 def children(pid: int) -> dict[int, str]:
-    """Processes begun by a process: id → command line."""
+    """Return the child processes of a process: id → command line."""
     found = {}
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         found[int(child)] = Path(f"/proc/{child}/cmdline").read_text()
@@ -122,7 +122,7 @@ def serve() -> None:
 
 
 def dying_at(n: int, folder: str) -> Callable[[str, tuple], None]:
-    """An audit hook that kills the process right before it opens or changes a file for the n-th time."""
+    """Return an audit hook that kills the process before it opens or changes a file for the n-th time."""
     changes = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
     left = n
 
@@ -140,11 +140,11 @@ class Same:
     """Runs compared byte for byte; only clocks may differ."""
 
     def log(self, run: Path, name: str) -> bytes:
-        """The log of that name without its times."""
+        """Return the log with this name without its times."""
         return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
 
     def state(self, checkpoint: Path) -> dict[str, bytes]:
-        """The bytes of every tensor in a checkpoint's folder, by file and name."""
+        """Return the bytes of every tensor in a checkpoint's folder, by file and name."""
         files = sorted(checkpoint.glob("*.safetensors"))
         return {f"{f.name}{name}": t.numpy().tobytes() for f in files for name, t in load_file(f).items()}
 
@@ -152,7 +152,7 @@ class Same:
         return self.state(max((run / "checkpoints").iterdir()))
 
     def assert_states(self, run: Path, reference: Path) -> None:
-        """The same checkpoints, and the same bits in every tensor of each."""
+        """Assert that two runs have the same checkpoints, with the same bits in every tensor."""
         steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
         assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
         for step in steps:
@@ -161,7 +161,7 @@ class Same:
             assert [k for k in ours if ours[k] != theirs[k]] == []
 
     def assert_runs(self, run: Path, reference: Path) -> None:
-        """The same checkpoints and logs."""
+        """Assert that two runs have the same checkpoints and logs."""
         self.assert_states(run, reference)
         for name in ("episodes", "metrics", "events"):
             assert self.log(run, name) == self.log(reference, name)

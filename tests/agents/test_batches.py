@@ -1,4 +1,4 @@
-"""Every agent's learners offer per-sample losses of recent batches, and take part in what is built on them."""
+"""Losses of single samples, which all agents' learners provide, and the interventions that use them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook
@@ -28,7 +31,7 @@ HOOKS = [
 
 def ppo() -> PPO:
     small = {"rollout_steps": 8, "minibatch_size": 6, "epochs": 1, "hidden": (8,), "adapter": 6, "compile": "off"}
-    return PPO(PPOSettings(**SHARED, **small), {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})  # type: ignore[arg-type]
+    return PPO(PPOSettings(**SHARED, **small), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})  # type: ignore[arg-type]
 
 
 def dqn() -> DQN:
@@ -60,12 +63,12 @@ def live(agent: Any, hooks: HookDriver, steps: int = 10) -> None:
     stream = world(agent)
     agent.begin_task("a")
     agent.begin_episodes(next(stream).obs)
-    hooks.passed(-1, 0)
+    hooks.after_steps(-1, 0)
     for step in range(steps):
         agent.act()
         agent.remember(next(stream))
         agent.update(hooks, last=False)
-        hooks.passed(step, step + 1)
+        hooks.after_steps(step, step + 1)
 
 
 AGENTS = pytest.mark.parametrize("build", [ppo, dqn, sac])
@@ -118,7 +121,7 @@ def test_the_mean_of_ppos_sample_losses_is_its_loss():
 
 
 @AGENTS
-def test_all_of_them_act_on_every_agent_at_once(build):
+def test_all_interventions_together_act_on_every_agent(build):
     agent = build()
     hooks = driver(agent, *HOOKS)
     live(agent, hooks, steps=16)
@@ -128,7 +131,7 @@ def test_all_of_them_act_on_every_agent_at_once(build):
             start = learner.initial[f"{layer.name}.weight"]
             norms = [torch.linalg.vector_norm(value) for value in (layer.weight.detach(), start)]
             torch.testing.assert_close(*norms)
-    hooks.finished()
+    hooks.finish_task()
     live(agent, hooks, steps=8)
     (ewc,) = [hook.intervention for hook in hooks.hooks if hook.intervention.name == "ewc"]
     for learner in agent.learners.values():
@@ -139,16 +142,16 @@ def test_all_of_them_act_on_every_agent_at_once(build):
 def test_a_penalty_moves_no_parameter_of_another_environment_that_it_does_not_reach():
     agent = ppo()
     agent.begin_task("a")
-    before = agent._trained(driver(agent))
-    assert len(agent._trained(driver(agent, "ewc"))) == len(before)  # nothing yet
-    assert len(agent._trained(driver(agent, "l2_init"))) == len(list(agent.network.parameters()))
-    reached = {id(p) for p in agent._trained(driver(agent, "parseval"))}
+    before = agent._trained_parameters(driver(agent))
+    assert len(agent._trained_parameters(driver(agent, "ewc"))) == len(before)  # nothing yet
+    assert len(agent._trained_parameters(driver(agent, "l2_init"))) == len(list(agent.network.parameters()))
+    reached = {id(p) for p in agent._trained_parameters(driver(agent, "parseval"))}
     named = dict(agent.network.named_parameters())
     assert id(named["policy.b.weight"]) in reached
     assert id(named["policy.b.bias"]) not in reached
 
 
-def test_gradients_are_shown_to_who_acts_before_an_update_and_gone_afterwards():
+def test_hooks_before_updates_see_gradients_that_are_gone_afterwards():
     agent = ppo()
     hooks = driver(agent, "upgd(sigma=0)")
     live(agent, hooks, steps=8)
@@ -195,7 +198,7 @@ def test_chain_adapts_to_the_loss_of_each_agent(build):
 
 
 @AGENTS
-def test_other_minibatches_are_drawn_from_what_is_learned_from_by_generators_of_their_own(build):
+def test_other_minibatches_are_drawn_from_the_training_data_by_generators_of_their_own(build):
     """And chain, which asks for them, moves no other draw."""
     agent, plain = build(), build()
     hooks = driver(agent, "chain(strength=1)")

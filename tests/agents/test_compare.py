@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(nursery: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, two runs at a time."""
+    """Return a comparison that is not killed, with two runs at a time."""
     arms = [word for arm in ("none", "fire@task", "snp") for word in ("--arm", arm)]
     assert nursery.run(*COMPARE, *arms, "--jobs", 2, "--out", folder / "whole") == 0, nursery.stderr()
     return folder / "whole/seed-0"
@@ -47,7 +47,7 @@ def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> No
 
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+def test_a_killed_comparison_resumes_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Other jobs, other arms in another order; then a worker dies, and its run is set aside, then the parent."""
     broken = folder / "broken"
     trunk, first, second = (broken / "seed-0" / name for name in ("trunk", "snp", "none"))

@@ -31,20 +31,20 @@ DQN = shlex.split(
 )
 
 
-@pytest.mark.parametrize("words", [PPO, SAC, DQN], ids=lambda words: words[1])
+@pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
 def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
-    tmp_path: Path, same: Any, killed: Callable[..., None], words: list[str]
+    tmp_path: Path, same: Any, killed: Callable[..., None], arguments: list[str]
 ) -> None:
-    if words is DQN:
+    if arguments is DQN:
         pytest.importorskip("ale_py", reason="ale-py is an extra")
-    killed(words, tmp_path / "one")
-    workers, deaths = ("2", [512]) if words is PPO else ("1", [])  # splitting and resuming are the same for all
-    killed([*words, "--env-workers", workers], tmp_path / "other", *deaths)
+    killed(arguments, tmp_path / "one")
+    workers, deaths = ("2", [512]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
+    killed([*arguments, "--env-workers", workers], tmp_path / "other", *deaths)
     same.assert_runs(tmp_path / "other", tmp_path / "one")
 
 
 class Failing(gym.Env):
-    """Fails in the 40th step of each copy."""
+    """An environment that fails in its 40th step."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -58,7 +58,7 @@ class Failing(gym.Env):
         return np.zeros(1 if self.count == 40 else 3, np.float32), 1.0, False, self.count % 10 == 0, {}
 
 
-def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) -> None:
+def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> None:
     gym.register("Failing-v0", entry_point=Failing)
     told = []
     try:
@@ -86,10 +86,10 @@ def test_a_fault_in_a_worker_is_told_as_it_is_without_workers(tmp_path: Path) ->
         (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step"),
     ],
 )
-def test_numbers_of_workers_that_cannot_be_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
-    words = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
+def test_invalid_numbers_of_workers_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
+    arguments = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["supple", *words])
+        patch.setattr("sys.argv", ["supple", *arguments])
         with pytest.raises(UsageError, match=complaint):
-            dispatch(words)
+            dispatch(arguments)
     assert not (tmp_path / "run").exists()

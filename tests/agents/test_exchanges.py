@@ -1,4 +1,4 @@
-"""Optimizers and activations exchanged in the middle of a run: resumed behind it, the run is the same bit for bit."""
+"""Optimizers and activations that are replaced during a run: a run resumed afterwards is the same bit for bit."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def finish(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
-def test_a_run_goes_on_from_a_checkpoint_behind_the_exchange_as_if_nothing_had_been(
+def test_a_run_resumed_after_an_exchange_is_the_uninterrupted_one(
     name: str, same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
@@ -76,7 +76,7 @@ REMEMBER = [
 
 
 @pytest.mark.parametrize("hook", REMEMBER)
-def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
+def test_what_a_hook_stores_of_parameters_is_restored_from_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     prepare(
         RunSpec("ppo", replace(settings("ppo"), hook=(hook,), cycles=2, steps=None, steps_per_task=120)), run
@@ -88,7 +88,7 @@ def test_what_a_hook_remembers_of_parameters_goes_on_behind_a_checkpoint(hook: s
     same.assert_runs(again, run)
 
 
-def test_hooks_by_need_fire_alike_behind_a_checkpoint(same: Any, tmp_path: Path) -> None:
+def test_conditions_fire_at_the_same_steps_after_a_checkpoint(same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     # it alternates between .94 and .95: true at 40, 120 and 200
     hook = "snp(lam=0.001,noise=0.001)@when:agent/trainability<0.943,clear=0.946,least=120"
@@ -177,7 +177,7 @@ def test_ppo_takes_the_steps_of_another_optimizer() -> None:
 
 
 @pytest.mark.parametrize("name", ["PPO", "DQN", "SAC"])
-def test_stable_baselines3_goes_on_with_the_optimizer_and_the_activations(name: str) -> None:
+def test_stable_baselines3_trains_with_the_new_optimizer_and_activations(name: str) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
     from supple.agents.sb3 import SuppleCallback
 

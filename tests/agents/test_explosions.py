@@ -17,7 +17,7 @@ BAD = (math.nan, -math.inf, math.inf)
 
 
 class Fragile(gym.Env):
-    """A reward that is no number in every fifth step."""
+    """An environment whose reward is NaN in every fifth step."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float64)
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)

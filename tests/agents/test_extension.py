@@ -1,4 +1,4 @@
-"""A run that goes on for longer than it was planned: with its own past, and what its hooks meant by a fraction."""
+"""Runs that are extended beyond their planned length, and the meaning of fractions in their hooks."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_it_goes_on_from_its_end_with_what_its_hooks_meant(
+def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     run: Path, made: Path, same: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dispatch(["resume", str(run), "--steps", "240"])
@@ -55,7 +55,7 @@ def test_it_goes_on_from_its_end_with_what_its_hooks_meant(
     assert max(line["step"] for line in lines(again / "metrics.jsonl")) == 240
 
 
-def test_killed_on_its_longer_way_it_goes_on_to_the_same_bytes(run: Path, same: Any, tmp_path: Path) -> None:
+def test_a_killed_extended_run_resumes_to_the_same_bytes(run: Path, same: Any, tmp_path: Path) -> None:
     extend(run, 240, lambda line: None)
     whole = Path(shutil.copytree(run, tmp_path / "whole"))
     open_run(whole, lambda line: None).train(lambda step: None)
@@ -70,14 +70,14 @@ def test_killed_on_its_longer_way_it_goes_on_to_the_same_bytes(run: Path, same: 
     same.assert_runs(run, whole)
 
 
-def refused(path: Path, steps: int, words: str) -> None:
+def refused(path: Path, steps: int, message: str) -> None:
     before = (path / "config.json").read_bytes()
-    with pytest.raises((UsageError, RunError), match=words):
+    with pytest.raises((UsageError, RunError), match=message):
         dispatch(["resume", str(path), "--steps", str(steps)])
     assert (path / "config.json").read_bytes() == before
 
 
-def test_what_cannot_go_on_is_refused_and_left_as_it_was(run: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_extended_are_refused_and_stay_unchanged(run: Path, tmp_path: Path) -> None:
     refused(run, 120, "--steps is 120")
     refused(run, 121, "--steps is 121, which is not a multiple of")
     annealed, tasks, ewc = (tmp_path / name for name in ("annealed", "tasks", "ewc"))

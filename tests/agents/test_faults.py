@@ -41,7 +41,7 @@ AGENTS: dict[str, Callable[..., AgentSettings]] = {
 
 
 class Wrong(gym.Env):
-    """An environment that does one thing wrong, at its step `FAIL_AT` (or in its first reset behind it)."""
+    """An environment with one fault at its step `FAIL_AT`, or in its first reset afterwards."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
     wrong: Callable[..., Any] | None = None
@@ -86,7 +86,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 
 def giving(**parts: Any) -> Callable[..., Any]:
-    """What is right, with other parts."""
+    """Return a correct result with some parts replaced."""
 
     def wrong(*right: Any) -> Any:
         names = (
@@ -165,22 +165,22 @@ def steps_of(run: Path) -> list[int]:
 def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     tmp_path: Path, wrong: type[Wrong], agent: str, name: str
 ) -> None:
-    wrong.where, wrong.wrong, words = FAULTS[name]
+    wrong.where, wrong.wrong, message = FAULTS[name]
     run = begin(tmp_path, agent)
     with pytest.raises(RunError) as error:
         go_on(run)
     text = str(error.value)
     came = 200 if wrong.where == "close" else 2 * FAIL_AT - 2
     assert text.startswith(f"{ID} after {came} steps of the run: ")
-    assert words in text
+    assert message in text
     assert "\n" not in text
-    assert text.endswith(words)
+    assert text.endswith(message)
     wrong.wrong = None
     go_on(run)
     assert max(steps_of(run)) == 200
 
 
-def test_on_the_command_line_a_fault_says_from_where_the_run_can_go_on(tmp_path: Path, wrong: type[Wrong]) -> None:
+def test_the_message_of_a_fault_says_from_which_step_the_run_can_be_resumed(tmp_path: Path, wrong: type[Wrong]) -> None:
     wrong.wrong = raising(OSError("no port"))
     run = begin(tmp_path, "ppo")
     with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 100$"):
@@ -197,7 +197,7 @@ def test_an_environment_that_cannot_be_made_is_named(tmp_path: Path, wrong: type
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("parts", [{"reward": np.nan}, {"observation": np.full(3, np.inf, np.float32)}])
-def test_what_is_not_finite_is_counted_and_said(
+def test_explosions_are_counted_and_reported(
     tmp_path: Path, wrong: type[Wrong], agent: str, parts: dict[str, Any]
 ) -> None:
     wrong.wrong = giving(**parts)
@@ -224,19 +224,19 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong_part", "code", "words"),
+    ("name", "wrong_part", "code", "message"),
     [
         ("step has no disk", None, 1, f"supple: {ID} after 148 steps of the run: step() raised OSError: [Errno 28]"),
         ("step leaves", None, 1, f"supple: {ID} after 148 steps of the run: step() raised SystemExit: 3"),
         (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded"),
     ],
 )
-def test_the_command_line_says_it_in_one_line_and_goes_on_where_it_can(
-    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, words: str
+def test_the_command_line_reports_a_fault_in_one_line_and_resumes_where_it_can(
+    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, message: str
 ) -> None:
     run, errors = begin(tmp_path, "ppo"), tmp_path / "errors"
     wrong.wrong = FAULTS[name][1] if name else wrong_part
     _, status = os.waitpid(process(["resume", str(run)], errors), 0)
     (line,) = errors.read_text().splitlines()
-    assert line.startswith(words)
+    assert line.startswith(message)
     assert os.waitstatus_to_exitcode(status) == code

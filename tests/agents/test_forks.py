@@ -30,7 +30,7 @@ DQN = shlex.split(
 
 
 @pytest.mark.parametrize("agent", [PPO, SAC, DQN], ids=["ppo", "sac", "dqn"])
-def test_an_arm_that_looks_back_is_the_whole_run_with_its_hook(
+def test_a_fork_at_the_end_of_a_task_equals_the_whole_run_with_the_hook(
     here: Any, same: Any, tmp_path: Path, agent: list[str]
 ) -> None:
     if agent is DQN:

@@ -1,4 +1,4 @@
-"""A new agent for every task: the reference for what can be learned at all."""
+"""A new agent for every task, the reference for plasticity."""
 
 import gc
 import json
@@ -35,7 +35,7 @@ SAC = shlex.split(
     "--replay-size 400 --batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.25 "
     "--eval-episodes 1 --measure-every 100 --device cpu --compile off --max-episode-steps 20"
 )
-every_agent = pytest.mark.parametrize("words", [PPO, DQN, SAC], ids=["ppo", "dqn", "sac"])
+every_agent = pytest.mark.parametrize("arguments", [PPO, DQN, SAC], ids=["ppo", "dqn", "sac"])
 
 
 def rows(run: Path, log: str) -> list[dict[str, Any]]:
@@ -43,18 +43,18 @@ def rows(run: Path, log: str) -> list[dict[str, Any]]:
 
 
 @every_agent
-def test_a_killed_run_goes_on_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
-    killed: Any, same: Any, tmp_path: Path, words: list[str]
+def test_a_killed_run_resumes_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
+    killed: Any, same: Any, tmp_path: Path, arguments: list[str]
 ) -> None:
     plain, fresh = tmp_path / "plain", tmp_path / "fresh"
-    train.main([*words, "--out", str(plain)])
-    train.main([*words, "--fresh", "True", "--out", str(fresh)])
+    train.main([*arguments, "--out", str(plain)])
+    train.main([*arguments, "--fresh", "True", "--out", str(fresh)])
     for log in ("episodes", "metrics"):
         first = [[timeless(row) for row in rows(run, log) if row["task"] == 0] for run in (plain, fresh)]
         assert first[0] == first[1]
         later = [[timeless(row) for row in rows(run, log) if row["task"] == 1] for run in (plain, fresh)]
         assert later[0] != later[1]
-    killed(["train", *words, "--fresh", "True"], tmp_path / "killed", 160, 240)  # where a task ends, and within one
+    killed(["train", *arguments, "--fresh", "True"], tmp_path / "killed", 160, 240)  # where a task ends, and within one
     same.assert_runs(tmp_path / "killed", fresh)
 
 
@@ -64,7 +64,7 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 
 @every_agent
 def test_every_task_begins_with_new_weights_and_nothing_learned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     weights: list[dict[str, Tensor]] = []
     enter = AgentWork.enter
@@ -76,17 +76,17 @@ def test_every_task_begins_with_new_weights_and_nothing_learned(
             {f"{name}.{n}": w for name, each in agent.learners.items() for n, w in snapshot(each.module).items()}
         )
         assert not any(slots for learner in agent.learners.values() for slots in learner.optimizer.state.values())
-        if words is PPO:
+        if arguments is PPO:
             assert agent.observation_statistics["CartPole-v1"].count < 1
             assert agent.reward_scales["CartPole-v1"].statistics.count < 1
             assert agent.last is None
         else:
             assert agent.experience.decisions == len(agent.experience.memory) == 0
-        if words is SAC:
+        if arguments is SAC:
             assert agent.statistics.count < 1
 
     monkeypatch.setattr(AgentWork, "enter", noting)
-    train.main([*words, "--fresh", "True", "--out", str(tmp_path / "run")])
+    train.main([*arguments, "--fresh", "True", "--out", str(tmp_path / "run")])
     assert len(weights) == 3
     for before, after in pairwise(weights):
         drawn = [name for name, value in before.items() if value.ndim > 1 and value.std()]
@@ -94,7 +94,7 @@ def test_every_task_begins_with_new_weights_and_nothing_learned(
         assert not any((before[name] == after[name]).all() for name in drawn)
 
 
-def test_an_agent_is_gone_with_its_memory_when_the_next_one_learns(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_agent_and_its_memory_are_freed_before_the_next_one_learns(tmp_path: Path, monkeypatch: Any) -> None:
     memories: list[weakref.ref] = []
     enter = AgentWork.enter
 
@@ -119,14 +119,24 @@ def rows_in(tree: Any) -> Iterator[Rows]:
         yield from rows_in(item)
 
 
-def test_no_checkpoint_takes_one_agents_memory_for_anothers(tmp_path: Path) -> None:
+def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> None:
     """Tasks are told apart by what they show, offsets of about 10,000 and of 0. With states at the ends of tasks alone,
     and no episode cut off, the rows of both memories have the same numbers."""
     run = tmp_path / "run"
-    words = [*DQN, "--cycles", "2", "--checkpoint-every", "1000", "--shift", "offset(scale=10000)", "--fresh", "True"]
-    words += ["--max-episode-steps", "500"]
-    train.main([*words, "--out", str(run)])
-    saved = checkpoint.newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
+    arguments = [
+        *DQN,
+        "--cycles",
+        "2",
+        "--checkpoint-every",
+        "1000",
+        "--shift",
+        "offset(scale=10000)",
+        "--fresh",
+        "True",
+    ]
+    arguments += ["--max-episode-steps", "500"]
+    train.main([*arguments, "--out", str(run)])
+    saved = checkpoint.load_newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
     assert saved is not None
     memories = list(rows_in(saved))
     assert len(memories) == 2  # of two environments
@@ -137,25 +147,25 @@ def test_no_checkpoint_takes_one_agents_memory_for_anothers(tmp_path: Path) -> N
 
 
 @every_agent
-def test_what_an_untrained_agent_is_worth_is_logged_once_a_task(tmp_path: Path, words: list[str]) -> None:
+def test_the_return_of_an_untrained_agent_is_logged_once_per_task(tmp_path: Path, arguments: list[str]) -> None:
     run = tmp_path / "run"
-    train.main([*words, "--fresh", "True", "--out", str(run)])
+    train.main([*arguments, "--fresh", "True", "--out", str(run)])
     found = [row for row in rows(run, "events") if row["event"] == "untrained"]
     assert [row["task"] for row in found] == [0, 1, 2]
-    learns_after = 20 if words is SAC else 40
+    learns_after = 20 if arguments is SAC else 40
     for row in found:
         episodes = [e for e in rows(run, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
         assert row["episodes"] == len(episodes) > 0
         assert row["return"] == pytest.approx(fmean(episode["return"] for episode in episodes))
         assert row["step"] - 160 * row["task"] >= learns_after
-    train.main([*words, "--cycles", "1", "--out", str(tmp_path / "plain")])
+    train.main([*arguments, "--cycles", "1", "--out", str(tmp_path / "plain")])
     assert not [row for row in rows(tmp_path / "plain", "events") if row["event"] == "untrained"]
 
 
 def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> None:
-    words = [*PPO, "--arm", "none", "--arm", "fire@task", "--reference", "fresh"]
+    arguments = [*PPO, "--arm", "none", "--arm", "fire@task", "--reference", "fresh"]
     with here():
-        compare.main([*words, "--fork-at", "0", "--out", str(tmp_path / "whole")])
+        compare.main([*arguments, "--fork-at", "0", "--out", str(tmp_path / "whole")])
     arms = tmp_path / "whole/seed-0"
     assert sorted(path.name for path in arms.iterdir()) == ["fire_task", "fresh", "none"]
     alone = tmp_path / "alone"
@@ -167,26 +177,26 @@ def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> 
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "arms"), [([], 5), (["--reference", "none"], 4), (["--arm", "none"], 2)])
+@pytest.mark.parametrize(("arguments", "arms"), [([], 5), (["--reference", "none"], 4), (["--arm", "none"], 2)])
 def test_a_preset_brings_its_reference_unless_none_is_asked_for(
-    words: list[str], arms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], arms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda *_: None)
-    compare.main(["ppo", "--preset", "gym-control", *words, "--compile", "off", "--out", str(tmp_path / "out")])
+    compare.main(["ppo", "--preset", "gym-control", *arguments, "--compile", "off", "--out", str(tmp_path / "out")])
     plan = json.loads((tmp_path / "out/comparison.json").read_text())
     assert len(plan["arms"]) == arms
-    assert (plan["arms"][-1] == "fresh") == (words[:1] != ["--reference"])
+    assert (plan["arms"][-1] == "fresh") == (arguments[:1] != ["--reference"])
     assert plan["fork_step"] == 0
 
 
 @pytest.mark.parametrize(("place", "untrained"), [("0.5", [2]), ("0.3333333333", [1, 2])])
-def test_a_reference_that_forks_begins_anew_with_the_next_task(
+def test_a_forked_reference_begins_with_a_new_agent_in_the_next_task(
     here: Any, tmp_path: Path, place: str, untrained: list[int]
 ) -> None:
     """Within a task it goes on with the trunk's agent, which is not untrained; where a task begins it is new."""
-    words = [*PPO, "--num-envs", "1", "--rollout-steps", "40", "--arm", "none", "--reference", "fresh"]
+    arguments = [*PPO, "--num-envs", "1", "--rollout-steps", "40", "--arm", "none", "--reference", "fresh"]
     with here():
-        compare.main([*words, "--fork-at", place, "--out", str(tmp_path / "out")])
+        compare.main([*arguments, "--fork-at", place, "--out", str(tmp_path / "out")])
     events = rows(tmp_path / "out/seed-0/fresh", "events")
     assert [row["task"] for row in events if row["event"] == "untrained"] == untrained
     ends = [

@@ -31,7 +31,7 @@ SAC = shlex.split(
 
 
 def states(run: Path, kind: str) -> dict[int, Path]:
-    """Step → the folder of a state that was kept."""
+    """Return step → folder of the kept states."""
     return {int(folder.name): folder for folder in sorted((run / kind).iterdir())}
 
 
@@ -40,12 +40,12 @@ def returns(run: Path) -> dict[int, float]:
     return {row["step"]: row["eval/return"] for row in rows if "eval/return" in row}
 
 
-@pytest.mark.parametrize(("words", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
-def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
-    nursery: Any, same: Any, tmp_path: Path, words: list[str], kept: list[int]
+@pytest.mark.parametrize(("arguments", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
+def test_best_and_kept_states_can_be_used_and_survive_kills(
+    nursery: Any, same: Any, tmp_path: Path, arguments: list[str], kept: list[int]
 ) -> None:
     run = tmp_path / "run"
-    assert nursery.run(*words, "--out", run) == 0, nursery.stderr()
+    assert nursery.run(*arguments, "--out", run) == 0, nursery.stderr()
     seen = returns(run)
     assert list(states(run, "kept")) == kept
     assert list(states(run, "best")) == [max(seen, key=seen.__getitem__)]  # the first of equals
@@ -54,7 +54,7 @@ def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
 
     again, moments, kills = tmp_path / "again", random.Random(0), 0
     while True:
-        order = ["resume", again] if (again / "config.json").exists() else [*words, "--out", again]
+        order = ["resume", again] if (again / "config.json").exists() else [*arguments, "--out", again]
         code = nursery.run(*order, die_at=1 + 30 * kills + moments.randrange(30))
         if code == 0:
             break
@@ -68,7 +68,7 @@ def test_the_best_state_and_those_asked_for_can_be_used_and_outlive_any_kill(
 
 
 def check_usable(run: Path, folder: Path, ret: float | None) -> None:
-    """A new agent takes the state up, and is evaluated as the run was there, if it was."""
+    """Assert that a new agent can load a state, and that its evaluation equals that of the run at that step."""
     directory = RunDirectory.open(run)
     work = build(*read_settings(directory.config, run))
     try:
@@ -93,7 +93,7 @@ def check_usable(run: Path, folder: Path, ret: float | None) -> None:
         ),
     ],
 )
-def test_where_no_state_can_be_called_best_this_is_said_in_one_line(
+def test_keeping_the_best_state_is_refused_where_returns_cannot_be_compared(
     tmp_path: Path, stream: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as refusal:

@@ -1,4 +1,4 @@
-"""Environments as people have them: their rewards, infos, spaces and keyword arguments, in whole runs."""
+"""Users' environments in whole runs: their rewards, infos, spaces and keyword arguments."""
 
 import json
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from gymnasium import spaces
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.policies import Categoricals, policy_for
-from supple.agents.ppo.update import normalized
+from supple.agents.ppo.update import normalize
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.envs import Exploded, make_env
+from supple.envs import ExplosionInfo, make_env
 from supple.registry.errors import UsageError
 
 ID = "Own-v0"
@@ -52,7 +52,7 @@ AGENTS = {"ppo": ppo, "dqn": dqn, "sac": sac}
 
 
 class Own(gym.Env):
-    """Ten steps an episode of what it is told to show; it keeps the actions and arguments that it is given."""
+    """An environment with given observations and episodes of ten steps, which records its actions and arguments."""
 
     shown: spaces.Space = spaces.Box(-1, 1, (2,), np.float32)
     acted: spaces.Space = spaces.Discrete(2)
@@ -117,12 +117,12 @@ def test_with_mujoco_a_reward_below_the_floor_is_one(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(env.unwrapped, "_get_rew", lambda *_: (-1.1e6, {}))
     _, reward, terminated, _, info = env.step(np.zeros(6))
     assert (reward, terminated) == (0.0, True)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert (info.reward, info.cause) == (-1.1e6, "reward")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_whatever_info_holds_is_harmless(tmp_path: Path, own: type[Own], agent: str) -> None:
+def test_entries_of_info_do_not_change_episodes(tmp_path: Path, own: type[Own], agent: str) -> None:
     own.info, own.acted = WORDS, actions_for(agent)
     run = trained(tmp_path / "run", agent, AGENTS[agent]())
     assert {(e["length"], "exploded" in e) for e in lines(run, "episodes")} == {(10, False)}
@@ -156,7 +156,7 @@ NO_BOUND = float(np.finfo(np.float32).max)
 
 
 @pytest.mark.parametrize(
-    ("agent", "space", "words"),
+    ("agent", "space", "message"),
     [
         ("ppo", spaces.Box(0, 3, (2,), np.int64), "ppo needs actions of real numbers"),
         ("sac", spaces.Box(0, 255, (2,), np.uint8), "sac needs actions of real numbers"),
@@ -167,11 +167,11 @@ NO_BOUND = float(np.finfo(np.float32).max)
         ("dqn", spaces.MultiDiscrete([2, 2]), "dqn needs Discrete actions, .*: use ppo"),
     ],
 )
-def test_actions_that_cannot_be_right_are_refused_in_one_line(
-    tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, words: str
+def test_unsupported_actions_are_refused_in_one_line(
+    tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, message: str
 ) -> None:
     own.acted = space
-    with pytest.raises(UsageError, match=f"^{ID}: {words}") as error:
+    with pytest.raises(UsageError, match=f"^{ID}: {message}") as error:
         prepare(RunSpec(agent, AGENTS[agent]()), tmp_path / "run").close()
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
@@ -235,7 +235,7 @@ def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("{", "--env-kwargs is not JSON"),
         ("[1]", "--env-kwargs must be a JSON object such as"),
@@ -243,8 +243,8 @@ def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type
         ('{"render_mode": "human"}', "--env-kwargs cannot set render_mode"),
     ],
 )
-def test_keyword_arguments_that_are_none_are_refused_in_one_line(text: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as error:
+def test_invalid_keyword_arguments_are_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as error:
         ppo(env_kwargs=text).check()
     assert "\n" not in str(error.value)
 
@@ -255,7 +255,7 @@ def test_a_batch_of_one_row_is_not_normalised(tmp_path: Path, own: type[Own], sc
     run = trained(tmp_path / "run", "ppo", ppo(**one, advantage_scope=scope))
     assert lines(run, "metrics")[-1]["step"] == 33
     advantage = torch.tensor([3.0])
-    assert normalized(advantage).tolist() == [3.0]
+    assert normalize(advantage).tolist() == [3.0]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -299,7 +299,7 @@ def test_only_observations_of_its_space_are_given_to_a_trained_agent(
 
 @pytest.mark.parametrize("agent", ["dqn", "sac"])
 @pytest.mark.parametrize(("first", "offset"), [(1e9, 0.0), (0.0, 5.4e6)])
-def test_what_reset_shows_does_not_decide_how_later_values_are_stored(
+def test_the_observation_of_reset_does_not_decide_how_later_ones_are_stored(
     tmp_path: Path, own: type[Own], monkeypatch: pytest.MonkeyPatch, agent: str, first: float, offset: float
 ) -> None:
     own.shown, own.acted = spaces.Box(offset - 1, offset + 1, (1,), np.float64), actions_for(agent)

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from supple.engine.hooks.driver import Asked
+from supple.engine.hooks.driver import ExtraMeasurements
 from supple.engine.hooks.texts import read_hooks
 from supple.engine.work import Task
 from supple.interventions import Learner, learner_for
@@ -29,16 +29,16 @@ def learners() -> dict[str, Learner]:
         "actor/fire@when:critic/dormant_fraction/3>0.5",
     ],
 )
-def test_a_condition_may_ask_for_what_is_measured(text):
+def test_conditions_can_use_the_measured_metrics(text):
     assert [hook.learner for hook in read_hooks([text], TASKS, learners()).hooks] == [
         text.split("/")[0] if text.startswith(("actor", "critic")) else None
     ]
 
 
-def test_a_condition_may_ask_for_what_the_run_was_asked_to_measure():
+def test_conditions_can_use_optional_metrics_that_the_run_measures():
     texts = ["fire@when:policy/entropy<0.1", "critic/fire@when:trainability<0.5", "fire@when:actor/lambda_max>9"]
-    asked = Asked(costly=True, trainability=True, learning=("policy/entropy",))
-    assert len(read_hooks(texts, TASKS, learners(), asked=asked).hooks) == 3
+    extras = ExtraMeasurements(costly=True, trainability=True, learning=("policy/entropy",))
+    assert len(read_hooks(texts, TASKS, learners(), extras=extras).hooks) == 3
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_a_condition_may_ask_for_what_the_run_was_asked_to_measure():
         ("injection@0.5", "--hook: injection@0.5: 'actor' has no part to duplicate"),
     ],
 )
-def test_what_could_never_happen_is_refused_in_one_line(text, message):
+def test_hooks_that_would_never_fire_are_refused_in_one_line(text, message):
     with pytest.raises(UsageError) as refusal:
-        read_hooks([text], TASKS, learners(), asked=Asked(learning=("policy/entropy",)))
+        read_hooks([text], TASKS, learners(), extras=ExtraMeasurements(learning=("policy/entropy",)))
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_the_same_hook_for_two_learners_is_no_repetition():
+def test_the_same_hook_can_be_given_for_two_learners():
     texts = ["actor/fire@0.5", "critic/fire@0.5"]
     assert [hook.text for hook in read_hooks(texts, TASKS, learners()).hooks] == texts
     with pytest.raises(UsageError, match=r"critic/fire@0\.5 is given twice"):

@@ -35,12 +35,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(nursery: Any, folder: Path) -> Path:
-    """The run that is never killed."""
+    """Return a run that is never killed."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
 
 
-def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
+def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
     """Every hook fired, episodes ended, copies were stepped together, checkpoints lie within tasks, and there are fewer
     of them than were made."""
     assert json.loads((reference / "config.json").read_text())["settings"]["physics"] == "batched"
@@ -60,7 +60,9 @@ def test_same_seed_gives_the_same_run_and_another_seed_another(
     assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
 
 
-def test_killed_before_every_change_of_a_file(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_before_every_change_of_a_file_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     """One run, killed again and again, each time one file operation later, until it gets through."""
     run, kills = folder / "file-by-file", 0
     while True:
@@ -76,7 +78,9 @@ def test_killed_before_every_change_of_a_file(nursery: Any, same: Any, reference
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path, seed: int) -> None:
+def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path, seed: int
+) -> None:
     moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
     pid = nursery.start(*RUN, "--out", run)
     nursery.wait_until((run / "config.json").exists)
@@ -156,7 +160,7 @@ def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
 
 
 def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
-    """Fill the disk but for so many pages of 4096 bytes."""
+    """Fill the disk except for this number of pages of 4096 bytes."""
     ballast.unlink(missing_ok=True)
     state = os.statvfs(disk)
     with ballast.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What agents are told: an environment or a stream of them; settings that cannot work are refused in one line."""
+"""Settings of agents: one environment or a stream of several. Settings that cannot work are refused in one line."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_fr
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
         ({}, "give either --env"),
         ({"env": "a", "sequence": "b"}, "give either --env"),
@@ -30,8 +30,8 @@ def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_fr
         ({"sequence": "a", "steps_per_task": 1, "cycles": 0}, "--cycles must be a positive number"),
     ],
 )
-def test_streams_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_contradictory_streams_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         AgentSettings(**values).stream()
 
 

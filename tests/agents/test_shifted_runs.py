@@ -30,20 +30,20 @@ def rows(run: Path, log: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nothing happens to; it saves a state where the comparison below forks."""
+    """Return a run that is not killed, with a saved state where the comparison below forks."""
     run = tmp_path_factory.mktemp("shifted") / "reference"
     train.main([*RUN[1:], "--out", str(run)])
     return run
 
 
-def test_a_run_killed_while_a_change_is_coming_goes_on_to_the_same_bytes(
+def test_a_run_killed_during_a_gradual_change_resumes_to_the_same_bytes(
     killed: Any, same: Any, reference: Path, tmp_path: Path
 ) -> None:
     killed(RUN, tmp_path / "run", 600, 960)  # 200 and 160 steps into changes that take 300
     same.assert_runs(tmp_path / "run", reference)
 
 
-def test_a_fork_while_a_change_is_coming_is_what_the_trunk_would_have_done(
+def test_a_fork_during_a_gradual_change_is_what_the_trunk_would_have_done(
     here: Any, same: Any, reference: Path, tmp_path: Path
 ) -> None:
     with here():
@@ -58,11 +58,11 @@ def test_a_fork_while_a_change_is_coming_is_what_the_trunk_would_have_done(
 
 
 def values_in(run: Path) -> list[dict[str, Any]]:
-    """What config.json says that each task is given."""
+    """Return the values of each task's shifts in config.json."""
     return [task["shift"] for task in json.loads((run / "config.json").read_text())["tasks"]]
 
 
-def test_what_each_task_is_given_is_in_the_runs_files(reference: Path) -> None:
+def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) -> None:
     env, shifts = make_env("CartPole-v1"), parse_shifts(BOTH)
     expected = [shifts.values(env, 0, task) for task in range(3)]
     assert values_in(reference) == expected
@@ -73,11 +73,11 @@ def test_what_each_task_is_given_is_in_the_runs_files(reference: Path) -> None:
     assert (third != second).all()
 
 
-def test_another_seed_is_given_other_values_and_the_same_seed_the_same(here: Any, tmp_path: Path) -> None:
-    words = ["ppo", *SHIFTED, "--cycles", "2", "--steps-per-task", "80", "--shift", "offset(scale=2)"]
+def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
+    arguments = ["ppo", *SHIFTED, "--cycles", "2", "--steps-per-task", "80", "--shift", "offset(scale=2)"]
     arms = ["--fork-at", "0", "--arm", "none", "--arm", "fire@task", "--reference", "fresh", "--seeds", "0", "1"]
     with here():
-        compare.main([*words, *arms, "--out", str(tmp_path / "out")])
+        compare.main([*arguments, *arms, "--out", str(tmp_path / "out")])
     given = [
         [values_in(tmp_path / f"out/seed-{seed}" / arm) for arm in ("none", "fire_task", "fresh")] for seed in "01"
     ]
@@ -87,12 +87,10 @@ def test_another_seed_is_given_other_values_and_the_same_seed_the_same(here: Any
 
 
 @pytest.mark.parametrize("over", [0, 320])
-def test_evaluations_are_in_the_world_as_far_as_it_has_changed(
-    over: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluations_have_the_shift_of_the_moment(over: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offsets: list[float] = []
 
-    def noting(agent: Any, env: str, envs: Any, seeds: Any) -> float:
+    def noting(agent: Any, env: str, envs: Any, seeds: Any) -> list[float]:
         plain = make_env(env)
         offsets.append(float(np.abs(envs.reset(seeds)[0] - plain.reset(seed=seeds[0])[0]).max()))
         plain.close()

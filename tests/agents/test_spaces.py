@@ -1,4 +1,4 @@
-"""Which agent serves which environment, and what it is told of it."""
+"""The observation and action spaces that each agent supports."""
 
 from collections.abc import Iterator
 
@@ -56,7 +56,7 @@ def _registered() -> Iterator[None]:
         ("Switches-v0", "ppo", VectorSpace(4, spaces.MultiBinary(4))),
     ],
 )
-def test_an_agent_is_told_the_size_of_vectors_and_the_space_of_actions(
+def test_an_agent_gets_the_length_of_observations_and_the_space_of_actions(
     name: str, agent: str, found: VectorSpace
 ) -> None:
     assert vector_space(name, agent) == found
@@ -77,7 +77,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("name", "agent"), REFUSALS)
-def test_what_an_agent_cannot_serve_is_refused_by_name_with_who_can(name: str, agent: str) -> None:
+def test_unsupported_spaces_are_refused_with_the_agents_that_support_them(name: str, agent: str) -> None:
     with pytest.raises(ValueError, match=r"^\S+: ") as error:
         vector_space(name, agent)
     assert str(error.value).startswith(REFUSALS[name, agent])

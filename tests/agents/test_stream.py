@@ -1,4 +1,4 @@
-"""Task streams: who is trained on, when."""
+"""Task streams: the environment at each step."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The presets of changing worlds: each can be compared as it stands, and its small form is the same experiment."""
+"""The presets of changing worlds: each can be compared without further settings, and small ones differ in size only."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""An agent that a run has trained, from Python: it acts as the run's evaluations do, on what the environment shows."""
+"""Trained agents in Python, which act as in the evaluations of their runs."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def run(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_it_acts_as_the_runs_own_evaluation_did(name: str, tmp_path: Path) -> None:
+def test_a_trained_agent_acts_as_in_the_runs_evaluation(name: str, tmp_path: Path) -> None:
     path = run(tmp_path, name)
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     agent = Trained(path)
@@ -73,14 +73,14 @@ def test_each_checkpoint_has_its_agent(tmp_path: Path) -> None:
         Trained(path, 7)
 
 
-def test_what_it_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_invalid_uses_of_a_trained_agent_are_refused_in_one_line(tmp_path: Path) -> None:
     agent = Trained(run(tmp_path, "ppo"))
-    for ask, words in (
+    for ask, message in (
         (lambda: agent.predict(np.zeros(4)), r"Pendulum-v1 have shape \(3,\), got \(4,\)"),
         (lambda: agent.predict(np.zeros(3), env="CartPole-v1"), "CartPole-v1: .* only trained on Pendulum-v1"),
         (lambda: agent.evaluate(episodes=0), "episodes must be 1 or more"),
     ):
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(UsageError, match=message):
             ask()
     prepare(RunSpec("linear", LinearSettings(tasks="semantic", updates_per_task=10)), tmp_path / "linear").close()
     with pytest.raises(RunError, match="has no checkpoint yet"):

@@ -1,4 +1,4 @@
-"""Videos of trained agents in reports: real rendering, on pages that are written in any case."""
+"""Videos of trained agents in reports, which are written also if nothing can be rendered."""
 
 import base64
 import io
@@ -19,7 +19,7 @@ from PIL import Image
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
-from supple.agents.video import videos
+from supple.agents.video import record_videos
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import AtariVector, make_env, make_pixels
@@ -52,7 +52,7 @@ def run(folder: Path, kind: str, settings: Any) -> Path:
 
 
 def shown(path: Path) -> dict[str, Image.Image]:
-    """The videos on the page of a report: alternative text → image."""
+    """Return the videos on the page of a report: alternative text → image."""
     page = (path / "report/index.html").read_text()
     found = re.findall(
         r'<details><summary>[^<]+</summary>\s*<figure><img src="data:image/webp;base64,([^"]+)" alt="([^"]+)">', page
@@ -89,7 +89,7 @@ def test_the_page_shows_the_evaluation_episode_of_the_last_checkpoint(kind: str,
     assert dict(os.environ) == variables
     assert torch.equal(torch.get_rng_state(), generators[0])
     assert np.array_equal(np.random.get_state()[1], generators[1])  # noqa: NPY002
-    assert videos(load(path), pytest.fail) == videos(load(path), pytest.fail)
+    assert record_videos(load(path), pytest.fail) == record_videos(load(path), pytest.fail)
 
 
 def test_without_the_option_nothing_is_recorded(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_tasks_that_have_not_begun_are_not_shown(tmp_path: Path) -> None:
     path = run(tmp_path, "ppo", settings)
     (newest,) = (path / "checkpoints").glob("*120")
     shutil.rmtree(newest)
-    [film] = videos(load(path), pytest.fail)
+    [film] = record_videos(load(path), pytest.fail)
     assert film.caption.startswith("CartPole-v1, ")
     assert "after 60 steps" in film.caption
 
@@ -177,7 +177,7 @@ def hopper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reported(path: Path, before: str = "") -> list[str]:
-    """The lines on stderr of a process without a display that writes a report."""
+    """Return the lines on stderr of a process that writes a report without a display."""
     unset = ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY")
     env = {name: value for name, value in os.environ.items() if name not in unset}
     command = [sys.executable, "-c", before + HOPPER, str(path)]

@@ -31,7 +31,7 @@ def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path
     fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     arm = RunDirectory.open(tmp_path / "arm")
     assert arm.config["start_step"] == 64
-    ours, theirs = (checkpoint.newest(run.checkpoints, run.identity, pytest.fail) for run in (arm, trunk))
+    ours, theirs = (checkpoint.load_newest(run.checkpoints, run.identity, pytest.fail) for run in (arm, trunk))
     assert ours is not None
     assert theirs is not None
     assert torch.equal(ours["agent"]["w"], theirs["agent"]["w"])
@@ -43,7 +43,7 @@ def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Pat
     fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
     arm = RunDirectory.open(tmp_path / "arm")
     with pytest.raises(CheckpointError, match="belongs to another run"):
-        checkpoint.newest(arm.checkpoints, trunk.identity, pytest.fail)
+        checkpoint.load_newest(arm.checkpoints, trunk.identity, pytest.fail)
 
 
 def test_an_arm_that_exists_is_left_alone(tmp_path: Path, trunk: RunDirectory) -> None:

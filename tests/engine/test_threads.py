@@ -63,16 +63,3 @@ def test_a_trial_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "own_cpus", lambda: 1)
     with pytest.raises(RunError, match=r"1 threads failed: .*no_such"):
         threads.fastest(find_kind("linear"), settings(hook=("no_such@0.5",)), runs._train_briefly)
-
-
-def test_a_clock_leaves_out_the_first_updates_and_ends_the_run() -> None:
-    clock = threads.Clock(begin=10)
-    for step in (5, 10, 20, 30):
-        clock(step)
-    assert clock.speed == 0  # of steps without updates, and of the first two reports
-    clock(40)
-    assert clock.speed > 0
-    clock.time -= threads.SECONDS
-    with pytest.raises(threads.Enough):
-        clock(50)
-    assert clock.speed == pytest.approx(20 / threads.SECONDS, rel=0.05)

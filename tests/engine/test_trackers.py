@@ -1,4 +1,4 @@
-"""Trackers beside TensorBoard: they show what was logged, each row once, and never stand in a run's way."""
+"""Trackers beside TensorBoard: they get every logged row once, and never end or slow down a run."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import pytest
 from supple.engine import trackers
 from supple.engine.storage import tensorboard
 from supple.engine.storage.claim import Claimed
-from supple.engine.storage.tensorboard import Row
+from supple.engine.storage.tensorboard import Record
 from supple.experiments import resume, train
 from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
@@ -36,11 +36,11 @@ class Recorder:
 
     made: list["Recorder"] = []  # noqa: RUF012
 
-    def __init__(self, place: trackers.Place) -> None:
-        self.place, self.sent, self.rows, self.ended = place, 0, list[Row](), ""
+    def __init__(self, place: trackers.TrackedRun) -> None:
+        self.place, self.sent, self.rows, self.ended = place, 0, list[Record](), ""
         self.made.append(self)
 
-    def send(self, rows: Sequence[Row]) -> None:
+    def send(self, rows: Sequence[Record]) -> None:
         self.rows += rows
 
     def close(self, failed: bool) -> None:
@@ -59,11 +59,11 @@ def logged(run: Path) -> Logged:
     """What TensorBoard is shown."""
     file = run / tensorboard.FILE
     with file.open("rb") as stream:
-        return [(row.step, dict(row.values)) for row in tensorboard.rows(stream, file.stat().st_size)]
+        return [(row.step, dict(row.values)) for row in tensorboard.read_records(stream, file.stat().st_size)]
 
 
 def results(run: Path) -> dict[str, Any]:
-    """What a run left, without clocks and settings."""
+    """The files of a run, without times and settings."""
     found: dict[str, Any] = {}
     for file in sorted(run.rglob("*")):
         if file.suffix == ".safetensors":
@@ -78,7 +78,7 @@ def silent(line: str) -> None:
     raise AssertionError(line)
 
 
-def test_who_lost_the_run_sends_nothing_more_and_says_nothing(
+def test_a_process_that_lost_the_run_sends_nothing_more(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=silent)
@@ -192,7 +192,9 @@ def test_a_library_has_every_row_once_after_the_run_was_killed(
 # -- with any ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_tracker_gets_what_tensorboard_gets_and_changes_nothing(tmp_path: Path, recorders: list[Recorder]) -> None:
+def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
+    tmp_path: Path, recorders: list[Recorder]
+) -> None:
     train("linear", SETTINGS, HOOKS, out=tmp_path / "alone")
     train("linear", {**SETTINGS, "log_to": ["wandb"]}, HOOKS, out=tmp_path / "run", warn=silent)
     assert results(tmp_path / "run") == results(tmp_path / "alone")
@@ -209,7 +211,7 @@ def test_a_tracker_gets_what_tensorboard_gets_and_changes_nothing(tmp_path: Path
     assert tracker.place.config["hooks"] == HOOKS
 
 
-def test_a_run_that_fails_is_said_to_have_and_goes_on_as_the_same_one(
+def test_a_failed_run_is_marked_and_resumes_as_the_same_run_of_the_tracker(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
     def stop(step: int) -> None:
@@ -225,10 +227,10 @@ def test_a_run_that_fails_is_said_to_have_and_goes_on_as_the_same_one(
     assert max(row.step for row in recorders[0].rows) <= 45  # as far as the last checkpoint
 
 
-def test_what_goes_wrong_in_a_tracker_is_said_once_and_the_run_goes_on(
+def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Recorder, rows: Sequence[Row]) -> None:
+    def refuse(self: Recorder, rows: Sequence[Record]) -> None:
         raise ConnectionError("nobody\nanswers")
 
     monkeypatch.setattr(Recorder, "send", refuse)

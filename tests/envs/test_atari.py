@@ -26,7 +26,7 @@ def reference(game: str, max_frames: int = 108_000) -> gym.Env:
 
 
 def play(envs: Envs, seeds: Sequence[int], steps: int) -> tuple[np.ndarray, list[StepResult]]:
-    """First observations, and the results of random actions that are the same in every call."""
+    """Return the first observations and the results of random actions, which are the same in every call."""
     rng = np.random.default_rng(0)
     first = envs.reset(seeds)
     return first, [envs.step(rng.integers(envs.single_action_space.n, size=len(seeds))) for _ in range(steps)]
@@ -84,7 +84,7 @@ def test_every_pixel_reward_and_end_is_that_of_gymnasiums_preprocessing(
         assert episodes[0].ret > 9  # returns are of true rewards, which are 50 and 44 and 10 a hit
 
 
-def test_an_end_leaves_every_row_valid():
+def test_final_observations_are_valid_in_every_row():
     envs = AtariVector("asterix", 3, sticky=0.25)
     last, results = play(envs, [1, 2, 3], 320)
     assert any(len(result.episodes) in (1, 2) for result in results)
@@ -99,7 +99,7 @@ def test_an_end_leaves_every_row_valid():
         last = obs
 
 
-def test_the_cap_truncates_and_does_not_terminate():
+def test_max_frames_truncates_and_does_not_terminate():
     envs = AtariVector("beam_rider", 2, max_frames=400)
     last, results = play(envs, [0, 1], 205)
     ends = [t for t, result in enumerate(results, 1) if result.episodes]
@@ -152,7 +152,7 @@ def test_every_setting_reaches_ale(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("per", ["frame", "step"])
-def test_stickiness_changes_the_game_and_repeats_with_its_seeds_and_any_threads(per: Any):
+def test_sticky_actions_change_the_game_and_depend_on_the_seeds_only(per: Any):
     envs = AtariVector("asterix", 2, sticky_per=per, max_frames=240)
     first = play(envs, [3, 4], 100)
     assert first[1][59].episodes
@@ -173,7 +173,7 @@ def test_without_stickiness_the_seed_changes_nothing():
 
 
 class Spy:
-    """In place of ALE: writes down the actions that reach it; environment 0 ends at every tenth step."""
+    """A replacement for ALE that records its actions. Environment 0 ends its episode at every tenth step."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.single_observation_space = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
@@ -221,7 +221,7 @@ def test_stickiness_per_step_repeats_a_quarter_of_all_actions(monkeypatch: pytes
     assert not np.array_equal(np.stack(envs._envs.actions), sent[:100])
 
 
-def test_a_stuck_action_is_the_previous_one():
+def test_a_repeated_action_is_the_previous_one():
     np.testing.assert_array_equal(
         stick(np.array([1, 2, 3]), np.array([7, 8, 9]), np.array([True, False, True])), [7, 2, 9]
     )

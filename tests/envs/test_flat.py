@@ -9,11 +9,11 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.envs import Flat, Guard, Vector, flat
+from supple.envs import Flat, Guard, Vector, flatten
 
 
 class Shows(gym.Env):
-    """Shows random observations of a space."""
+    """An environment that returns random observations of a space."""
 
     action_space = spaces.Discrete(2)
 
@@ -52,10 +52,10 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_a_vector_is_gymnasiums_flattening_of_the_space(kind: str, seed: int) -> None:
+def test_vectors_equal_gymnasiums_flattened_observations(kind: str, seed: int) -> None:
     space = KINDS[kind]
     inner = Shows(space)
-    env = flat(inner)
+    env = flatten(inner)
     for look in (lambda: env.reset(seed=seed), lambda: env.step(0)):
         vector = look()[0]
         np.testing.assert_array_equal(vector, spaces.flatten(space, inner.shown))
@@ -67,7 +67,7 @@ def test_a_vector_is_gymnasiums_flattening_of_the_space(kind: str, seed: int) ->
 
 def test_vectors_of_real_numbers_stay_as_they_are() -> None:
     inner = Shows(spaces.Box(-1, 1, (3,), np.float64))
-    assert flat(inner) is inner
+    assert flatten(inner) is inner
 
 
 def test_discrete_numbers_that_start_elsewhere_are_counted_from_there() -> None:
@@ -76,7 +76,7 @@ def test_discrete_numbers_that_start_elsewhere_are_counted_from_there() -> None:
 
 
 def test_several_copies_step_together() -> None:
-    vector = Vector(lambda: flat(Guard(gym.make("FrozenLake-v1"))), 3)
+    vector = Vector(lambda: flatten(Guard(gym.make("FrozenLake-v1"))), 3)
     observations = vector.reset([0, 1, 2])
     assert observations.shape == (3, 16)
     np.testing.assert_array_equal(observations.sum(1), 1)
@@ -92,11 +92,11 @@ def test_several_copies_step_together() -> None:
         spaces.Text(4),
     ],
 )
-def test_what_has_no_form_as_a_vector_is_refused_by_name(space: spaces.Space) -> None:
+def test_observations_that_cannot_be_vectors_are_refused_by_name(space: spaces.Space) -> None:
     with pytest.raises(
         ValueError, match=r"cannot be vectors.*: use a Box, Discrete, .* or a Dict or Tuple of them$"
     ) as error:
-        flat(Shows(space))
+        flatten(Shows(space))
     assert str(space) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -112,26 +112,26 @@ IMAGES = [
 
 
 @pytest.mark.parametrize("space", IMAGES)
-def test_images_are_no_vectors_in_silence(space: spaces.Space) -> None:
-    for shown, words in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
+def test_images_are_refused_as_vectors(space: spaces.Space) -> None:
+    for shown, message in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
         with pytest.raises(
-            ValueError, match=rf"{words}, which only dqn reads, .*FlattenObservation around it$"
+            ValueError, match=rf"{message}, which only dqn reads, .*FlattenObservation around it$"
         ) as error:
-            flat(Shows(shown))
+            flatten(Shows(shown))
         assert "\n" not in str(error.value)
-        pixels = flat(gym.wrappers.FlattenObservation(Shows(shown)))
+        pixels = flatten(gym.wrappers.FlattenObservation(Shows(shown)))
         assert pixels.observation_space.shape == (spaces.flatdim(space),)
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Box(-1, 1, (3, 0)), spaces.Dict({})])
-def test_what_has_no_numbers_is_refused(space: spaces.Space) -> None:
+def test_observations_without_numbers_are_refused(space: spaces.Space) -> None:
     with pytest.raises(ValueError, match="are empty: an agent needs at least one number"):
-        flat(Shows(space))
+        flatten(Shows(space))
 
 
 @pytest.mark.parametrize("kind", ["dict", "dict of dicts", "tuple"])
 def test_parts_are_in_the_order_of_gymnasiums_own_wrapper(kind: str) -> None:
-    ours, theirs = flat(Shows(KINDS[kind])), gym.wrappers.FlattenObservation(Shows(KINDS[kind]))
+    ours, theirs = flatten(Shows(KINDS[kind])), gym.wrappers.FlattenObservation(Shows(KINDS[kind]))
     np.testing.assert_array_equal(ours.reset(seed=1)[0], theirs.reset(seed=1)[0])
     np.testing.assert_array_equal(ours.observation_space.low, theirs.observation_space.low)
 
@@ -140,4 +140,4 @@ def test_parts_are_in_the_order_of_gymnasiums_own_wrapper(kind: str) -> None:
 def test_a_one_hot_vector_that_fits_no_memory_is_refused(space: spaces.Space) -> None:
     for shown, name in ((space, ""), (spaces.Dict({"a": space}), r", the part \['a'\],")):
         with pytest.raises(ValueError, match=rf"{name} would be one-hot vectors of [\d,]+ numbers"):
-            flat(Shows(shown))
+            flatten(Shows(shown))

@@ -1,4 +1,4 @@
-"""Physics explosions end the episode, are reported, and leave nothing behind."""
+"""Explosions of physics end the episode, are reported, and do not affect the next one."""
 
 import contextlib
 import math
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from supple.envs import ClipActions, EnvironmentFault, Exploded, Guard, Vector, make_env
+from supple.envs import ClipActions, EnvironmentFault, ExplosionInfo, Guard, Vector, make_env
 from supple.envs.shifts.physics import model_of
 
 
 class Broken(gym.Env):
-    """Step k (from 1) observes k; at step `when` it gives the reward and the observation it was told to."""
+    """An environment that observes its step, from 1. At step `when`, reward and observation are the given ones."""
 
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
 
@@ -59,7 +59,7 @@ def test_a_reward_that_is_no_number_ends_the_episode_and_is_reported(reward: flo
     observation, given, terminated, truncated, info = third_step(env)
     np.testing.assert_array_equal(observation, [2.0, 2.0])
     assert (given, terminated, truncated) == (0.0, True, False)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert (info, info.reward, info.cause) == ({"kept": 1}, reported, "reward")
 
 
@@ -70,7 +70,7 @@ def test_an_observation_that_is_no_number_ends_the_episode(value: float):
         observation, given, terminated, _, info = third_step(Guard(Broken(reward=7.5, observation=value)))
     np.testing.assert_array_equal(observation, [2.0, 2.0])
     assert (given, terminated) == (0.0, True)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert (info.reward, info.cause) == (7.5, "observation")
 
 
@@ -84,7 +84,7 @@ def test_an_observation_that_is_no_number_ends_the_episode(value: float):
         (0.0, 255, np.uint8),
     ],
 )
-def test_the_large_and_finite_is_no_explosion(reward: float, value: float, dtype: Any):
+def test_large_finite_numbers_are_no_explosion(reward: float, value: float, dtype: Any):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         observation, given, terminated, truncated, info = third_step(Guard(Broken(reward, value, dtype=dtype)))
@@ -92,7 +92,7 @@ def test_the_large_and_finite_is_no_explosion(reward: float, value: float, dtype
     assert (given, terminated, truncated, info) == (reward, False, True, {"kept": 1})
 
 
-def test_the_next_episode_goes_on_as_if_nothing_had_happened():
+def test_the_episode_after_an_explosion_is_an_ordinary_one():
     env = Guard(Broken(reward=np.nan))
     assert third_step(env)[2]
     env.unwrapped.broken = False
@@ -111,7 +111,7 @@ def test_a_diverged_simulation_that_mujoco_reset_by_itself_is_an_explosion(steps
     observation, reward, terminated, truncated, info = env.step(actions[-1])
     np.testing.assert_array_equal(observation, last)
     assert (reward, terminated, truncated) == (0.0, True, False)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
     assert info.cause == "simulation"
     assert math.isfinite(info.reward)  # MuJoCo hid the divergence from the reward
 
@@ -128,7 +128,7 @@ def test_an_action_that_is_no_number_is_an_explosion():
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(np.array([np.nan]))
     assert (reward, terminated) == (0.0, True)
-    assert isinstance(info, Exploded)
+    assert isinstance(info, ExplosionInfo)
 
 
 def test_sound_episodes_pass_unchanged():
@@ -147,7 +147,7 @@ def test_clipping_needs_a_box():
 
 
 class Rooms(gym.Env):
-    """Shows and gives whatever it is told to."""
+    """An environment that returns the given results."""
 
     observation_space: Any = gym.spaces.Discrete(4, start=1)
     action_space: Any = gym.spaces.Discrete(2)
@@ -167,10 +167,10 @@ class Rooms(gym.Env):
 
 @pytest.mark.parametrize("observation", [0, 5, 1.0, None, "1", np.array([1]), np.float64(1.0)])
 def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None:
-    words = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + words):
+    message = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + message):
         Guard(Rooms(observation, 1.0, False, False, {})).step(0)
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + words):
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + message):
         Guard(Rooms(first=observation)).reset()
 
 
@@ -182,13 +182,13 @@ def test_numbers_of_any_type_pass_unchanged(observation: Any, reward: Any, flag:
     assert all(one is other for one, other in zip(Guard(Rooms(*given)).step(0), given, strict=True))
 
 
-def test_a_space_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_that_is_no_gymnasium_space_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rooms, "observation_space", None)
     with pytest.raises(EnvironmentFault, match=r"^Rooms: observation_space is None, not a gymnasium\.Space$"):
         Guard(Rooms())
 
 
-def test_a_fault_at_the_end_is_told_only_where_nothing_went_wrong_before() -> None:
+def test_an_error_of_close_does_not_hide_an_earlier_error() -> None:
     vector = Vector(lambda: Guard(Rooms(9, 1.0, False, False, {})), 2)
     with pytest.raises(EnvironmentFault, match=r"close\(\) raised RuntimeError: stuck"):
         vector.close()
@@ -198,7 +198,7 @@ def test_a_fault_at_the_end_is_told_only_where_nothing_went_wrong_before() -> No
 
 
 class Shows(gym.Env):
-    """Shows a value in a space."""
+    """An environment with the given observation space and observation."""
 
     action_space = gym.spaces.Discrete(2)
 
@@ -216,7 +216,7 @@ BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
 
 
 @pytest.mark.parametrize(
-    ("space", "value", "words"),
+    ("space", "value", "message"),
     [
         (BYTES, np.array([0.5, 1.0]), "0.5 as a number of observation, which uint8 cannot hold"),
         (BYTES, [300, 0], "300 as a number of observation, which uint8"),
@@ -227,8 +227,8 @@ BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
         (gym.spaces.Box(-1, 1, (1,)), torch.zeros(1, requires_grad=True), "as observation, not 1 numbers"),
     ],
 )
-def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any, words: str):
-    with pytest.raises(EnvironmentFault, match=f"reset\\(\\) returned .*{words}"):
+def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any, message: str):
+    with pytest.raises(EnvironmentFault, match=f"reset\\(\\) returned .*{message}"):
         Guard(Shows(space, value)).reset()
 
 
@@ -247,7 +247,7 @@ def test_a_reward_that_requires_a_gradient_is_a_fault():
 
 
 class Named(Shows):
-    """Has attributes with names of MuJoCo's."""
+    """An environment with attributes named like MuJoCo's."""
 
     @property
     def model(self) -> Any:
@@ -258,7 +258,7 @@ class Named(Shows):
         return SimpleNamespace(warning="none")
 
 
-def test_attributes_named_like_mujocos_are_an_environments_own_business():
+def test_attributes_named_like_mujocos_are_ignored():
     env = Guard(Named(BYTES, np.zeros(2, np.uint8)))
     env.reset()
     assert env.step(0)[1:] == (0.0, False, False, {})
@@ -273,8 +273,8 @@ def test_numbers_that_are_infinite_in_the_type_of_their_space_are_not_finite(dty
         env = Guard(Shows(shown, value))
         env.reset()
         env.unwrapped.value = np.full(2, most) if shown is space else {"a": np.full(2, most)}  # type: ignore[attr-defined]
-        assert not isinstance(env.step(0)[4], Exploded)
+        assert not isinstance(env.step(0)[4], ExplosionInfo)
         env.unwrapped.value = np.full(2, 2 * most) if shown is space else {"a": np.full(2, 2 * most)}  # type: ignore[attr-defined]
-        assert isinstance(env.step(0)[4], Exploded)
+        assert isinstance(env.step(0)[4], ExplosionInfo)
         with pytest.raises(EnvironmentFault, match="an observation that is not finite"):
             env.reset()

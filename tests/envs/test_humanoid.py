@@ -13,7 +13,7 @@ import pytest
 from gymnasium.envs.mujoco import MujocoEnv
 from gymnasium.utils.env_checker import check_env
 
-from supple.envs import Exploded, environment_names, has_friction, make_env, resolve_env
+from supple.envs import ExplosionInfo, environment_names, has_friction, make_env, resolve_env
 from supple.envs.h1 import H1_TASKS
 from supple.envs.humanoid_assets import assets_folder
 
@@ -107,7 +107,7 @@ def test_a_copy_goes_on_from_the_same_state_on_its_own(task: str, way: str):
         assert ours[1:] == theirs[1:]
     other.unwrapped.data.qvel[:] = 1e12  # its guard looks at its own physics
     assert other.step(STILL)[4].cause == "simulation"
-    assert not isinstance(env.step(STILL)[4], Exploded)
+    assert not isinstance(env.step(STILL)[4], ExplosionInfo)
 
 
 def test_a_fall_ends_the_episode_and_time_truncates_it(walk: gym.Env):
@@ -152,7 +152,7 @@ def test_reach_shows_its_goal_and_draws_a_new_one_at_every_reset():
 
 
 @pytest.mark.parametrize("task", ["stand", "reach", "balance_hard"])
-def test_gymnasiums_checker_has_nothing_to_complain_of(task: str, recwarn: pytest.WarningsRecorder):
+def test_gymnasiums_checker_finds_no_problem(task: str, recwarn: pytest.WarningsRecorder):
     check_env(gym.make(f"h1-{task}-v0", disable_env_checker=True).unwrapped, skip_render_check=True)
     unbounded = "value is -infinity", "value is infinity"  # positions have no bounds
     assert [w for w in recwarn if not any(text in str(w.message) for text in unbounded)] == []

@@ -1,4 +1,4 @@
-"""Where HumanoidBench's files are looked for, and what is said when they are not there."""
+"""The folders in which HumanoidBench's files are found, and the errors if they are missing."""
 
 import importlib
 import sys
@@ -8,7 +8,8 @@ import pytest
 
 from supple.envs import EnvironmentFault, make_env
 from supple.envs.h1 import H1_TASKS
-from supple.envs.humanoid_assets import assets_folder, cache_folder, manifest
+from supple.envs.humanoid_assets import assets_folder, manifest
+from supple.registry.cache import cache_folder
 
 
 def fill(folder: Path) -> Path:
@@ -20,7 +21,7 @@ def fill(folder: Path) -> Path:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without any of them."""
+    """Simulate a machine without these files, and return its folder."""
     monkeypatch.delenv("SUPPLE_HUMANOID_ASSETS", raising=False)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [str(tmp_path / "packages"), *sys.path])

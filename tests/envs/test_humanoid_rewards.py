@@ -1,4 +1,4 @@
-"""The rewards and ends of the h1 tasks, computed once more, in NumPy and by name, from the tasks' definitions."""
+"""Rewards and terminations of the h1 tasks against a second computation, in NumPy, from the tasks' definitions."""
 
 import gymnasium as gym
 import numpy as np

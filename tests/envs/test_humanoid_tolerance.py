@@ -59,7 +59,7 @@ def test_without_a_margin_or_an_upper_bound():
     assert tolerance(1.0, 2.0, margin=1.0) == pytest.approx(0.1)
 
 
-def test_what_is_not_a_number_stays_so():
+def test_nan_stays_nan():
     assert math.isnan(tolerance(math.nan, 0.0, 1.0, 1.0))
 
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import Exploded, environment_names, has_friction, make_env, resolve_env
+from supple.envs import ExplosionInfo, environment_names, has_friction, make_env, resolve_env
 
 
 def test_every_short_name_stands_for_a_registered_task():
@@ -91,7 +91,7 @@ def test_an_old_id_that_still_works_is_made_with_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("minigrid:MiniGrid-Empty-5x5-v0", "pip install minigrid, .*FlatObsWrapper"),
         ("BabyAI-GoToRedBall-v0", "pip install minigrid, .*FlatObsWrapper"),
@@ -104,8 +104,8 @@ def test_an_old_id_that_still_works_is_made_with_a_warning():
         ("pick-place-v2-goal-observable", "metaworld 3.0.0 fails"),
     ],
 )
-def test_environments_of_known_packages_are_answered_with_what_makes_them_work(name: str, words: str):
-    with pytest.raises(ValueError, match=f"environment '{name}': .*{words}") as error:
+def test_environments_of_known_packages_are_answered_with_what_makes_them_work(name: str, message: str):
+    with pytest.raises(ValueError, match=f"environment '{name}': .*{message}") as error:
         resolve_env(name)
     assert "\n" not in str(error.value)
 
@@ -153,7 +153,7 @@ def test_an_unhealthy_height_ends_the_episode(name: str, healthy: tuple[float, f
     _, _, terminated, truncated, info = env.step(still)
     assert terminated
     assert not truncated
-    assert not isinstance(info, Exploded)
+    assert not isinstance(info, ExplosionInfo)
 
 
 def test_halfcheetah_runs_its_full_length_even_upside_down():

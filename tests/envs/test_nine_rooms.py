@@ -80,6 +80,6 @@ def test_an_episode_is_cut_off_after_100_steps() -> None:
     assert ends == [(False, False)] * 99 + [(False, True)]
 
 
-def test_gymnasiums_own_check_passes() -> None:
+def test_gymnasiums_checker_finds_no_problem() -> None:
     # raises where something is wrong
     check_env(gym.make("NineRooms-v0", disable_env_checker=True).unwrapped, skip_render_check=True)

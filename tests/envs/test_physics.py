@@ -1,4 +1,4 @@
-"""Copies of a MuJoCo task stepped together give what they give one by one, to the last bit, or are not stepped so."""
+"""Copies of a MuJoCo task in one batch have the same results as one by one, bit for bit, or are not batched."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import Batched, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
+from supple.envs import BatchedVector, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
 from supple.envs import parse_shifts as parsed
 from supple.envs.physics_tasks import TASKS, HalfCheetah
 
@@ -15,10 +15,10 @@ COPIES = 4
 
 
 def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
-    """Return copies one by one and together, all begun."""
+    """Return copies that are stepped one by one and in one batch, after a reset."""
     make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
     both = Vector(make, COPIES), side_by_side(make, COPIES, threads=threads)
-    assert isinstance(both[1], Batched)
+    assert isinstance(both[1], BatchedVector)
     np.testing.assert_array_equal(*(envs.reset(range(5, 5 + COPIES)) for envs in both))
     return both
 
@@ -31,7 +31,7 @@ def assert_same(one: StepResult, other: StepResult) -> None:
 
 
 def live(singly: Vector, together: Vector, steps: int, passed: int = 0) -> int:
-    """Take the same steps in both, with actions within the bounds and beyond; return how many episodes ended."""
+    """Take the same steps in both, with actions beyond the bounds, too, and return the number of ended episodes."""
     random, space, ended = np.random.default_rng(1), singly.single_action_space, 0
     for step in range(steps):
         actions = random.uniform(-1.5, 1.5, (COPIES, *space.shape)) * space.high  # type: ignore[misc, attr-defined]
@@ -78,18 +78,18 @@ def test_explosions_are_found_as_by_the_guard(cause: str) -> None:
     live(singly, together, 10)
 
 
-def test_perturbed_physics_is_stepped_together() -> None:
+def test_shifted_physics_is_stepped_in_one_batch() -> None:
     text = "friction(over=2000,from_task=0) + actuators(over=3000,from_task=0) + gravity(from_task=0) + none"
     singly, together = pair("hopper", 2, shifts=text, friction=0.5)
     assert live(singly, together, 200, passed=20) > 4
     assert singly.envs[0].unwrapped.model.geom_friction[1, 0] != 1.0  # type: ignore[attr-defined]
 
 
-def test_actions_may_be_left_as_they_are() -> None:
+def test_actions_are_not_clipped_if_not_asked_for() -> None:
     live(*pair("halfcheetah", 1, clip_actions=False), 20)
 
 
-def test_failing_physics_is_the_environments_fault() -> None:
+def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
     _, together = pair("swimmer", 2, clip_actions=False)
     with pytest.raises(EnvironmentFault, match=r"Swimmer-v5: step\(\) raised ValueError"):
         together.step(np.zeros((COPIES, 3)))
@@ -109,7 +109,7 @@ def test_failing_physics_is_the_environments_fault() -> None:
     ],
     ids=["task", "shift", "wrapper", "checker", "physics", "arguments"],
 )
-def test_what_does_not_fit_is_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
+def test_environments_that_cannot_be_batched_are_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
     gym.register("NoisyHopper-v5", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"reset_noise_scale": 0.1})
     try:
         assert type(side_by_side(make, 2)) is Vector
@@ -117,12 +117,12 @@ def test_what_does_not_fit_is_stepped_one_by_one(make: Callable[[], gym.Env]) ->
         del gym.registry["NoisyHopper-v5"]
 
 
-def test_a_single_copy_and_who_does_not_want_it_have_copies_stepped_one_by_one() -> None:
+def test_a_single_copy_and_unbatched_copies_are_stepped_one_by_one() -> None:
     assert type(side_by_side(lambda: make_env("hopper"), 1)) is Vector
     assert type(side_by_side(lambda: make_env("hopper"), 2, batched=False)) is Vector
 
 
-def test_a_task_that_comes_out_differently_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Generous(HalfCheetah):
         def judge(self, before: np.ndarray, now: np.ndarray, actions: np.ndarray) -> Any:
             reward, ends = super().judge(before, now, actions)
@@ -133,13 +133,13 @@ def test_a_task_that_comes_out_differently_is_stepped_one_by_one(monkeypatch: py
     assert not is_batched("halfcheetah")
 
 
-def test_names_and_shifts_say_what_is_stepped_together() -> None:
+def test_is_batched_depends_on_task_and_shifts() -> None:
     assert is_batched("hopper", parsed("gravity + none"))
     assert not is_batched("hopper", parsed("gravity + delay"))
     assert not is_batched("cartpole")
 
 
-def test_a_trial_chooses_the_number_of_threads_and_leaves_the_steps_as_they_are() -> None:
+def test_a_trial_chooses_the_number_of_threads_and_does_not_change_the_results() -> None:
     make: Callable[[], gym.Env] = lambda: make_env("hopper")  # noqa: E731
     singly, tried = Vector(make, COPIES), side_by_side(make, COPIES, threads=3, fewer=True)
     np.testing.assert_array_equal(*(envs.reset(range(COPIES)) for envs in (singly, tried)))
@@ -147,7 +147,7 @@ def test_a_trial_chooses_the_number_of_threads_and_leaves_the_steps_as_they_are(
     tried.close()
 
 
-def test_an_error_in_another_thread_is_the_environments() -> None:
+def test_an_error_in_another_thread_is_reported_as_a_fault_of_the_environment() -> None:
     _, together = pair("hopper", 2)
     together._simulations[-1] = (None, *together._simulations[-1][1:])  # the share of the second thread
     with pytest.raises(EnvironmentFault, match="Hopper"):

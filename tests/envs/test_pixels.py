@@ -16,7 +16,7 @@ needs_ale = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reaso
 
 
 class Clock(gym.Env):
-    """Shows, in every pixel, the number of its step (from 1); ends after five."""
+    """An environment whose pixels are all the number of its step, from 1, with episodes of five steps."""
 
     def __init__(self, shape: tuple[int, ...] = (36, 40), actions: int = 3) -> None:
         self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
@@ -73,7 +73,7 @@ def test_any_environment_of_grey_frames_is_stacked_with_zeros_before_the_first()
     ],
 )
 @needs_ale
-def test_what_dqn_cannot_play_is_refused_by_name(env: str, complaint: str):
+def test_environments_that_dqn_cannot_play_are_refused_by_name(env: str, complaint: str):
     with pytest.raises(ValueError, match=complaint) as error:
         make_pixels(env, 1)
     assert "\n" not in str(error.value)
@@ -84,7 +84,7 @@ def test_what_dqn_cannot_play_is_refused_by_name(env: str, complaint: str):
     "name",
     ["beam_rider", "BeamRider", "beamrider", "BEAM-RIDER", "Beam Rider", "ALE/BeamRider-v5", "ale/beamrider-v5"],
 )
-def test_a_game_may_be_written_in_many_ways(name: str):
+def test_games_are_found_by_any_spelling(name: str):
     assert resolve_env(name) == "ALE/BeamRider-v5"
 
 
@@ -120,7 +120,7 @@ def test_an_unknown_game_is_refused_with_near_names_and_where_they_are_listed(na
 
 
 @needs_ale
-def test_ale_stays_unseen_until_a_game_is_named_and_is_silent_then():
+def test_ale_py_is_only_imported_for_games_and_prints_nothing():
     program = (
         "import sys\n"
         "from supple.envs import make_env, make_pixels, resolve_env\n"
@@ -135,7 +135,7 @@ def test_ale_stays_unseen_until_a_game_is_named_and_is_silent_then():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_without_ale_py_everything_but_games_keeps_its_name(monkeypatch: pytest.MonkeyPatch):
+def test_without_ale_py_all_names_but_games_are_resolved(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
     install = r"Atari needs ale-py .*: pip install 'supple\[atari\]'$"
     for atari in ("ALE/Asterix-v5", "asterix", "beam_rider"):

@@ -42,7 +42,7 @@ class Counter(gym.Env):
 
 @settings(max_examples=40, deadline=None)
 @given(times=st.integers(1, 5), length=st.integers(1, 12))
-def test_a_decision_is_the_steps_it_is_made_of(times: int, length: int) -> None:
+def test_a_repeated_step_sums_rewards_and_ends_with_the_episode(times: int, length: int) -> None:
     inner = Counter(length)
     env = Repeat(inner, times)
     for _ in range(2):
@@ -86,14 +86,14 @@ def test_episodes_of_a_vector_are_as_long_as_they_were_in_steps_of_the_environme
     }
 
 
-def test_a_word_of_the_environments_own_does_not_change_the_length_of_its_episodes() -> None:
+def test_entries_of_info_do_not_change_the_length_of_episodes() -> None:
     vector = Vector(lambda: Counter(4), 1)
     vector.reset([0])
     (episode,) = [e for _ in range(4) for e in vector.step(np.zeros((1, 1))).episodes]
     assert episode.length == 4
 
 
-def test_repeating_on_a_real_environment_is_stepping_it_by_hand() -> None:
+def test_repeat_equals_stepping_by_hand() -> None:
     repeated, single = Repeat(make_env("Pendulum-v1"), 3), make_env("Pendulum-v1")
     assert repeated.reset(seed=3)[0].tolist() == single.reset(seed=3)[0].tolist()
     rng = np.random.default_rng(0)
@@ -109,6 +109,6 @@ def test_repeating_on_a_real_environment_is_stepping_it_by_hand() -> None:
 
 
 @pytest.mark.parametrize("times", [0, -1])
-def test_an_action_is_taken_once_at_least(times: int) -> None:
+def test_an_action_repeat_below_1_is_refused(times: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1, got {times}"):
         Repeat(Counter(3), times)

@@ -1,4 +1,4 @@
-"""The vector equals its environments stepped by hand, over the ends of episodes; no dummy steps."""
+"""A vector equals its environments stepped by hand, also across the ends of episodes, without dummy steps."""
 
 from typing import Any
 
@@ -181,7 +181,7 @@ def test_misuse_is_refused_in_one_line():
 
 
 class Takes(gym.Env):
-    """Changes the action that it gets."""
+    """An environment that changes its action in place."""
 
     observation_space, action_space = gym.spaces.Box(-1, 1, (1,), np.float32), gym.spaces.MultiDiscrete([3, 3])
 
@@ -193,7 +193,7 @@ class Takes(gym.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def test_actions_belong_to_the_agent_whatever_environments_do_with_theirs():
+def test_environments_cannot_change_the_actions_of_the_agent():
     vector, actions = Vector(Takes, 2), np.array([[0, 1], [2, 0]])
     vector.reset([0, 1])
     vector.step(actions)

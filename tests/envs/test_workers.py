@@ -1,4 +1,4 @@
-"""Environments in worker processes give what they give in one; workers and memory end with whoever began them."""
+"""Environments in worker processes equal those in one process, and end, with their memory, with their parent."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import EnvironmentFault, Envs, Vector, Workers, make_env, make_pixels
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, Vector, WorkerVector, make_env, make_pixels
 
 COUNT = "Count-v0"  # registered in the parent alone
 
@@ -55,16 +55,16 @@ def bodies(copies: int) -> Envs:
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
+def workers() -> Iterator[EnvWorkers]:
     gym.register(COUNT, entry_point=Count)
-    workers = Workers(2, int)
+    workers = EnvWorkers(2, int)
     yield workers
     workers.close()
     del gym.registry[COUNT]
 
 
 def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, passed: int = 0) -> int:
-    """Live through the same steps in both; return the number of episodes that ended."""
+    """Assert that both have the same results in the same steps, and return the number of ended episodes."""
     n, space, ended = ours.num_envs, theirs.single_action_space, 0
     assert (ours.single_observation_space, ours.single_action_space) == (theirs.single_observation_space, space)
     seeds = list(range(7, 7 + n))
@@ -90,31 +90,31 @@ def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, p
 
 
 @pytest.mark.parametrize("copies", [2, 5])
-def test_copies_give_what_they_give_in_one_process(workers: Workers, copies: int) -> None:
-    assert assert_same(workers.envs(COUNT, counts, copies), counts(copies), restart_at=20) > 20
+def test_copies_in_workers_equal_copies_in_one_process(workers: EnvWorkers, copies: int) -> None:
+    assert assert_same(WorkerVector(workers, COUNT, counts, copies), counts(copies), restart_at=20) > 20
 
 
-def test_physics_is_the_same_to_the_last_bit(workers: Workers) -> None:
-    assert assert_same(workers.envs("Hopper-v5", bodies, 3), bodies(3), 120) > 0
+def test_physics_is_the_same_to_the_last_bit(workers: EnvWorkers) -> None:
+    assert assert_same(WorkerVector(workers, "Hopper-v5", bodies, 3), bodies(3), 120) > 0
 
 
-def test_whole_numbers_are_shown_as_such(workers: Workers) -> None:
-    assert_same(workers.envs("NineRooms-v0", rooms, 2), rooms(2))
+def test_discrete_observations_keep_their_type(workers: EnvWorkers) -> None:
+    assert_same(WorkerVector(workers, "NineRooms-v0", rooms, 2), rooms(2))
 
 
-def test_shifts_come_as_gradually_as_here(workers: Workers) -> None:
+def test_gradual_shifts_are_the_same_in_workers(workers: EnvWorkers) -> None:
     make = partial(counts, shifts="offset(scale=2,over=100)", seed=3, task=1)
-    assert_same(workers.envs(COUNT, make, 3), make(3), passed=3)
+    assert_same(WorkerVector(workers, COUNT, make, 3), make(3), passed=3)
 
 
-def test_atari_is_the_same_to_the_last_pixel(workers: Workers) -> None:
+def test_atari_is_the_same_to_the_last_pixel(workers: EnvWorkers) -> None:
     pytest.importorskip("ale_py")
     make = partial(make_pixels, "asterix", max_frames=100)
-    assert assert_same(workers.envs("ALE/Asterix-v5", make, 3), make(3)) == 6
+    assert assert_same(WorkerVector(workers, "ALE/Asterix-v5", make, 3), make(3)) == 6
 
 
-def test_results_are_never_overwritten(workers: Workers) -> None:
-    envs = workers.envs(COUNT, counts, 2)
+def test_results_are_never_overwritten(workers: EnvWorkers) -> None:
+    envs = WorkerVector(workers, COUNT, counts, 2)
     first = envs.reset([0, 1])
     results = [envs.step(np.zeros((2, 1), np.float32)) for _ in range(8)]
     copies = [[array.copy() for array in result[:5]] for result in results]
@@ -126,8 +126,8 @@ def test_results_are_never_overwritten(workers: Workers) -> None:
     envs.close()
 
 
-def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers: Workers) -> None:
-    envs, here = workers.envs(COUNT, counts, 2), counts(2)
+def test_a_fault_in_a_worker_is_raised_here_and_the_workers_stay_usable(workers: EnvWorkers) -> None:
+    envs, here = WorkerVector(workers, COUNT, counts, 2), counts(2)
     told = []
     for each in (envs, here):
         each.reset([0, 1])
@@ -136,15 +136,15 @@ def test_a_fault_in_a_worker_is_told_as_it_is_here_and_the_workers_go_on(workers
         told.append(str(error.value))
     assert told == [f"{COUNT}: step() raised OSError: too much"] * 2
     envs.close()
-    assert_same(workers.envs(COUNT, counts, 2), counts(2), 5)
+    assert_same(WorkerVector(workers, COUNT, counts, 2), counts(2), 5)
 
 
-def test_misuse_is_refused_in_one_line(workers: Workers) -> None:
+def test_misuse_is_refused_in_one_line(workers: EnvWorkers) -> None:
     with pytest.raises(ValueError, match=f"1 copies of {COUNT} are too few for 2 workers"):
-        workers.envs(COUNT, counts, 1)
+        WorkerVector(workers, COUNT, counts, 1)
     with pytest.raises(EnvironmentFault, match=f"^{COUNT}: it cannot be sent to a worker process"):
-        workers.envs(COUNT, lambda copies: counts(copies), 2)
-    envs = workers.envs(COUNT, counts, 2)
+        WorkerVector(workers, COUNT, lambda copies: counts(copies), 2)
+    envs = WorkerVector(workers, COUNT, counts, 2)
     with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
         envs.reset([0, 1, 2])
     envs.reset([0, 1])
@@ -153,9 +153,9 @@ def test_misuse_is_refused_in_one_line(workers: Workers) -> None:
     envs.close()
 
 
-def test_a_worker_that_is_killed_is_told_in_one_line_and_no_memory_is_left_behind() -> None:
-    workers = Workers(2, int)
-    envs = workers.envs("Hopper-v5", bodies, 2)
+def test_a_killed_worker_is_reported_in_one_line_and_leaves_no_shared_memory() -> None:
+    workers = EnvWorkers(2, int)
+    envs = WorkerVector(workers, "Hopper-v5", bodies, 2)
     assert not Path("/dev/shm", envs._memory.name).exists()  # the processes alone hold it, and it goes with them
     envs.reset([0, 1])
     os.kill(workers._processes[1].pid or 0, signal.SIGKILL)
@@ -173,8 +173,8 @@ import gymnasium as gym, numpy as np
 import test_workers as t
 if __name__ == "__main__":
     gym.register(t.COUNT, entry_point=t.Count)
-    workers = t.Workers(2, int)
-    envs = workers.envs(t.COUNT, t.counts, 2)
+    workers = t.EnvWorkers(2, int)
+    envs = t.WorkerVector(workers, t.COUNT, t.counts, 2)
     envs.reset([0, 1])
     print(*(process.pid for process in workers._processes), flush=True)
     envs.step(np.full((2, 1), {action}))

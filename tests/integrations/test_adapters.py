@@ -1,4 +1,4 @@
-"""LoRA in the real Trainer: the model under the adapter keeps every bit, and the saved adapter still belongs to it."""
+"""LoRA in the Trainer: the model below the adapter does not change, so that the saved adapter still fits it."""
 
 from collections.abc import Sequence
 from pathlib import Path

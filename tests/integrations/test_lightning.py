@@ -1,4 +1,4 @@
-"""The callback in the real Lightning: hooks act, a resumed training is the same, and what cannot be is said."""
+"""The callback in Lightning: hooks act, resumed training is the same, and what cannot work is refused."""
 
 import warnings
 from pathlib import Path
@@ -148,7 +148,7 @@ def test_a_state_of_another_network_is_refused_in_one_line(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("hooks", "more", "words"),
+    ("hooks", "more", "message"),
     [
         (["fier@0.5"], {}, "did you mean 'fire'"),
         (["fire@9"], {}, "never fires: the run has 8 steps"),
@@ -158,9 +158,9 @@ def test_a_state_of_another_network_is_refused_in_one_line(tmp_path: Path) -> No
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line_before_training(
-    tmp_path: Path, hooks: list[str], more: dict[str, Any], words: str
+    tmp_path: Path, hooks: list[str], more: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         fit(tmp_path, SuppleCallback(hooks), **more)
     assert "\n" not in str(refusal.value)
 

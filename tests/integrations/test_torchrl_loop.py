@@ -1,4 +1,4 @@
-"""The loop of docs/howto/torchrl.md in the real TorchRL: it runs as printed, and goes on as if never killed."""
+"""The loop of docs/howto/torchrl.md in TorchRL: it runs as printed, and a killed run resumes to the same result."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The callback in the real Trainer: hooks act, a resumed training is the same, and what cannot be is said."""
+"""The callback in the Trainer: hooks act, resumed training is the same, and what cannot work is refused."""
 
 import copy
 from pathlib import Path
@@ -65,15 +65,15 @@ def test_training_that_is_only_measured_is_training_without_the_callback(tmp_pat
 
 
 def test_a_hook_acts_between_two_updates_on_weights_and_the_optimizers_state(tmp_path: Path) -> None:
-    class Stop(hf.TrainerCallback):
-        """Take what there is behind the moment."""
+    class Copies(hf.TrainerCallback):
+        """A callback that copies the state of model and optimizer after each step."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
             inner = given["optimizer"].optimizer
             found[state.global_step] = copy.deepcopy((given["model"].state_dict(), inner.state_dict()["state"]))
 
     found: dict[int, Any] = {}
-    told = trainer(tmp_path, SuppleCallback(["fire@0.5"], measure_every=0), Stop(), max_steps=4)
+    told = trainer(tmp_path, SuppleCallback(["fire@0.5"], measure_every=0), Copies(), max_steps=4)
     told.train()
     plain = trainer(tmp_path / "plain", max_steps=2)
     plain.train()
@@ -164,7 +164,7 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("hooks", "more", "words"),
+    ("hooks", "more", "message"),
     [
         (["fier@0.5"], {}, "did you mean 'fire'"),
         (["fire@0.5", "fire@0.5"], {}, "is given twice"),
@@ -176,9 +176,9 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line_before_training(
-    tmp_path: Path, hooks: list[str], more: dict[str, int], words: str
+    tmp_path: Path, hooks: list[str], more: dict[str, int], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         trainer(tmp_path, SuppleCallback(hooks, **more)).train()
     assert "\n" not in str(refusal.value)
 

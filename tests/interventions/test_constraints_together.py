@@ -97,7 +97,7 @@ class World:
         """Updates in (start, end]; a task ends after every fourth."""
         learner, driver = self.learner, self.driver
         if start == 0:
-            driver.passed(-1, 0)
+            driver.after_steps(-1, 0)
         for step in range(start, end):
             self.task = step // 4
             loss = learner.loss() + driver.penalty(learner)
@@ -106,9 +106,9 @@ class World:
             driver.before_update(learner)
             learner.optimizer.step()
             driver.after_update(learner)
-            driver.passed(step, step + 1)
+            driver.after_steps(step, step + 1)
             if step % 4 == 3:
-                driver.finished()
+                driver.finish_task()
 
     def values(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.net.state_dict().items()}

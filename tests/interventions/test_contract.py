@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.rollout import Batch
+from supple.agents.ppo.rollout import RolloutBatch
 from supple.interventions import (
     AS_RELEASED,
     UNIFORM,
@@ -82,10 +83,10 @@ def sac() -> Learner:
 
 def ppo() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off")
-    agent = PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))})
+    agent = PPO(settings, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))})
     for key, space in agent.spaces.items():
         x = torch.randn(16, space.observation)
-        agent.last = key, Batch(x, torch.randn(16, space.policy.outputs), *(torch.randn(16) for _ in range(4)))
+        agent.last = key, RolloutBatch(x, torch.randn(16, space.policy.outputs), *(torch.randn(16) for _ in range(4)))
         for _ in range(2):
             step(agent.learners["agent"], agent.learners["agent"].loss())
     return agent.learners["agent"]

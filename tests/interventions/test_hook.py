@@ -84,7 +84,7 @@ def test_a_parsed_hook_keeps_its_text(text):
         ("l2_init@0.5", "l2_init .* leave out @0.5"),
         ("fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
         ("fire(step=5)@0.5", "fire has no parameter 'step': did you mean 'steps'"),
-        ("fire(steps=many)@0.5", "fire: steps must be int, not 'many'"),
+        ("fire(steps=many)@0.5", 'fire: steps should be an integer, but is "many"'),
         ("fire(method=polr)@0.5", "did you mean 'polar'"),
         ("reset(what=haed)@0.5", "did you mean 'head'"),
         ("snp(toward=freh)@0.5", "did you mean 'fresh'"),

@@ -151,7 +151,7 @@ def test_networks_that_it_cannot_treat_are_refused_before_training():
     target.initial["5.weight"].zero_()
     with pytest.raises(ValueError, match="nap: '5' starts at zero"):
         make("nap").attach(target)
-    with pytest.raises(ValueError, match="nap: norm must be"):
+    with pytest.raises(ValueError, match="nap: norm should be one of"):
         make("nap", norm="batch")
     with pytest.raises(ValueError, match="nap: it does nothing with normalize=false and project=false"):
         make("nap", normalize=False, project=False)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
     Injectable,
@@ -209,7 +209,7 @@ def test_injection_leaves_the_pairs_of_the_head_that_learns() -> None:
 
 def test_pairs_follow_a_wiring_that_is_given() -> None:
     module = MultiHead(
-        {"a": Space(6, Gaussian(2)), "b": Space(5, Gaussian(1))},
+        {"a": PolicySpace(6, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))},
         (8, 7),
         4,
         "relu",

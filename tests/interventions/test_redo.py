@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.rollout import Batch
+from supple.agents.ppo.rollout import RolloutBatch
 from supple.interventions import Learner, ReleasedCode, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
 from supple.metrics import activity_scores
 
@@ -231,9 +232,9 @@ def test_on_an_actor_critic_the_outgoing_weights_in_all_heads_become_zero(share_
         env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off", activation="relu",
         share_value=share_value,
     )  # fmt: skip
-    agent = PPO(config, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))})
+    agent = PPO(config, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))})
     learner, network = agent.learners["agent"], agent.network
-    agent.last = "a", Batch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
+    agent.last = "a", RolloutBatch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
     with torch.no_grad():
         for body in (network.body, getattr(network, "value_body", network.body)):
             body[0].bias.fill_(100.0)

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import Learner, learner_for, make, snapshot
 
@@ -21,7 +22,9 @@ def learner() -> Learner:
 
 def agent() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, share_value=True, num_envs=2, compile="off")
-    return move_parameters(PPO(settings, {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}).learners["agent"])
+    return move_parameters(
+        PPO(settings, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))}).learners["agent"]
+    )
 
 
 def move_parameters(target: Learner) -> Learner:
@@ -112,7 +115,7 @@ def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
         ({"what": "head", "layer": "6"}, "what=layer and layer=NAME"),
         ({"what": "last", "count": 0}, "count must be at least 1"),
         ({"what": "head", "count": 2}, "count=2 needs what=last, got what=head"),
-        ({"toward": "zero"}, "toward must be"),
+        ({"toward": "zero"}, "toward should be one of"),
         ({"what": "optimizer", "toward": "fresh"}, "writes no parameter"),
         ({"what": "optimizer", "contract": "as_released"}, "writes no parameter"),
     ],

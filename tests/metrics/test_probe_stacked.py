@@ -148,7 +148,7 @@ def test_an_exact_fire_leaves_no_deviation_from_isometry_in_any_member():
     (hook,) = [parse_hook("fire(method=polar)@10")]
     events: list[dict] = []
     features = View(stack).features
-    HookDriver([hook], {"critic": stack}, lambda **event: events.append(event), total=20).passed(0, 10)
+    HookDriver([hook], {"critic": stack}, lambda **event: events.append(event), total=20).after_steps(0, 10)
     assert max(dfi_unscaled(weight) for layer in stack.layers for weight in layer.weights) < 1e-9
     assert events[0]["after"]["dfi_unscaled"] < 1e-9 < events[0]["before"]["dfi_unscaled"]
     turned = [feature_covariance_distance(a, b) for a, b in zip(features, View(stack).features, strict=True)]

@@ -191,7 +191,7 @@ def test_shape_and_dtype_are_kept(name):
         ("rand_smooth_leaky(lower=0.7)", "rand_smooth_leaky: lower must not exceed upper, but 0.7 > 0.6"),
         ("rrelu(lower=1)", f"rrelu: lower must not exceed upper, but 1 > {1 / 3}"),
         ("elu(alpha=0)", "elu: alpha must be positive and finite, not 0"),
-        ("prelu(granularity=unit)", "prelu: granularity must be 'global' or 'layer' or 'neuron', not 'unit'"),
+        ("prelu(granularity=unit)", 'prelu: granularity should be one of global, layer, neuron, but is "unit"'),
         (
             "prelu(granularity=neuron)",
             "prelu: granularity=neuron needs the width of the layer; build it with Units",
@@ -201,9 +201,9 @@ def test_shape_and_dtype_are_kept(name):
         ("gelu(beta=0)", "gelu: beta must be positive and finite, not 0"),
         ("selu(scale=0)", "selu: scale must be positive and finite, not 0"),
         ("crelu(alpha=0)", "crelu has no parameter 'alpha' (it takes no parameters)"),
-        ("rational(version=E)", "rational: version must be 'A' or 'B' or 'C' or 'D', not 'E'"),
+        ("rational(version=E)", 'rational: version should be one of A, B, C, D, but is "E"'),
         ("rational(degrees=[5])", "rational: degrees must be two numbers from 1 to 10, those of P and Q, got (5,)"),
-        ("leaky_relu(negative_slope=big)", "leaky_relu: negative_slope must be float, not 'big'"),
+        ("leaky_relu(negative_slope=big)", 'leaky_relu: negative_slope should be a finite number, but is "big"'),
         ("relu(inplace=true)", "relu has no parameter 'inplace' (it takes no parameters)"),
     ],
 )

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from supple.agents.dqn.network import NatureCNN
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.sac.networks import MLP, Actor, QNetworks, SimBa, uniform
+from supple.agents.sac.networks import Actor, MLPBody, QNetworks, SimBa, uniform
 from supple.interventions import activation_registry
 
 TEXTS = [*activation_registry.names(), "prelu(granularity=global)", "prelu(granularity=neuron)"]
@@ -24,7 +24,7 @@ def learns(network, outputs):
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("share", [True, False])
 def test_networks_of_ppo_learn_with_every_activation(text, share):
-    net = MultiHead({"a": Space(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
+    net = MultiHead({"a": PolicySpace(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
     mean, value = net(torch.randn(5, 3), "a")
     assert (mean.shape, value.shape) == ((5, 2), (5,))
     assert learns(net, [mean, value, *net.log_std.values()])
@@ -45,7 +45,7 @@ def test_networks_of_sac_learn_with_every_activation(text, body):
     def build(members):
         if body == "simba":
             return SimBa(5, 8, 1, text, draws(), members), 8
-        mlp = MLP(5, (8, 4), text, draws(), members)
+        mlp = MLPBody(5, (8, 4), text, draws(), members)
         return mlp, mlp.width
 
     actor = Actor(*build(0), 2, uniform(draws()))

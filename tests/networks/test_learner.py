@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.interventions import (
     Injectable,
@@ -164,7 +164,12 @@ def test_units_lie_between_the_layer_before_them_and_the_one_after():
 def test_an_actor_critic_knows_its_wiring():
     def network(share_value: bool) -> MultiHead:
         return MultiHead(
-            {"a": Space(3, Gaussian(2)), "b": Space(5, Gaussian(1))}, (8, 8), 4, "relu", share_value, torch.Generator()
+            {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))},
+            (8, 8),
+            4,
+            "relu",
+            share_value,
+            torch.Generator(),
         )
 
     policy, value = ("policy.a", "policy.b"), ("value.a", "value.b")

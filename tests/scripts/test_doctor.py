@@ -271,9 +271,9 @@ def test_a_users_features_extractor_is_given_by_policy_kwargs(
     sb3 = pytest.importorskip("stable_baselines3")
     file, model = tmp_path / "kwargs.py", tmp_path / "model.zip"
     file.write_text(KWARGS)
-    from supple.engine.user_code.networks import named
+    from supple.engine.user_code.networks import load_named
 
-    kwargs = named(f"{file}:given", "test")
+    kwargs = load_named(f"{file}:given", "test")
     made = sb3.PPO("MlpPolicy", "CartPole-v1", policy_kwargs=dict(kwargs), n_steps=8, batch_size=8, device="cpu")
     made.save(model)
     call = ["doctor", str(model), *["--sb3", "PPO", "--env", "CartPole-v1", "--steps", "32", "--updates", "2"]]

@@ -80,7 +80,9 @@ def picture(folder: Path) -> dict[str, Any]:
     found |= logs(folder)
     with (folder / tensorboard.FILE).open("rb") as stream:
         size = (folder / tensorboard.FILE).stat().st_size
-        found["tensorboard"] = [(row.number, row.step, dict(row.values)) for row in tensorboard.rows(stream, size)]
+        found["tensorboard"] = [
+            (row.number, row.step, dict(row.values)) for row in tensorboard.read_records(stream, size)
+        ]
     found |= {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.safetensors")}
     for file in folder.rglob("state.json"):
         tree = json.loads(file.read_text().splitlines()[1])["tree"]

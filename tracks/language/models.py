@@ -14,8 +14,8 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from ...engine.storage import archives, files, schema
-from ...registry import first_line
+from ...engine.storage import archives, files
+from ...registry import first_line, schema
 from ...registry.cache import cache_folder
 from ...registry.errors import RunError, UsageError
 
@@ -106,7 +106,7 @@ def save_model(language_model: LanguageModel, folder: Path) -> None:
     """Write model and tokenizer in transformers' layout (safetensors), for `load_model` and other programs.
 
     The folder appears completely or not at all. An existing one is replaced."""
-    with files.appearing(folder) as temporary, silence_transformers():
+    with files.atomic_folder(folder) as temporary, silence_transformers():
         language_model.model.save_pretrained(temporary)  # type: ignore[operator]
         language_model.tokenizer.save_pretrained(temporary)
 
@@ -168,7 +168,7 @@ def _check_weights(folder: Path) -> None:
     config = folder / "config.json"
     if not config.is_file():  # of a .gguf file
         return
-    content = schema.parse(archives.contents(config))
+    content = schema.parse_json(archives.read_user_file(config))
     entries = content if isinstance(content, dict) else {}
     counts = [n for key, n in entries.items() if key.endswith(LAYERS) and type(n) is int]
     weights = list(folder.glob("*.safetensors"))
@@ -218,8 +218,8 @@ def model_type(name: str) -> str:
 
         return str(read_from_hub(name, AutoConfig.from_pretrained).model_type)
     try:
-        with archives.plain(Path(name).expanduser() / "config.json") as stream:
-            config = schema.parse(stream.read())
+        with archives.open_user_file(Path(name).expanduser() / "config.json") as stream:
+            config = schema.parse_json(stream.read())
     except (OSError, ValueError):
         return ""
     return str(config.get("model_type", "")) if isinstance(config, dict) else ""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...engine.seeding import derive, generator
-from ...engine.storage.alike import alike
+from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers, Task
 from ...interventions import Learner
 from ...networks import chain
@@ -134,8 +134,8 @@ class LinearWork(SupervisedWork):
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
         now = [parameter.detach() for parameter in self.network.parameters()]
-        self.learned = alike(state["learned"], [0.0] * len(state["learned"]), "learned")
-        self.began = {since: alike(weights, now, f"began.{since}") for since, weights in state["began"].items()}
+        self.learned = require_like(state["learned"], [0.0] * len(state["learned"]), "learned")
+        self.began = {since: require_like(weights, now, f"began.{since}") for since, weights in state["began"].items()}
 
     # -- what the learner offers, and what it is made of -----------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ...engine.compile import compiled as compile_step
+from ...engine.compile import compile_step as compile_step
 from ...engine.hooks.driver import HookDriver
 from ...networks.activations import RandomActivation
 from ...networks.optimizers import step

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ...engine.compile import can_compile
 from ...engine.hooks.driver import HookDriver
-from ...engine.storage.alike import alike
 from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.storage.restoring import require_like
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.work import Numbers, Work, crossed
 from ...interventions import Learner
@@ -183,11 +183,11 @@ class VisionWork(Work):
 
     def load_state(self, state: dict[str, Any]) -> None:
         load_learner_state(self.model.learner, state["learner"])
-        sums = alike(state["sums"], self._zeros(), "sums")
+        sums = require_like(state["sums"], self._zeros(), "sums")
         self.sums = {name: tensor.to(self.model.device) for name, tensor in sums.items()}
         for member, drawn in zip(self.model.generators, state["activations"], strict=True):
             member.set_state(drawn)
-        self.model.updates = alike(state["updates"], 0, "updates")
+        self.model.updates = require_like(state["updates"], 0, "updates")
 
 
 def build(settings: VisionSettings) -> VisionWork:

@@ -11,7 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
 from supple.agents.dqn.network import NatureCNN
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
@@ -31,7 +32,7 @@ def agent_with(**changes: Any) -> DQN:
 
 
 def world(num_envs: int = 2, seed: int = 0, ends: float = 0.1) -> Iterator[StepResult]:
-    """Steps with random images and rewards, in which episodes end one way or the other."""
+    """Yield steps with random images and rewards, in which episodes are terminated and truncated."""
     rng = np.random.default_rng(seed)
     stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
     while True:
@@ -148,7 +149,7 @@ def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32(
         )
     assert not torch.equal(*ends)
     assert torch.cosine_similarity(*ends, dim=0) > 0.9
-    sample = agents[1].experience.known()
+    sample = agents[1].experience.require_recent()
     wanted = agents[1]._targets(sample)
     assert wanted.dtype == torch.float32
     exact = (
@@ -325,7 +326,7 @@ def test_interventions_write_in_place(name: str, contract: str) -> None:
         ("injection", "fire", "reset:what=layer,layer=mlp.2"),
     ],
 )
-def test_an_agent_goes_on_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
     agent = agent_with(activation="rand_smooth_leaky")
     steps = begun(agent)
     torch.manual_seed(3)
@@ -352,7 +353,7 @@ def test_an_agent_goes_on_from_its_state_bit_for_bit(changes: tuple[str, ...]) -
 
 
 def saved(agent: DQN) -> dict[str, Any]:
-    """The agent's state as a checkpoint would keep it: the rows of the memory as they are now."""
+    """Return the agent's state as a checkpoint would store it, with the rows of the memory as they are now."""
     state = agent.state_dict()
     frozen = []
     for rows in state["experience"]["memory"]["envs"]:

@@ -1,4 +1,4 @@
-"""Whole runs of DQN on a real game: killed and resumed, forked, repeated, evaluated, with everything that can vary.
+"""Whole runs of DQN on a real game: killed and resumed, forked, repeated and evaluated.
 
 The processes and the kills are real; see the nursery in conftest.py. Sizes are the smallest at which episodes end,
 the replay memory wraps around, every hook fires and the target network is copied.
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(nursery: Any, folder: Path) -> Path:
-    """The run that nothing happens to."""
+    """Return a run that is neither killed nor forked."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
 
@@ -47,8 +47,8 @@ def lines(run: Path, log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
-def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
-    """Every hook fired, between checkpoints too; ReDo found something to do; the memory wrapped around."""
+def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
+    """Every hook fired, also between checkpoints, ReDo recycled units, and the ring of the memory was filled twice."""
     fired = {e["step"]: e for e in lines(reference, "events") if e["event"] == "intervention"}
     assert [(step, e["intervention"].split("(")[0]) for step, e in fired.items()] == [
         (90, "redo"), (96, "injection"), (168, "snp"), (180, "redo"),
@@ -62,7 +62,9 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
 # -- killed, repeated, with other means to the same end ----------------------------------------------------
 
 
-def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
@@ -76,7 +78,9 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
     same.assert_runs(run, reference)
 
 
-def test_killed_at_random_moments(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     run, moments, kills = folder / "random", random.Random(0), 0
     pid = nursery.start(*RUN, "--out", run)
     nursery.wait_until((run / "config.json").exists)
@@ -120,7 +124,7 @@ def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
 
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, in one process."""
+    """Return a comparison that is not killed, in one process."""
     arms = [word for arm in ("none", "fire", "injection") for word in ("--arm", arm)]
     with here():
         dispatch([*COMPARE, *arms, "--jobs", "1", "--out", str(folder / "whole")])
@@ -150,7 +154,7 @@ def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
 
 
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_killed_comparison_goes_on_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+def test_a_killed_comparison_resumes_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Another choice of arms, killed within the one whose architecture has changed already."""
     broken = folder / "broken"
     arm = broken / "seed-0/injection"
@@ -202,8 +206,8 @@ def test_replay_ratio_is_gradient_steps_per_environment_step(
 
 def test_games_with_equal_actions_make_a_stream(nursery: Any, tmp_path: Path) -> None:
     """Asterix and BeamRider have nine actions each; the network and its memory go on from one to the other."""
-    words = iter(GAME)
-    game = [word for word in words if not (word in ("--env", "--steps") and next(words))]
+    arguments = iter(GAME)
+    game = [word for word in arguments if not (word in ("--env", "--steps") and next(arguments))]
     stream = ["--sequence", "asterix,beam_rider", "--steps-per-task", 80, "--eval-episodes", 1, "--hook", "fire@task"]
     assert nursery.run("train", *game, *stream, "--out", tmp_path / "run") == 0, nursery.stderr()
     events = [(e["event"], e["step"]) for e in lines(tmp_path / "run", "events")]

@@ -24,7 +24,7 @@ RUN = shlex.split(
 
 
 class Echo(gym.Env):
-    """Shows a number, and rewards the action of the same number; an episode is four of them."""
+    """An environment that shows a number and rewards the action with this number, for four steps."""
 
     observation_space = spaces.Discrete(5)
     action_space = spaces.Discrete(5)
@@ -58,7 +58,7 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
     assert rows[-1]["eval/return"] > 3.5  # 0.8 at random
 
 
-def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, same: Any, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(process: Any, same: Any, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
 
     def ended(child: int) -> int:
@@ -67,8 +67,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(process: Any, same: Any, tmp_pat
     assert ended(process([*RUN, "--out", str(tmp_path / "reference")], errors)) == 0, errors.read_text()
     run = tmp_path / "killed"
     for checkpoint in ("000000000200", "000000000400"):
-        words = ["resume", str(run)] if run.exists() else [*RUN, "--out", str(run)]
-        child = process(words, errors)
+        arguments = ["resume", str(run)] if run.exists() else [*RUN, "--out", str(run)]
+        child = process(arguments, errors)
         end = time.monotonic() + 60
         while not (run / "checkpoints" / checkpoint).exists():
             assert time.monotonic() < end, errors.read_text()

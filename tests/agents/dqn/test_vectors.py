@@ -11,8 +11,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from supple.agents.dqn import DQN, DQNSettings, Vectors
-from supple.agents.dqn.network import MLP
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Vectors
+from supple.agents.dqn.network import ValueMLP
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
@@ -59,7 +60,7 @@ def batch_of(agent: DQN, size: int = 32) -> Sample:
 
 
 def differing(agent: DQN) -> DQN:
-    """The agent with a target that is not its network."""
+    """Return an agent whose target differs from its network."""
     draws = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for p in agent.target.parameters():
@@ -79,7 +80,7 @@ def test_layers_and_units_are_in_forward_order_with_their_roles() -> None:
 
 @pytest.mark.parametrize("initialization", ["xavier", "pytorch"])
 def test_initial_values_are_those_of_the_name(initialization: str) -> None:
-    network = MLP(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
+    network = ValueMLP(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
     for layer in network.layers():
         d_out, d_in = layer.weight.shape
         bound = (6 / (d_in + d_out)) ** 0.5 if initialization == "xavier" else d_in**-0.5
@@ -223,7 +224,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None:
+def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: Path) -> None:
     changes, line = WRONG[case]
     values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
     with pytest.raises(UsageError) as error:

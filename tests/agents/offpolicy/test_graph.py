@@ -13,11 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.dqn import DQN, DQNSettings, Pixels, Vectors
-from supple.agents.offpolicy.feed import Feed
-from supple.agents.offpolicy.graph import WARM_UP, Captured
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels, Vectors
+from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.replay_feed import ReplayFeed
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, make
@@ -25,13 +27,13 @@ from supple.metrics import measure
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
-IMAGES = Layout((36, 36), np.uint8, stack=4)
-VECTORS = Layout((7,), np.float32, action=(3,))
+IMAGES = ReplayLayout((36, 36), np.uint8, stack=4)
+VECTORS = ReplayLayout((7,), np.float32, action=(3,))
 TOLERANCE = 1e-4  # of parameters that differ by the order of sums; they move by some 1e-3 in every step
 
 
 def vectors(seed: int) -> Iterator[StepResult]:
-    """Random vectors of 7 numbers and rewards, whatever the actions; no episode ends."""
+    """Yield random vectors of 7 numbers and rewards that do not depend on the actions. No episode ends."""
     rng, going_on = np.random.default_rng(seed), np.zeros(2, bool)
     while True:
         obs = rng.normal(size=(2, 7))
@@ -39,7 +41,7 @@ def vectors(seed: int) -> Iterator[StepResult]:
 
 
 def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
-    """Random images and rewards, whatever the actions; no episode ends."""
+    """Yield random images and rewards that do not depend on the actions. No episode ends."""
     rng, going_on = np.random.default_rng(seed), np.zeros(num_envs, bool)
     stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
     while True:
@@ -50,7 +52,7 @@ def world(num_envs: int = 2, seed: int = 0) -> Iterator[StepResult]:
 # -- feed --------------------------------------------------------------------------------------------------
 
 
-def filled(layout: Layout = IMAGES) -> ReplayMemory:
+def filled(layout: ReplayLayout = IMAGES) -> ReplayMemory:
     rng, going_on = np.random.default_rng(0), np.zeros(2, bool)
     memory = ReplayMemory(100, 2, layout)
     observations = (256 * rng.random((31, 2, *layout.observation))).astype(layout.dtype)
@@ -63,9 +65,12 @@ def filled(layout: Layout = IMAGES) -> ReplayMemory:
 
 @pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
-def test_a_batch_is_what_the_memory_sampled(device: str, layout: Layout) -> None:
+def test_a_batch_is_what_the_memory_sampled(device: str, layout: ReplayLayout) -> None:
     memory = filled(layout)
-    feed, (ours, theirs) = Feed(memory, torch.device(device)), (torch.Generator().manual_seed(1) for _ in range(2))
+    feed, (ours, theirs) = (
+        ReplayFeed(memory, torch.device(device)),
+        (torch.Generator().manual_seed(1) for _ in range(2)),
+    )
     for size in (8, 8, 3, 16, 16, 16, 8):
         found, wanted = feed(size, ours), memory.sample(size, theirs)
         assert {tensor.device.type for tensor in found} == {device}
@@ -75,7 +80,7 @@ def test_a_batch_is_what_the_memory_sampled(device: str, layout: Layout) -> None
 
 
 def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
-    feed, draws = Feed(filled(), torch.device("cpu")), torch.Generator().manual_seed(1)
+    feed, draws = ReplayFeed(filled(), torch.device("cpu")), torch.Generator().manual_seed(1)
     places = [feed(size, draws).frames.data_ptr() for size in (8, 8, 3)]
     assert len(set(places)) == 1
     larger = feed(16, draws).frames
@@ -85,8 +90,8 @@ def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
-def test_batches_on_the_way_to_the_gpu_are_not_overwritten(layout: Layout) -> None:
-    feed, draws, again = Feed(filled(layout), torch.device("cuda")), torch.Generator(), torch.Generator()
+def test_batches_on_the_way_to_the_gpu_are_not_overwritten(layout: ReplayLayout) -> None:
+    feed, draws, again = ReplayFeed(filled(layout), torch.device("cuda")), torch.Generator(), torch.Generator()
     again.set_state(draws.get_state())
     batches = [feed(64, draws) for _ in range(20)]
     for batch in batches:
@@ -110,7 +115,7 @@ class Recorder:
         monkeypatch.setattr(torch.cuda, "graph", self.record)
 
     def wait_stream(self, other: "Recorder") -> None:
-        """Streams are all the same here."""
+        """Do nothing: all streams are the same here."""
 
     def new_graph(self) -> Any:
         self.graphs.append(type("Graph", (), {"replay": None})())
@@ -137,16 +142,16 @@ def sample_of(size: int, reward: float) -> Sample:
 
 def test_every_call_learns_once_from_its_own_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    captured = Captured(recorder.learn)
+    captured = UpdateGraph(recorder.learn)
     for number in range(3 * WARM_UP):
         captured(*sample_of(4, number), torch.full((2, 4), number / 8), structure=0)
     assert recorder.learned == [2 * number for number in range(3 * WARM_UP)]
     assert len(recorder.graphs) == 1
 
 
-def test_each_shape_of_a_tensor_and_each_structure_is_recorded_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_shape_and_each_structure_has_its_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    captured = Captured(recorder.learn)
+    captured = UpdateGraph(recorder.learn)
     shapes = ((4, (4, 1)), (8, (8, 1)), (8, (8, 2)))
     calls = [(shape, structure) for structure in (0, 1) for _ in range(WARM_UP + 2) for shape in shapes]
     for number, ((size, noise), structure) in enumerate(calls):
@@ -160,7 +165,7 @@ def test_each_shape_of_a_tensor_and_each_structure_is_recorded_for_itself(monkey
 
 
 class Life:
-    """One agent in a world that does not hear it: rounding cannot lead to another life."""
+    """An agent in a world that ignores its actions, so that rounding errors cannot change its observations."""
 
     agent: Any
     contracts: tuple[str, ...]  # of an injection
@@ -199,11 +204,11 @@ class Life:
         return list(self.agent.learners.values())
 
     def trained(self) -> list[Tensor]:
-        """The parameters that learn, of all networks."""
+        """Return the trained parameters of all networks."""
         return [p for x in self.agent.learners.values() for p in x.module.parameters() if p.requires_grad]
 
     def parameters(self) -> list[Tensor]:
-        """Copies of what `trained` gives, then of everything that an update writes."""
+        """Return copies of what `trained` returns, and of everything else that an update writes."""
         every = [p for x in self.learners() for m in (x.module, *x.followers) for p in m.parameters()]
         slots = [v for x in self.learners() for p in x.module.parameters() for v in self.slots(x, p)]
         return [tensor.detach().clone() for tensor in (*self.trained(), *every, *slots)]
@@ -220,7 +225,7 @@ class Life:
 
 
 class LifeOfDQN(Life):
-    """It acts at random."""
+    """DQN with random actions."""
 
     contracts = ("uniform", "as_released")
     values = {"hidden": 32, "exploration": 1.0, "target_period": 20}  # noqa: RUF012
@@ -230,7 +235,7 @@ class LifeOfDQN(Life):
 
 
 class LifeOfDQNOnVectors(Life):
-    """It acts at random, with double Q, clipped gradients and singular vectors that every update moves."""
+    """DQN with random actions, double Q, clipped gradients and singular vectors that every update changes."""
 
     contracts = ("uniform",)
     values = {  # noqa: RUF012
@@ -270,7 +275,7 @@ def assert_equal(a: Life, b: Life) -> None:
 
 
 def assert_moved(life: Life, before: list[Tensor]) -> None:
-    """Every trained parameter was learned: equality of what stood still would say nothing."""
+    """Assert that training changed every trained parameter; else the equality of two agents would say nothing."""
     moves = [(p.detach() - q).abs().max() for p, q in zip(life.trained(), before, strict=False)]
     assert min(map(float, moves)) > 10 * TOLERANCE
 
@@ -336,7 +341,7 @@ def test_double_q_clipping_and_singular_vectors_are_recorded_too() -> None:
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
 @pytest.mark.parametrize(("life_of", "contract"), [(x, contract) for x in LIVES for contract in x.contracts])
-def test_after_an_injection_the_update_is_recorded_anew(life_of: type[Life], contract: str) -> None:
+def test_after_an_injection_the_update_is_recorded_again(life_of: type[Life], contract: str) -> None:
     recorded, eager = life_of(capture=True), life_of(capture=False)
     for life in (recorded, eager):
         life.live(20)
@@ -360,7 +365,7 @@ def test_after_an_injection_the_update_is_recorded_anew(life_of: type[Life], con
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
 @pytest.mark.parametrize("life_of", LIVES)
-def test_an_agent_that_was_loaded_records_its_own_graph_and_goes_on_alike(life_of: type[Life]) -> None:
+def test_a_loaded_agent_records_its_own_graph_and_learns_the_same(life_of: type[Life]) -> None:
     first, second = life_of(capture=True), life_of(capture=True)
     first.live(20)
     first.apply("injection")

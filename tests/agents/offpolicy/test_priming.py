@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.dqn import DQN, DQNSettings
-from supple.agents.dqn.agent import Vectors
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Vectors
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
@@ -32,7 +33,7 @@ def dqn(**changes: Any) -> DQN:
 
 
 def taken(agent: SAC | DQN, decisions: int) -> list[int]:
-    """Return how many gradient steps were taken after every decision of both copies."""
+    """Return the number of gradient steps after every decision of both copies."""
     rng, no = np.random.default_rng(0), np.zeros(2, bool)
     agent.begin_episodes(rng.normal(size=(2, 3)).astype(np.float32))
     counts = []
@@ -46,7 +47,7 @@ def taken(agent: SAC | DQN, decisions: int) -> list[int]:
 
 
 @pytest.mark.parametrize("make", [sac, dqn])
-def test_priming_is_taken_at_once_when_learning_begins(make: Any) -> None:
+def test_priming_updates_are_made_at_once_when_learning_begins(make: Any) -> None:
     agent = make(priming_updates=50, replay_ratio=0.5)
     assert taken(agent, 10) == [0, 0, 0, 0, 0, 50, 51, 52, 53, 54]  # 12 decisions, one more than learning starts at
     counts = {int(slots["step"]) for one in agent.learners.values() for slots in one.optimizer.state.values()}
@@ -54,11 +55,11 @@ def test_priming_is_taken_at_once_when_learning_begins(make: Any) -> None:
     assert agent.numbers()["updates"] == 54
 
 
-def test_without_priming_nothing_is_as_if_there_were_none() -> None:
+def test_without_priming_updates_follow_the_replay_ratio() -> None:
     assert taken(sac(replay_ratio=0.5), 10) == [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
 
 
-def test_targets_follow_the_critics_through_priming_and_those_of_dqn_stay() -> None:
+def test_targets_of_sac_follow_during_priming_and_those_of_dqn_stay() -> None:
     for agent, follows in ((sac(priming_updates=20), True), (dqn(priming_updates=20), False)):
         before = [p.clone() for p in agent.target.parameters()]
         taken(agent, 6)
@@ -67,7 +68,7 @@ def test_targets_follow_the_critics_through_priming_and_those_of_dqn_stay() -> N
 
 
 @pytest.mark.parametrize("make", [sac, dqn])
-def test_fewer_than_no_steps_of_priming_are_refused(make: Any) -> None:
+def test_a_negative_number_of_priming_updates_is_refused(make: Any) -> None:
     with pytest.raises(UsageError, match="--priming-updates must be 0 or more, got -1"):
         make(priming_updates=-1).settings.check()
 
@@ -76,8 +77,8 @@ class Killed(Exception):
     pass
 
 
-def test_a_primed_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
-    """Killed before and after priming: a checkpoint is taken every 20 steps, learning begins at step 30."""
+def test_a_killed_run_with_priming_resumes_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
+    """It is killed before and after priming: there is a checkpoint every 20 steps, and learning begins at step 30."""
     settings = SACSettings(
         env="Pendulum-v1", steps=80, num_envs=2, action_repeat=1, network="mlp", hidden=(8,), batch_size=8,
         replay_size=100, learning_starts=30, priming_updates=40, replay_ratio=0.5, checkpoint_every=20,

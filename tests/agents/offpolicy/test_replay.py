@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from supple.agents.offpolicy import replay
-from supple.agents.offpolicy.replay import Layout, ReplayMemory, Sample
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.engine.storage import checkpoint
 
 FRAME = (3, 2)
-IMAGES = Layout(FRAME, np.uint8, stack=4)
-VECTORS = Layout((5,), np.float32, action=(2,))
+IMAGES = ReplayLayout(FRAME, np.uint8, stack=4)
+VECTORS = ReplayLayout((5,), np.float32, action=(2,))
 both = pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
 
 
@@ -34,7 +34,9 @@ class World:
     None stands where a frame was kept that nothing was done on.
     """
 
-    def __init__(self, seed: int, num_envs: int, layout: Layout, ends: float = 0.1, truncations: float = 0.1) -> None:
+    def __init__(
+        self, seed: int, num_envs: int, layout: ReplayLayout, ends: float = 0.1, truncations: float = 0.1
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.num_envs, self.layout, self.ends, self.truncations = num_envs, layout, ends, truncations
         self.kept: list[list[Transition | None]] = [[] for _ in range(num_envs)]
@@ -120,7 +122,7 @@ def test_samples_are_exactly_the_newest_transitions_of_a_memory_that_stores_them
     seed: int, num_envs: int, capacity: int, stack: int | None, kind: tuple[tuple[int, ...], type],
     action: tuple[int, ...], steps: int, ends: float, truncations: float, cuts: float,
 ) -> None:  # fmt: skip
-    layout = Layout(*kind, stack, action)
+    layout = ReplayLayout(*kind, stack, action)
     memory, world = ReplayMemory(capacity, num_envs, layout), World(seed, num_envs, layout, ends, truncations)
     stream(memory, world, steps, cuts)
     expected = world.newest(capacity)
@@ -151,7 +153,7 @@ def test_float64_observations_and_actions_are_kept_in_float32() -> None:
 
 
 def test_truncation_bootstraps_from_the_true_last_observation() -> None:
-    memory = ReplayMemory(10, 1, Layout(FRAME, np.uint8, stack=2))
+    memory = ReplayMemory(10, 1, ReplayLayout(FRAME, np.uint8, stack=2))
     images = [np.full((1, 2, *FRAME), i, np.uint8) for i in range(6)]
     memory.begin(images[1])
     no, yes = np.array([False]), np.array([True])
@@ -163,7 +165,7 @@ def test_truncation_bootstraps_from_the_true_last_observation() -> None:
 
 
 def test_episodes_cut_by_begin_bootstrap_from_the_last_image_seen() -> None:
-    memory = ReplayMemory(10, 1, Layout(FRAME, np.uint8, stack=2))
+    memory = ReplayMemory(10, 1, ReplayLayout(FRAME, np.uint8, stack=2))
     images = [np.full((1, 2, *FRAME), i, np.uint8) for i in range(4)]
     memory.begin(images[1])
     no = np.array([False])
@@ -174,7 +176,7 @@ def test_episodes_cut_by_begin_bootstrap_from_the_last_image_seen() -> None:
 
 
 @both
-def test_every_transition_is_drawn_equally_often(layout: Layout) -> None:
+def test_every_transition_is_drawn_equally_often(layout: ReplayLayout) -> None:
     memory, world = ReplayMemory(40, 3, layout), World(1, 3, layout, truncations=0.3)
     stream(memory, world, 100, cuts=0.1)
     rewards = memory.sample(20_000, draws()).rewards
@@ -184,7 +186,7 @@ def test_every_transition_is_drawn_equally_often(layout: Layout) -> None:
 
 
 @both
-def test_draws_depend_on_generator_and_contents_only(layout: Layout) -> None:
+def test_draws_depend_on_generator_and_contents_only(layout: ReplayLayout) -> None:
     memory, world = ReplayMemory(30, 2, layout), World(2, 2, layout)
     stream(memory, world, 50)
     expected = memory.sample(16, draws(3))
@@ -207,7 +209,7 @@ def test_a_sample_is_a_copy() -> None:
 
 @both
 @pytest.mark.parametrize("steps", [0, 7, 40, 200])
-def test_a_memory_goes_on_from_a_checkpoint_bit_for_bit(steps: int, layout: Layout, tmp_path: Path) -> None:
+def test_a_memory_goes_on_from_a_checkpoint_bit_for_bit(steps: int, layout: ReplayLayout, tmp_path: Path) -> None:
     world = World(steps, 2, layout)
     memory, restored = ReplayMemory(60, 2, layout), ReplayMemory(60, 2, layout)
     stream(memory, world, steps)
@@ -229,7 +231,7 @@ def test_a_memory_goes_on_from_a_checkpoint_bit_for_bit(steps: int, layout: Layo
 
 
 @both
-def test_saved_rows_never_change_once_new_episodes_began(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_rows_never_change_once_new_episodes_began(layout: ReplayLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, world = ReplayMemory(60, 2, layout), World(5, 2, layout)
     stream(memory, world, 50)
     rows = memory.state_dict()["envs"][0]
@@ -261,7 +263,7 @@ def test_the_saved_memory_of_another_size_is_refused() -> None:
 
 
 @both
-def test_a_memory_in_a_folder_equals_one_in_ram_and_leaves_no_file(layout: Layout, tmp_path: Path) -> None:
+def test_a_memory_in_a_folder_equals_one_in_ram_and_leaves_no_file(layout: ReplayLayout, tmp_path: Path) -> None:
     world = World(7, 2, layout)
     ram, disk = ReplayMemory(30, 2, layout), ReplayMemory(30, 2, layout, tmp_path)
     world.begin(ram, disk)
@@ -279,7 +281,7 @@ def test_an_empty_memory_is_not_sampled() -> None:
         memory.begin(np.zeros((2, 4, *FRAME), np.uint8))
 
 
-def test_what_does_not_fit_is_refused_by_name() -> None:
+def test_wrong_shapes_and_types_are_refused_by_name() -> None:
     memory, world = ReplayMemory(10, 2, IMAGES), World(8, 2, IMAGES)
     world.begin()
     with pytest.raises(ValueError, match="call begin before add"):
@@ -296,7 +298,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="must be at least 1, got 0 and 2"):
         ReplayMemory(0, 2, IMAGES)
     with pytest.raises(ValueError, match=r"must be at least 1, got .* a stack of 0"):
-        Layout(FRAME, np.uint8, stack=0)
+        ReplayLayout(FRAME, np.uint8, stack=0)
 
 
 def test_a_step_that_does_not_fit_is_refused_before_anything_of_it_is_stored() -> None:

@@ -7,18 +7,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Hook, Intervention, Learner
 
-SPACES = {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))}
+SPACES = {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
-def agent_with(spaces: Mapping[str, Space] = SPACES, **changes: Any) -> PPO:
+def agent_with(spaces: Mapping[str, PolicySpace] = SPACES, **changes: Any) -> PPO:
     values = {
         "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 2, "minibatch_size": 8,
         "hidden": (8,), "adapter": 6, "compile": "off", **changes,
@@ -27,7 +28,7 @@ def agent_with(spaces: Mapping[str, Space] = SPACES, **changes: Any) -> PPO:
 
 
 def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator[StepResult]:
-    """An endless stream of random steps; with `ends`, a tenth terminate and a tenth are truncated."""
+    """Yield random steps without end. With `ends`, a tenth terminate and a tenth are truncated."""
     rng = np.random.default_rng(seed)
     while True:
         obs, final = rng.normal(size=(2, envs, SPACES[key].observation))
@@ -39,7 +40,7 @@ def world(key: str, envs: int = 2, seed: int = 0, ends: bool = True) -> Iterator
 def live(
     agent: PPO, key: str, rollouts: int = 1, seed: int = 0, ends: bool = True, hooks: HookDriver = NO_HOOKS
 ) -> None:  # fmt: skip
-    """A task of some rollouts."""
+    """Let the agent act and learn in a task of some rollouts."""
     steps = world(key, agent.settings.num_envs, seed, ends)
     agent.begin_task(key)
     agent.begin_episodes(next(steps).obs)
@@ -50,7 +51,7 @@ def live(
 
 
 def own_state(agent: PPO, key: str) -> dict[str, Tensor]:
-    """Everything that belongs to one environment alone: parameters, Adam's slots, statistics."""
+    """Return everything that belongs to one environment only: parameters, Adam's state, statistics."""
     found = {}
     for name, p in agent.network.named_parameters():
         if f".{key}." in f".{name}.":
@@ -69,7 +70,7 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 
 
 class Looks(Intervention):
-    """Keep what a learner says that the last update was made on."""
+    """An intervention that records the inputs of the last update, as the learner returns them."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Tensor, str]] = []
@@ -117,7 +118,7 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        normal = torch.distributions.Normal(before.acting("a")(batch.observations), before.log_std["a"].exp())
+        normal = torch.distributions.Normal(before.make_policy("a")(batch.observations), before.log_std["a"].exp())
         torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
         torch.testing.assert_close(batch.values, before.values(batch.observations, "a"))
 
@@ -132,14 +133,14 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
 def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network_gives_again(
     policy: Policy, peer: Any
 ) -> None:
-    agent = agent_with({"a": Space(4, policy)}, normalize_observations=False)
+    agent = agent_with({"a": PolicySpace(4, policy)}, normalize_observations=False)
     with torch.no_grad():
         agent.network.policy["a"].weight.mul_(100)  # away from the start, where all actions are as likely
     before = copy.deepcopy(agent.network)
     live(agent, "a")
     _, batch = agent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
-        expected = peer(before.acting("a")(batch.observations)).log_prob(batch.actions.to(torch.float32))
+        expected = peer(before.make_policy("a")(batch.observations)).log_prob(batch.actions.to(torch.float32))
     torch.testing.assert_close(batch.log_probs, expected, rtol=1e-4, atol=1e-5)
     assert expected.std() > 0.01
 
@@ -250,7 +251,7 @@ def test_a_truncated_episode_is_valued_at_its_true_last_observation() -> None:
     final, obs = np.full((2, 4), 3.0), np.full((2, 4), -3.0)
     # Environment 0 is truncated; environment 1 is so too, but also terminates, which counts.
     agent.remember(StepResult(obs, np.zeros(2), np.array([False, True]), np.array([True, True]), final, []))
-    seen = agent.rollout.seen(agent.current)
+    seen = agent.rollout.all_observations(agent.current)
     torch.testing.assert_close(seen, torch.tensor([0.0, 0.0, -3.0, -3.0, 3.0])[:, None].expand(5, 4))
 
 
@@ -282,7 +283,7 @@ def test_observations_are_normalised_by_the_statistics_of_their_environment() ->
     np.testing.assert_array_equal(raw.current, first.astype(np.float32))
 
 
-def test_an_agent_goes_on_from_its_state_as_if_it_had_never_stopped() -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit() -> None:
     agent, other = agent_with(), agent_with(seed=1)
     live(agent, "a", rollouts=2)
     other.load_state_dict(copy.deepcopy(agent.state_dict()))

@@ -1,4 +1,4 @@
-"""PPO's policies in PyTorch's form say what they say themselves."""
+"""PPO's policies as PyTorch's distributions are equal to the policies themselves."""
 
 import pytest
 import torch

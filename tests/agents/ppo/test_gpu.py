@@ -1,4 +1,4 @@
-"""PPO where its network is on a GPU; what needs one is left out where there is none."""
+"""PPO with its network on a GPU. Tests that need one are skipped where there is none."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.ppo import PPO, PPOSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.interventions import make
@@ -26,7 +27,7 @@ def assert_close(a: PPO, b: PPO) -> None:
     torch.testing.assert_close(parameters(a), parameters(b), rtol=1e-3, atol=1e-4)
 
 
-def test_ppo_learns_on_the_cpu_unless_it_is_told_otherwise() -> None:
+def test_ppo_learns_on_the_cpu_by_default() -> None:
     settings = PPOSettings(env="Pendulum-v1", steps=1_000, compile="off")
     settings.resolve()
     assert settings.device == "cpu"
@@ -57,7 +58,7 @@ def test_a_gpu_learns_what_the_cpu_does_across_an_intervention(name: str) -> Non
 
 
 @needs_gpu
-def test_what_a_gpu_learned_goes_on_on_a_cpu_and_back() -> None:
+def test_training_continues_on_another_device() -> None:
     there = agent_with(device="cuda")
     live(there, "a", rollouts=2)
     here, back = agent_with(), agent_with(device="cuda")

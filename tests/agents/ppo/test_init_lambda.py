@@ -1,4 +1,4 @@
-"""PPO that begins λ-balanced."""
+"""PPO with λ-balanced initial weights."""
 
 from itertools import pairwise
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.network import Space
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.metrics import measure
 from supple.registry.errors import UsageError
@@ -22,7 +23,7 @@ def agent(**changes: Any) -> PPO:
         "adapter": 6,
         "compile": "off",
     }
-    return PPO(PPOSettings(**small, **changes), {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
+    return PPO(PPOSettings(**small, **changes), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})
 
 
 def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
@@ -36,7 +37,7 @@ def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
         torch.testing.assert_close(out - into - fresh[f"{first}.bias"].square(), torch.full((8,), 1.5))
 
 
-def test_without_it_weights_are_orthogonal_as_ever() -> None:
+def test_without_init_lambda_weights_are_orthogonal() -> None:
     weight = agent().network.get_parameter("body.2.weight").detach()
     torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))
 

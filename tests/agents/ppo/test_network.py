@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 
-SPACES = {"a": Space(5, Gaussian(2)), "b": Space(3, Gaussian(4))}
+SPACES = {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(3, Gaussian(4))}
 
 
 def network(adapter: int = 6, share_value: bool = True, activation: str = "tanh", seed: int = 0) -> MultiHead:
@@ -32,7 +32,7 @@ def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_
         assert mean.shape == (10, space.policy.outputs)
         torch.testing.assert_close(mean, net.policy[key](hidden("")))
         torch.testing.assert_close(values, net.value[key](hidden(own))[:, 0])
-        assert torch.equal(mean, net.acting(key)(x))
+        assert torch.equal(mean, net.make_policy(key)(x))
         assert torch.equal(values, net.values(x, key))
 
 
@@ -46,7 +46,7 @@ def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_bo
     assert {"body.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
 
 
-def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
+def test_a_separate_value_function_does_not_change_the_policy() -> None:
     net = network(share_value=False)
     net.values(torch.randn(4, 5), "a").sum().backward()
     assert {n.split(".")[0] for n, p in net.named_parameters() if p.grad is not None} == {
@@ -55,7 +55,9 @@ def test_a_value_function_of_its_own_leaves_the_policy_alone() -> None:
 
 
 def test_without_an_adapter_the_body_reads_the_observation() -> None:
-    net = MultiHead({"a": Space(5, Gaussian(2)), "b": Space(5, Gaussian(1))}, (8,), 0, "relu", True, torch.Generator())
+    net = MultiHead(
+        {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))}, (8,), 0, "relu", True, torch.Generator()
+    )
     assert net.body[0].in_features == 5
     assert not any("adapters" in name for name, _ in net.named_parameters())
 
@@ -107,7 +109,7 @@ def test_pytorchs_initialisation_is_that_of_its_linear_layers() -> None:
                 assert float(mine.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.15)  # of U(−b, b)
 
 
-def test_a_value_function_of_its_own_may_have_other_widths() -> None:
+def test_a_separate_value_function_can_have_other_widths() -> None:
     draws = torch.Generator().manual_seed(0)
     net = MultiHead(SPACES, (8, 7), 6, "tanh", False, draws, value_hidden=(5, 4, 3))
     assert [layer.out_features for layer in net.body if isinstance(layer, nn.Linear)] == [8, 7]
@@ -120,12 +122,12 @@ def test_a_value_function_of_its_own_may_have_other_widths() -> None:
 
 @pytest.mark.parametrize("policy", [Categorical(3), Bernoulli(3)])
 def test_only_a_gaussian_policy_has_a_standard_deviation(policy: Policy) -> None:
-    spaces = {"a": Space(5, policy), "b": Space(3, Gaussian(2))}
+    spaces = {"a": PolicySpace(5, policy), "b": PolicySpace(3, Gaussian(2))}
     net = MultiHead(spaces, (8,), 6, "tanh", True, torch.Generator().manual_seed(0))
     assert net.scale("a") is None
     assert net.scale("b") is net.log_std["b"]
     assert [name for name, _ in net.named_parameters() if "log_std" in name] == ["log_std.b"]
-    assert net.acting("a")(torch.randn(4, 5)).shape == (4, 3)
+    assert net.make_policy("a")(torch.randn(4, 5)).shape == (4, 3)
 
 
 def test_initial_weights_come_from_the_given_generator_alone() -> None:
@@ -140,7 +142,10 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
 @pytest.mark.parametrize("share_value", [True, False])
 @pytest.mark.parametrize("lam", [2.0, 0.0, -1.0])
 def test_hidden_units_begin_with_the_balance_that_is_asked_for(adapter: int, share_value: bool, lam: float) -> None:
-    spaces, draws = {"a": Space(5, Gaussian(2)), "b": Space(5, Gaussian(4))}, torch.Generator().manual_seed(0)
+    spaces, draws = (
+        {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(5, Gaussian(4))},
+        torch.Generator().manual_seed(0),
+    )
     net = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, draws, init_lambda=lam)
     drawn = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0))
     assert torch.equal(net.log_std["a"], drawn.log_std["a"])

@@ -22,7 +22,7 @@ every_policy = pytest.mark.parametrize(("policy", "peer"), PEERS, ids=["gaussian
 
 
 def given(policy: Policy, n: int = N) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Outputs of a network, log σ, and what was drawn with them: actions and their noise."""
+    """Return outputs of a network, log σ, and actions drawn with them, and their noise."""
     g = torch.Generator().manual_seed(0)
     outputs, log_std = 2 * torch.randn(n, SIZE, generator=g), torch.tensor([-1.0, 0.0, 0.5, 2.0])
     noise = policy.noise((n,), g)
@@ -38,7 +38,9 @@ def test_log_probabilities_and_entropies_are_those_of_the_distribution(policy: P
     expected, scale = peer(outputs, log_std), log_std if policy.scaled else None
     log_probs = expected.log_prob(actions.to(torch.float32))
     torch.testing.assert_close(policy.log_prob(outputs, actions, scale), log_probs, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(policy.log_prob_drawn(outputs, actions, noise, scale), log_probs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        policy.log_prob_from_noise(outputs, actions, noise, scale), log_probs, rtol=1e-4, atol=1e-4
+    )
     torch.testing.assert_close(policy.entropy(outputs, scale).expand(N), expected.entropy(), rtol=1e-4, atol=1e-5)
 
 
@@ -56,7 +58,7 @@ def test_gradients_are_those_of_the_distribution(policy: Policy, peer: Peer) -> 
 
 
 @pytest.mark.parametrize("logits", [[0.0, 0.0, 0.0], [1.0, -1.0, 0.3], [5.0, 3.0, 0.0]])
-def test_draws_are_as_frequent_as_their_probabilities_say(logits: list[float]) -> None:
+def test_actions_are_drawn_with_their_probabilities(logits: list[float]) -> None:
     n, outputs = 20_000, torch.tensor(logits)
     rows, g = outputs.expand(n, 3).numpy(), torch.Generator().manual_seed(1)
     chosen = Categorical(3).draw(rows, Categorical(3).noise((n,), g).numpy(), None)
@@ -94,7 +96,7 @@ def test_logits_far_from_zero_give_finite_numbers(logit: float) -> None:
         assert torch.isfinite(policy.entropy(outputs, None)).all()
 
 
-def test_the_space_of_actions_says_which_policy_it_is() -> None:
+def test_the_space_of_actions_determines_the_policy() -> None:
     spaces = gym.spaces
     assert policy_for(spaces.Discrete(5)) == Categorical(5) != Categorical(4)
     assert policy_for(spaces.MultiBinary(5)) == Bernoulli(5) != Gaussian(5)

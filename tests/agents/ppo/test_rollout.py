@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
-from supple.agents.ppo.rollout import Batch, Rollout
+from supple.agents.ppo.rollout import Rollout, RolloutBatch
 
 GAMMA, LAM = 0.97, 0.9
 
 
 def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
-    """A rollout of random data; about a third of the steps end an episode."""
+    """Return a rollout of random data in which about a third of the steps end an episode."""
     rollout = Rollout(capacity or steps, envs, 3, Gaussian(2))
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2
@@ -27,7 +27,7 @@ def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, c
             truncated,
         )
         for env in np.flatnonzero(truncated):
-            rollout.truncated_at(int(env), rng.normal(size=3).astype(np.float32))
+            rollout.add_truncation(int(env), rng.normal(size=3).astype(np.float32))
     return rollout
 
 
@@ -35,9 +35,9 @@ def value(observations: torch.Tensor) -> torch.Tensor:
     return observations.sum(1) + observations[:, 0].sin()
 
 
-def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> Batch:
+def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> RolloutBatch:
     n = rollout.filled * rollout.num_envs
-    return rollout.batch(value(rollout.seen(following)), torch.zeros(n), GAMMA, LAM, target_lam)
+    return rollout.batch(value(rollout.all_observations(following)), torch.zeros(n), GAMMA, LAM, target_lam)
 
 
 def test_advantages_equal_those_of_stable_baselines3_where_nothing_is_truncated() -> None:

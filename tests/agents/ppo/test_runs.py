@@ -23,7 +23,7 @@ SMALL = shlex.split(
 
 
 class Echo(gym.Env):
-    """Shows a number, and rewards the action that is its bits, or the number itself; an episode is four of them."""
+    """An environment that shows a number and rewards the action with its bits or with the number, for four steps."""
 
     observation_space = spaces.Discrete(4)
 
@@ -53,10 +53,10 @@ def _registered() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Echo-v0", "EchoBits-v0"])
-def test_a_killed_run_goes_on_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
-    words = ["ppo", "--env", env, *SMALL]
-    command.main([*words, "--out", str(tmp_path / "reference")])
-    killed(["train", *words], tmp_path / "run", 120, 240)
+def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
+    arguments = ["ppo", "--env", env, *SMALL]
+    command.main([*arguments, "--out", str(tmp_path / "reference")])
+    killed(["train", *arguments], tmp_path / "run", 120, 240)
     same.assert_runs(tmp_path / "run", tmp_path / "reference")
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.ppo import PPO, PPOSettings
-from supple.agents.ppo.agent import unrolled
-from supple.agents.ppo.network import MultiHead, Space
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.update import GradientStep, LossSettings, _unrolled, ppo_loss
+from supple.agents.ppo.update import GradientStep, LossSettings, _make_steps, ppo_loss, steps_per_call
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import parse_hook
@@ -45,7 +45,12 @@ class Spaces(gym.Env):
 
 def network() -> MultiHead:
     net = MultiHead(
-        {"env": Space(OBSERVATION, Gaussian(ACTION))}, (64, 64), 0, "tanh", False, torch.Generator().manual_seed(0)
+        {"env": PolicySpace(OBSERVATION, Gaussian(ACTION))},
+        (64, 64),
+        0,
+        "tanh",
+        False,
+        torch.Generator().manual_seed(0),
     )
     with torch.no_grad():  # away from the start, where policy means are tiny and every log_std is 0
         for p in net.parameters():
@@ -54,13 +59,13 @@ def network() -> MultiHead:
 
 
 def batch(n: int = N) -> tuple[torch.Tensor, ...]:
-    """A minibatch whose old log-probabilities are far enough from the policy's that some ratios are clipped."""
+    """Return a minibatch whose old log-probabilities differ from the policy's so much that some ratios are clipped."""
     g = torch.Generator().manual_seed(1)
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
     net = network()
     with torch.no_grad():
-        actions = net.acting("env")(observations) + net.log_std["env"].exp() * noise
-        log_probs = Gaussian(ACTION).log_prob_drawn(actions, actions, noise, net.log_std["env"])
+        actions = net.make_policy("env")(observations) + net.log_std["env"].exp() * noise
+        log_probs = Gaussian(ACTION).log_prob_from_noise(actions, actions, noise, net.log_std["env"])
         log_probs += 0.2 * torch.randn(n, generator=g)
         values = net.values(observations, "env") + 0.3 * torch.randn(n, generator=g)
     advantages = 3 * torch.randn(n, generator=g)
@@ -68,7 +73,7 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
 
 
 def sb3_update(max_grad_norm: float) -> tuple[Any, dict[str, float]]:
-    """Stable-Baselines3's PPO after one update on `batch()`, and what it logged."""
+    """Return Stable-Baselines3's PPO after one update on `batch()`, and what it logged."""
     from stable_baselines3 import PPO as Peer
     from stable_baselines3.common.logger import configure
 
@@ -157,7 +162,7 @@ def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_nor
 def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
     max_norm: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.agents.ppo.update._compiled", lambda: _unrolled)  # not compiled: that is quick
+    monkeypatch.setattr("supple.agents.ppo.update._compile_steps", lambda: _make_steps)  # not compiled: that is quick
     g = torch.Generator().manual_seed(0)
     start, x = torch.randn(3, 2, generator=g), torch.randn(4, 2, generator=g)
     compiled, reference = (torch.nn.Parameter(start.clone()) for _ in range(2))
@@ -185,7 +190,7 @@ def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
 
 @pytest.mark.parametrize(("minibatches", "calls"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 5), (25, 5), (32, 4)])
 def test_no_minibatch_of_an_epoch_is_left_over_by_compiled_calls(minibatches: int, calls: int) -> None:
-    assert unrolled(minibatches, 5) == calls
+    assert steps_per_call(minibatches, 5) == calls
 
 
 @needs_compiler
@@ -226,7 +231,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
     net, rows = network(), batch()
     settings = LossSettings(0.2, False, 0.5, 0.0, False)
     ratio = torch.exp(
-        torch.distributions.Normal(net.acting("env")(rows[0]), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
+        torch.distributions.Normal(net.make_policy("env")(rows[0]), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
         - rows[2]
     )
     expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()
@@ -260,7 +265,7 @@ def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
         hidden=(8,), adapter=6, activation="tanh" if penalties else "rand_smooth_leaky", normalize_rewards=False,
         compile=compile_mode, **other,
     )  # fmt: skip
-    agent = PPO(settings, {"a": Space(4, Gaussian(2)), "b": Space(3, Gaussian(1))})
+    agent = PPO(settings, {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})
     start = copy.deepcopy(agent.network)
     hooks = [parse_hook(text) for text in (*penalties, "fire@10")]
     events: list[dict[str, Any]] = []
@@ -276,8 +281,8 @@ def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
             no = np.zeros(2, bool)
             agent.remember(StepResult(new, rng.normal(size=2), no, no, new, []))
         assert agent.update(driver, last=False)
-        driver.passed(moment - 1, moment)
-        driver.finished()
+        driver.after_steps(moment - 1, moment)
+        driver.finish_task()
     assert [event["step"] for event in events] == [10]
     after = dict(agent.network.named_parameters())
     assert max(float((after[name] - p).detach().abs().max()) for name, p in start.named_parameters()) > 0.05

@@ -1,4 +1,4 @@
-"""The report on made-up runs of DQN on Atari: human-normalised scores and evaluations."""
+"""The report on artificial runs of DQN on Atari: human-normalised scores and evaluations."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def write_lines(file, rows):
 
 
 def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evaluations=True):
-    """One game from step `start` to `stop`; the trunk reaches a return of 900 at the fork, and evaluates higher."""
+    """Write a run of one game from step `start` to `stop`. Its returns reach 900 at the fork, evaluations more."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
     folder.mkdir(parents=True)
     task = {"index": 0, "cycle": 0, "env": game, "start": 0, "end": TOTAL}
@@ -125,14 +125,14 @@ def test_page_shows_scores_and_evaluations_and_says_where_they_are_from(asterix)
         "learning_curves", "evaluation", "plasticity_score", "human_normalized", "final_returns", "metrics",
         "before_and_after",
     ]  # fmt: skip
-    for words in (
+    for text in (
         "DQN on Asterix",
         "ε = 0.001",
         "returns from the last evaluation in the last 15 % of the run",
         "One game says nothing about others",
         "whose coverage with 3 seeds is about 75 %",
     ):
-        assert words in page
+        assert text in page
     for physics in ("explosion of physics", "ΔGAP", "friction"):
         assert physics not in page
 

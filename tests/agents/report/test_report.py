@@ -1,4 +1,4 @@
-"""The report on made-up runs: scores, the page, the swap, and what happens where something is missing."""
+"""The report on artificial runs: scores, the page, replacing an older report, and missing data."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def write_lines(file, rows):
 
 
 def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2, per_task=60_000, start=0, stop=None):
-    """A plausible run directory from step `start` to `stop`: returns rise in each task, less so in later cycles."""
+    """Write a run directory from step `start` to `stop`, in which returns rise in each task, less in later cycles."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
     folder.mkdir(parents=True)
     tasks = [
@@ -153,9 +153,9 @@ def test_page_loads_nothing_from_elsewhere(three_seeds):
 
 def test_page_opens_with_what_was_compared_and_then_shows_the_main_figure(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    words = ["4 arms of PPO on HalfCheetah → Hopper → Walker2d → Ant, twice were compared", "What can be concluded",
+    parts = ["4 arms of PPO on HalfCheetah → Hopper → Walker2d → Ant, twice were compared", "What can be concluded",
              "What cannot be concluded", "<figure>", "<table"]  # fmt: skip
-    assert sorted(words, key=page.index) == words
+    assert sorted(parts, key=page.index) == parts
 
 
 def test_cells_show_their_numbers_by_seed(three_seeds):
@@ -176,8 +176,8 @@ def test_every_run_is_listed_with_links_that_lead_to_its_page_and_folder(three_s
 
 def test_page_prints_arms_contracts_and_command(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    for words in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "Student-t interval over 3 seeds"):
-        assert words in page
+    for text in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "Student-t interval over 3 seeds"):
+        assert text in page
     assert "PPO on HalfCheetah → Hopper → Walker2d → Ant, twice" in page
 
 
@@ -279,7 +279,7 @@ def test_unfinished_arm_stays_out_of_the_plasticity_score(tmp_path):
     assert any("fire@task, seed 1: unfinished" in note for note in scores.notes)
 
 
-def test_returns_so_low_that_they_count_as_failures_are_said_to(tmp_path):
+def test_returns_that_count_as_failures_are_noted(tmp_path):
     folder = write_comparison(tmp_path / "c", seeds=(0, 1))
     assert not any("failures" in note for note in score(load(folder)).notes)
     file = folder / "seed-1" / "arm-1" / "episodes.jsonl"
@@ -347,7 +347,7 @@ def test_summary_table_has_a_row_an_arm_and_a_dash_for_what_is_missing(three_see
     assert "–" in text  # nothing was done to `none`
 
 
-def test_summary_leaves_out_what_no_arm_has_anything_of(tmp_path):
+def test_summary_leaves_out_columns_without_values(tmp_path):
     folder = write_comparison(tmp_path / "c", envs=("Hopper-v5",), cycles=1, per_task=20_000, fork=10_000)
     for events in folder.glob("*/*/events.jsonl"):
         events.write_text("")

@@ -1,4 +1,4 @@
-"""A SAC agent of a few units in a world made here, and copies of what it goes on from: `small`."""
+"""A small SAC agent in an artificial world, and copies of its state: the fixture `small`."""
 
 import copy
 from collections.abc import Iterator
@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.sac import SAC, Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import make, parse_call
@@ -31,7 +32,7 @@ def agent_with(control: Control = CONTROL, **changes: Any) -> SAC:
 
 
 def world(num_envs: int = 2, seed: int = 0, dtype: type = np.float64) -> Iterator[StepResult]:
-    """Random observations far from zero and rewards, in which episodes end one way or the other."""
+    """Yield steps with random rewards and observations far from 0, in which episodes are terminated and truncated."""
     rng = np.random.default_rng(seed)
 
     def observations() -> np.ndarray:
@@ -58,7 +59,7 @@ def live(agent: SAC, steps: Iterator[StepResult], count: int, hooks: HookDriver 
 
 
 def everything(agent: SAC) -> dict[str, Tensor]:
-    """Copies of all that training goes on from but the memory."""
+    """Return copies of the whole state of training but the memory."""
     found = {}
     for name, learner in agent._all_learners().items():
         for i, module in enumerate((learner.module, *learner.followers)):
@@ -86,7 +87,7 @@ def trained(**changes: Any) -> tuple[SAC, Iterator[StepResult]]:
 
 
 def saved(agent: SAC) -> dict[str, Any]:
-    """The agent's state as a checkpoint would keep it: the rows of the memory as they are now."""
+    """Return the agent's state as a checkpoint would store it, with the rows of the memory as they are now."""
     state = agent.state_dict()
     experience = state.pop("experience")
     memory, frozen = experience.pop("memory"), []
@@ -99,7 +100,7 @@ def saved(agent: SAC) -> dict[str, Any]:
 
 
 def apply(agent: SAC, text: str, contract: str = "uniform", *names: str) -> dict[str, list[str]]:
-    """Apply one intervention to the learners of these names (default: all that it concerns)."""
+    """Apply an intervention to the learners with these names (by default, to all that it supports)."""
     call = parse_call(text)
     params = {**call.params, **({"contract": contract} if contract != "uniform" else {})}
     written = {}

@@ -110,7 +110,7 @@ def test_a_fresh_reset_draws_other_networks_by_the_agents_own_initialisation(sma
     assert not agent.critics.net.head.bias.any()
 
 
-def test_interventions_have_their_place_before_the_first_step_too(small: Any) -> None:
+def test_interventions_can_act_before_the_first_step(small: Any) -> None:
     agent = small.agent_with()
     for name in ("fire", "snp", "reset", "injection"):
         small.apply(agent, name)

@@ -1,4 +1,4 @@
-"""SAC's networks: the definition of SimBa in plain modules, what stacking changes (nothing), how they begin."""
+"""SAC's networks against a definition of SimBa in plain modules, stacks against separate networks, initial weights."""
 
 import math
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from supple.agents.sac.networks import (
     CLIPPED,
     LOG_STD,
-    MLP,
     TRUNCATED,
     Actor,
     Critics,
+    MLPBody,
     QNetworks,
     Residual,
     SimBa,
@@ -60,7 +60,7 @@ class Plain(nn.Module):
 
 
 def scattered(module: nn.Module, seed: int = 1) -> None:
-    """Every parameter moved, so that zero biases and gains of one hide nothing."""
+    """Change every parameter, so that no bias is 0 and no gain is 1."""
     generator = draws(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -68,7 +68,7 @@ def scattered(module: nn.Module, seed: int = 1) -> None:
 
 
 def copied(plain: nn.Module, ours: nn.Module, member: int | None = None) -> dict[str, Tensor]:
-    """Give a plain network our values; returns our parameters under its names."""
+    """Copy our values into a plain network, and return our parameters under its names."""
     named = {name.removeprefix("body."): parameter for name, parameter in ours.named_parameters()}
     with torch.no_grad():
         for name, parameter in plain.named_parameters():
@@ -125,7 +125,7 @@ def test_stacked_critics_and_their_gradients_are_those_of_separate_networks() ->
 
 def test_hessian_vector_products_of_stacked_critics_are_those_of_separate_networks() -> None:
     """What curvature metrics take; smooth, so that the second derivative is more than that of the square."""
-    body = MLP(4, (6, 6), "tanh", draws(), members=2)
+    body = MLPBody(4, (6, 6), "tanh", draws(), members=2)
     critics = QNetworks(body, 6, 2, uniform(draws())).double()
     scattered(critics)
     x, parameters = torch.randn(5, 4).double(), list(critics.parameters())
@@ -158,7 +158,7 @@ def test_epsilon_of_every_normalisation_is_that_of_flax() -> None:
 
 
 def test_plain_networks_are_layers_with_an_activation_after_each() -> None:
-    body = MLP(5, (7, 6), "tanh", draws(), members=2)
+    body = MLPBody(5, (7, 6), "tanh", draws(), members=2)
     critics = QNetworks(body, 6, 2, uniform(draws()))
     scattered(critics)
     x = torch.randn(3, 5)
@@ -236,7 +236,7 @@ def test_biases_begin_at_zero_and_normalisation_as_the_identity(full: dict[str, 
 
 
 def test_weights_of_plain_networks_begin_as_pytorchs_own() -> None:
-    actor = Actor(MLP(50, (400, 300), "relu", draws()), 300, 200, uniform(draws(1)))
+    actor = Actor(MLPBody(50, (400, 300), "relu", draws()), 300, 200, uniform(draws(1)))
     for layer in layers_of(actor):
         bound = layer.weight.shape[1] ** -0.5
         assert 0.99 * bound < float(layer.weight.detach().abs().max()) <= bound
@@ -248,7 +248,7 @@ def test_weights_of_plain_networks_begin_as_pytorchs_own() -> None:
 def test_critics_begin_different_and_the_same_seed_gives_the_same(network: str) -> None:
     def build() -> QNetworks:
         one = draws(5)
-        body = SimBa(6, 8, 1, "relu", one, 3) if network == "simba" else MLP(6, (8, 8), "relu", one, 3)
+        body = SimBa(6, 8, 1, "relu", one, 3) if network == "simba" else MLPBody(6, (8, 8), "relu", one, 3)
         return QNetworks(body, 8, 3, orthogonal(one))
 
     critics, again = build(), build()
@@ -262,7 +262,7 @@ def test_critics_begin_different_and_the_same_seed_gives_the_same(network: str) 
 
 
 class Fixed(Actor):
-    """A policy that says what it is told."""
+    """An actor with fixed outputs."""
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         nn.Module.__init__(self)
@@ -349,7 +349,7 @@ def test_units_lie_inside_the_blocks_and_heads_read_the_last_normalisation() -> 
 def test_a_policys_deviation_is_clipped_or_squashed() -> None:
     x = torch.randn(64, 5, generator=draws())
     for clipped, at_0, (low, high) in ((True, 0.0, CLIPPED), (False, -4.0, LOG_STD)):
-        actor = Actor(MLP(5, (8,), "relu", draws()), 8, 3, uniform(draws()), clipped)
+        actor = Actor(MLPBody(5, (8,), "relu", draws()), 8, 3, uniform(draws()), clipped)
         with torch.no_grad():
             actor.log_std.weight.zero_()
             torch.testing.assert_close(actor(x)[1], torch.full((64, 3), at_0))
@@ -359,7 +359,7 @@ def test_a_policys_deviation_is_clipped_or_squashed() -> None:
 
 
 def test_units_of_plain_networks_lie_between_layers_the_last_before_the_heads() -> None:
-    actor = Actor(MLP(5, (8, 6), "relu", draws()), 6, 3, uniform(draws()))
+    actor = Actor(MLPBody(5, (8, 6), "relu", draws()), 6, 3, uniform(draws()))
     wiring = {name: (wires.incoming, wires.outgoing) for name, wires in wiring_of(actor).items()}
     assert wiring == {
         "body.activations.0": (("body.linears.0",), ("body.linears.1",)),

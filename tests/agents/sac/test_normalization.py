@@ -1,4 +1,4 @@
-"""SAC with normalised hidden layers, other settings of AdamW, and observations that are no vectors."""
+"""SAC with normalised hidden layers, other settings of AdamW, and discrete observations."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from supple.agents.sac import Control, SACSettings
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import Control
 from supple.agents.sac.work import SACWork
 from supple.metrics import measure
 from supple.networks import SpectralLinear, StackedSpectralLinear, trace_wiring
@@ -37,7 +38,7 @@ def test_interventions_work_and_learning_goes_on(small: Any, name: str, normaliz
 
 
 @NORMALIZED
-def test_only_training_leaves_a_trace(small: Any, normalization: str) -> None:
+def test_only_training_changes_the_state(small: Any, normalization: str) -> None:
     agent, steps = small.trained(network="mlp", normalization=normalization)
     before = states(agent)
     for learner in agent.learners.values():
@@ -51,7 +52,7 @@ def test_only_training_leaves_a_trace(small: Any, normalization: str) -> None:
 
 
 @NORMALIZED
-def test_an_agent_goes_on_from_its_state_bit_for_bit(small: Any, normalization: str) -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, normalization: str) -> None:
     agent, _ = small.trained(network="mlp", normalization=normalization)
     other = small.agent_with(network="mlp", normalization=normalization)
     other.load_state_dict(small.saved(agent))
@@ -110,7 +111,7 @@ def _rooms() -> Iterator[None]:
     del gym.registry["Rooms-v0"]
 
 
-def test_numbered_observations_come_one_hot() -> None:
+def test_discrete_observations_become_one_hot() -> None:
     work = SACWork(SACSettings(env="Rooms-v0", steps=10_000, learning_starts=0, replay_size=300, device="cpu"))
     assert work.agent.control == Control(6, (-1.0, -1.0), (2.0, 2.0))
     envs = work.envs(work.settings, "Rooms-v0", 2)

@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_work_is_told_in_one_line(case: str, tmp_path: Path) -> None:
+def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: Path) -> None:
     if case == "no GPU" and torch.cuda.is_available():
         pytest.skip("there is one")
     changes, line = WRONG[case]

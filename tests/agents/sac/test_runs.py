@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(nursery: Any, folder: Path) -> Path:
-    """The run that nothing happens to."""
+    """Return a run that is neither killed nor forked."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
 
@@ -47,8 +47,8 @@ def interventions(run: Path) -> list[tuple[int, str, str]]:
     return [(event["step"], event["hook"], event["learner"]) for event in events]
 
 
-def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
-    """Every hook fired on its learners, between checkpoints too; the memory wrapped around; episodes ended."""
+def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
+    """Every hook fired on its learners, also between checkpoints, the memory was full, and episodes ended."""
     assert interventions(reference) == [
         (180, HOOKS[1], "actor"),
         (192, HOOKS[0], "critic"),
@@ -65,7 +65,9 @@ def test_reference_run_is_one_that_could_go_wrong(reference: Path) -> None:
     assert len(lines(reference, "episodes")) > 20
 
 
-def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
+def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
     """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
@@ -82,7 +84,7 @@ def test_killed_before_changes_of_files(nursery: Any, same: Any, reference: Path
 def test_same_seed_gives_the_same_run_also_measured_more_often_and_evaluated(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    """Neither leaves a trace, with random activations too; observations lie in a file here. Another seed does."""
+    """Neither changes the run, also with random activations and observations in a file. Another seed does."""
     frames, run = folder / "frames", folder / "again"
     frames.mkdir()
     extra = ["--measure-every", 40, "--eval-every", 160, "--eval-episodes", 2, "--replay-folder", frames]
@@ -115,8 +117,8 @@ def test_steps_and_lengths_count_steps_of_the_environment(nursery: Any, tmp_path
 
 def test_hooks_name_a_learner_or_a_condition_on_one_and_come_back_periodically(nursery: Any, tmp_path: Path) -> None:
     hooks = ["reset@every:200", "critic/fire(contract=as_released)@0.25", "snp@when:critic/srank<99.5"]
-    words = [word for hook in hooks for word in ("--hook", hook)]
-    assert nursery.run("train", *SWING, *words, "--steps", 960, "--out", tmp_path / "run") == 0, nursery.stderr()
+    arguments = [word for hook in hooks for word in ("--hook", hook)]
+    assert nursery.run("train", *SWING, *arguments, "--steps", 960, "--out", tmp_path / "run") == 0, nursery.stderr()
     found = interventions(tmp_path / "run")
     both = ("actor", "critic")
     assert [f for f in found if f[1] == hooks[0]] == [(s, hooks[0], x) for s in (200, 400, 600, 800) for x in both]
@@ -129,8 +131,8 @@ def test_hooks_name_a_learner_or_a_condition_on_one_and_come_back_periodically(n
 
 def test_a_stream_of_tasks_shares_networks_memory_and_statistics(nursery: Any, tmp_path: Path) -> None:
     """Balancing one pendulum or another: both show 4 numbers in one run and take one action within ±3."""
-    words = iter(BALANCE)
-    common = [word for word in words if not (word in ("--env", "--steps") and next(words))]
+    arguments = iter(BALANCE)
+    common = [word for word in arguments if not (word in ("--env", "--steps") and next(arguments))]
     stream = ["--sequence", "inverted_pendulum,inverted_pendulum", "--steps-per-task", 160, "--hook", "fire@task"]
     assert nursery.run("train", *common, *stream, "--out", tmp_path / "run") == 0, nursery.stderr()
     assert interventions(tmp_path / "run") == [(160, "fire@task", "actor"), (160, "fire@task", "critic")]
@@ -146,7 +148,7 @@ COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5", *
 
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
-    """A comparison that nothing happened to, in one process."""
+    """Return a comparison that is not killed, in one process."""
     with here():
         dispatch([*COMPARE, "--jobs", "1", "--out", str(folder / "whole")])
     dispatch(["report", str(folder / "whole")])
@@ -176,7 +178,7 @@ def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder:
 
 def test_a_comparison_has_a_report(whole: Path) -> None:
     page = (whole / "report/index.html").read_text()
-    for words in ("critic/fire", "injection", "Pendulum-v1", "critic"):
-        assert words in page
+    for text in ("critic/fire", "injection", "Pendulum-v1", "critic"):
+        assert text in page
     assert json.loads((whole / "report/scores.json").read_text())
     assert list((whole / "report").glob("*.png"))

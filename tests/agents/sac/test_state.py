@@ -1,4 +1,4 @@
-"""SAC's state in checkpoints, and hooks in each of its gradient steps."""
+"""SAC's state in checkpoints, and hooks that act at each of its gradient steps."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.sac import SAC
+from supple.agents.sac.agent import SAC
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner
 
 
 @pytest.mark.parametrize("network", ["simba", "mlp"])
 @pytest.mark.parametrize("changes", [(), ("injection",), ("injection", "injection", "fire", "snp")])
-def test_an_agent_goes_on_from_its_state_bit_for_bit(small: Any, changes: tuple[str, ...], network: str) -> None:
+def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, changes: tuple[str, ...], network: str) -> None:
     agent, steps = small.trained(activation="rand_smooth_leaky", network=network)
     for name in changes:
         small.apply(agent, name)

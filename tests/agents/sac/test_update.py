@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.sac import SAC, Control, SACSettings
-from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, frozen
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, freeze
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner, make
@@ -210,7 +211,7 @@ def test_the_actors_loss_sends_no_gradient_into_critics_nor_the_critics_loss_int
             module.zero_grad(set_to_none=True)
         return found
 
-    with frozen(agent.critics):
+    with freeze(agent.critics):
         agent.soft_update.actor_loss_of(batch.states, noise[:, 0])[0].backward()
     assert reached() == [True, False, False, False]
     agent.soft_update.critic_loss_of(batch, noise[:, 1])[0].backward()
@@ -220,7 +221,7 @@ def test_the_actors_loss_sends_no_gradient_into_critics_nor_the_critics_loss_int
 
 def test_freezing_leaves_what_was_frozen_before_frozen_also_after_an_error() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
-    with contextlib.suppress(ZeroDivisionError), frozen(module):
+    with contextlib.suppress(ZeroDivisionError), freeze(module):
         assert not any(p.requires_grad for p in module.parameters())
         _ = 1 / 0
     assert [p.requires_grad for p in module.parameters()] == [True, True, False, False]
@@ -327,7 +328,7 @@ def test_compiled_updates_are_the_eager_ones_across_interventions_and_compiled_o
 
 
 class Counter(Intervention):
-    """Pulls towards zero, and counts."""
+    """An intervention that pulls parameters towards 0 and counts its calls."""
 
     name = "counter"
 

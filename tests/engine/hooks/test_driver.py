@@ -65,14 +65,14 @@ def drive(
 
 
 def live(driver: HookDriver, bounds: list[int], switches: dict[int, int], values: dict[int, float]) -> None:
-    """A run of the interaction loop: `bounds` are the steps at which the hooks are asked."""
-    driver.passed(bounds[0] - 1, bounds[0])
+    """Run a loop without training: `bounds` are the steps after which hooks may fire."""
+    driver.after_steps(bounds[0] - 1, bounds[0])
     for previous, step in itertools.pairwise(bounds):
         if previous in switches:
-            driver.switched(previous, switches[previous])
-        driver.passed(previous, step)
+            driver.after_switch(previous, switches[previous])
+        driver.after_steps(previous, step)
         if step in values:
-            driver.measured(step, {"model/dormant_fraction": values[step]})
+            driver.after_measurement(step, {"model/dormant_fraction": values[step]})
 
 
 def fired(events: list[dict[str, Any]], name: str) -> list[int]:
@@ -80,7 +80,7 @@ def fired(events: list[dict[str, Any]], name: str) -> list[int]:
 
 
 class Recorder(Intervention):
-    """Writes down every moment it is given."""
+    """Records every moment at which it is called."""
 
     name = "recorder"
 
@@ -113,19 +113,19 @@ class Poison(Recorder):
         return [name]
 
 
-def test_an_intervention_that_writes_nan_is_named_and_not_the_learning_rate():
+def test_an_intervention_that_writes_nan_is_named_in_the_error():
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     hook = replace(parse_hook("reset@5"), intervention=Poison(), text="poison@5")
     driver = HookDriver([hook], {"model": learner_for(module)}, lambda **_: None, 10)
     with pytest.raises(RunError, match=r"poison@5 on model at step 5: it wrote .* not finite into 0\.weight"):
-        driver.passed(4, 5)
+        driver.after_steps(4, 5)
 
 
 # -- when ----------------------------------------------------------------------------------------------------
 
 
 def crossed(bounds: list[int], steps: list[int]) -> list[int]:
-    """The first check at or after each of `steps`, once each, found the plain way."""
+    """Return the first check at or after each of `steps`, without repetition, by plain search."""
     found = []
     for previous, now in itertools.pairwise(bounds):
         if any(previous < step <= now for step in steps):
@@ -165,7 +165,7 @@ def test_hooks_fire_at_the_first_check_after_their_step(inner, at, percent, peri
     assert fired(events, "snp") == [step for step in bounds[1:] if held[step] > 0.3]  # never two in a row hold
 
 
-def test_in_a_fork_start_means_the_fork():
+def test_hooks_without_a_schedule_fire_at_the_fork():
     driver, events = drive("fire@start", "snp@0.5", "reset@every:200", start=500)
     live(driver, [500, 600, 800, 1000], {}, {})
     assert [(event["step"], event["intervention"]) for event in events] == [
@@ -180,14 +180,14 @@ def test_in_a_fork_start_means_the_fork():
 def test_hooks_due_at_one_moment_are_applied_in_the_order_given_to_every_learner():
     learners = {name: learner(name=name) for name in ("actor", "critic")}
     driver, events = drive("reset(what=head)@task", "fire(scope=head,method=polar)@task", learners=learners)
-    driver.switched(100, 1)
+    driver.after_switch(100, 1)
     order = [(event["intervention"].split("(")[0], event["learner"]) for event in events]
     assert order == [("reset", "actor"), ("reset", "critic"), ("fire", "actor"), ("fire", "critic")]
     for target in learners.values():
         expected = learner_for(copy.deepcopy(target.module))
         with torch.no_grad():
             expected.module[4].weight.copy_(target.initial["4.weight"])
-        drive("fire(scope=head,method=polar)@task", learners={"m": expected})[0].switched(1, 1)
+        drive("fire(scope=head,method=polar)@task", learners={"m": expected})[0].after_switch(1, 1)
         assert torch.equal(target.module[4].weight, expected.module[4].weight)
 
 
@@ -195,19 +195,19 @@ def test_hooks_due_at_one_moment_are_applied_in_the_order_given_to_every_learner
 def test_a_condition_may_name_its_metric_with_or_without_the_learner(name):
     driver, events = drive(f"fire@when:{name}>0.3")
     for step, value in [(10, 0.1), (20, 0.4), (30, 0.5), (40, math.nan), (50, 0.2), (60, 0.31)]:
-        driver.measured(step, {"model/dormant_fraction": value, "loss": 1.0})
+        driver.after_measurement(step, {"model/dormant_fraction": value, "loss": 1.0})
     assert fired(events, "fire") == [20, 60]
 
 
 # -- what ----------------------------------------------------------------------------------------------------
 
 
-def test_an_event_says_what_was_done_and_what_changed():
+def test_an_event_records_the_intervention_and_its_changes():
     target = learner()
     (x,) = target.probe()
     weights, features = snapshot(target.module), record(target.module, target.units, (x,)).features
     driver, events = drive("fire(method=polar)@0.5", learners={"model": target})
-    driver.passed(480, 512)
+    driver.after_steps(480, 512)
     (event,) = events
     assert event.keys() == FIELDS
     assert json.loads(json.dumps(event, allow_nan=False)) == event
@@ -228,7 +228,7 @@ def test_an_event_says_what_was_done_and_what_changed():
     assert event["change"]["feature_covariance_distance"] > 0.01
 
 
-def test_what_recurs_is_not_due_where_the_run_ends_and_what_was_asked_for_there_is():
+def test_recurring_hooks_do_not_fire_at_the_last_step_but_hooks_for_that_step_do():
     texts = ["reset(what=head)@every:250", "snp(lam=0)@when:dormant_fraction>0.3", "reset@1.0"]
     hooks = [hook for text in texts if (hook := parse_hook(text))]
     events: list[dict[str, Any]] = []
@@ -241,7 +241,7 @@ def test_what_recurs_is_not_due_where_the_run_ends_and_what_was_asked_for_there_
 
 def test_an_intervention_that_changes_nothing_is_logged_as_no_change():
     driver, events = drive("snp(lam=0)@start")
-    driver.passed(-1, 0)
+    driver.after_steps(-1, 0)
     (event,) = events
     assert event["change"] == {"sfe": 0.0, "sfe_normalized": 0.0, "feature_covariance_distance": 0.0}
     assert event["before"] == event["after"]
@@ -254,15 +254,15 @@ def test_an_intervention_that_a_layer_refuses_stops_the_run_in_one_line_that_nam
     before = state_of(target)
     driver, events = drive("fire@start", learners={"model": target})
     with pytest.raises(RunError, match=r"^fire@start on model at step 0: 0\.weight is zero$"):
-        driver.passed(-1, 0)
+        driver.after_steps(-1, 0)
     assert not events
     assert all(torch.equal(a, b) for a, b in zip(before, state_of(target), strict=True))
 
 
-def test_a_learner_that_has_seen_no_data_is_intervened_on_all_the_same():
+def test_a_learner_without_data_can_be_intervened_on():
     target = learner(data=False)
     driver, events = drive("reset@start", learners={"model": target})
-    driver.passed(-1, 0)
+    driver.after_steps(-1, 0)
     (event,) = events
     assert (
         event["before"].keys()
@@ -273,13 +273,13 @@ def test_a_learner_that_has_seen_no_data_is_intervened_on_all_the_same():
     assert all(torch.equal(p, target.initial[name]) for name, p in target.module.named_parameters())
 
 
-def test_measuring_around_an_intervention_leaves_generators_gradients_and_modes_alone():
+def test_measuring_around_an_intervention_does_not_change_generators_gradients_and_modes():
     target = learner()
     target.loss().backward()
     gradients = [p.grad.clone() for p in target.module.parameters()]
     state = torch.get_rng_state()
     driver, events = drive("fire@start", learners={"model": target})
-    driver.passed(-1, 0)
+    driver.after_steps(-1, 0)
     assert len(events) == 1
     assert torch.equal(torch.get_rng_state(), state)
     assert target.module.training
@@ -293,7 +293,7 @@ def test_every_learner_is_attached_when_the_driver_is_made():
     driver = HookDriver([recorder], learners, lambda **_: None, TOTAL, 0)
     assert recorder.intervention.calls == ["attach actor", "attach critic"]
     driver.after_update(learners["critic"])
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert recorder.intervention.calls[2:] == ["update critic", "apply actor", "apply critic"]
     with pytest.raises(ValueError, match=r"^fire\(scope=conv\)@0.5: scope 'conv' names no layer"):
         drive("fire(scope=conv)@0.5")
@@ -312,8 +312,8 @@ def run_with(*texts: str) -> tuple[list[Tensor], list[dict[str, Any]]]:
     driver, events = drive(*texts, learners={"model": target})
     for step in range(0, 200, 10):
         train(target, 1, driver)
-        driver.passed(step, step + 10)
-        driver.measured(step + 10, {"model/dormant_fraction": 0.0})
+        driver.after_steps(step, step + 10)
+        driver.after_measurement(step + 10, {"model/dormant_fraction": 0.0})
     return state_of(target), events
 
 
@@ -324,7 +324,7 @@ def test_hooks_that_are_not_due_change_no_bit_of_training():
     assert all(torch.equal(a, b) for a, b in zip(plain, idle, strict=True))
 
 
-def test_penalties_are_summed_and_a_run_without_any_says_so():
+def test_penalties_are_summed_and_a_run_without_any_has_none():
     target = learner()
     driver, _ = drive("l2_init(strength=0.5)", "fire@0.5", "l2_init(strength=0.25)", learners={"model": target})
     distance = sum((p - target.initial[name]).square().sum() for name, p in target.module.named_parameters())
@@ -370,38 +370,38 @@ def test_a_penalty_holds_training_near_its_start():
 
 def test_a_condition_that_has_fired_does_not_fire_again_after_a_restart(tmp_path):
     driver, events = drive("fire@when:dormant_fraction>0.3")
-    driver.measured(10, {"dormant_fraction": 0.4})
+    driver.after_measurement(10, {"dormant_fraction": 0.4})
     folder = checkpoint.save(tmp_path, 10, {"hooks": driver.state_dict()}, "run")
-    driver.measured(20, {"dormant_fraction": 0.1})  # later moments do not reach what was saved
+    driver.after_measurement(20, {"dormant_fraction": 0.1})  # later moments do not reach what was saved
     restored, later = drive("fire@when:dormant_fraction>0.3")
     restored.load_state_dict(checkpoint.load(folder, "run")["hooks"])
-    restored.measured(20, {"dormant_fraction": 0.4})
-    restored.measured(30, {"dormant_fraction": 0.2})
-    restored.measured(40, {"dormant_fraction": 0.4})
+    restored.after_measurement(20, {"dormant_fraction": 0.4})
+    restored.after_measurement(30, {"dormant_fraction": 0.2})
+    restored.after_measurement(40, {"dormant_fraction": 0.4})
     assert (fired(events, "fire"), fired(later, "fire")) == ([10], [40])
 
 
 def test_a_saved_state_is_not_shared_with_the_running_driver():
     driver, _ = drive("fire@when:dormant_fraction>0.3")
-    driver.measured(10, {"dormant_fraction": 0.4})
+    driver.after_measurement(10, {"dormant_fraction": 0.4})
     state = driver.state_dict()
-    driver.measured(20, {"dormant_fraction": 0.1})
+    driver.after_measurement(20, {"dormant_fraction": 0.1})
     restored, events = drive("fire@when:dormant_fraction>0.3")
     restored.load_state_dict(state)
-    restored.measured(20, {"dormant_fraction": 0.4})
+    restored.after_measurement(20, {"dormant_fraction": 0.4})
     assert events == []
 
 
 def test_a_forks_own_hooks_begin_fresh():
     driver, _ = drive("fire@when:dormant_fraction>0.3")
-    driver.measured(10, {"dormant_fraction": 0.4})
+    driver.after_measurement(10, {"dormant_fraction": 0.4})
     arm, events = drive("snp@when:dormant_fraction>0.3", start=10)
     arm.load_state_dict(driver.state_dict())
-    arm.measured(20, {"dormant_fraction": 0.4})
+    arm.after_measurement(20, {"dormant_fraction": 0.4})
     assert fired(events, "snp") == [20]
 
 
-def test_what_a_checkpoint_remembers_of_a_learner_goes_to_its_device() -> None:
+def test_the_restored_state_of_a_hook_moves_to_the_device_of_the_learner() -> None:
     class Remembers(Intervention):
         state: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Hooks on an agent with two learners: which of them a hook is for, and whose measurement a condition means."""
+"""Hooks on an agent with two learners: on which ones a hook acts, and whose measurement a condition uses."""
 
 import copy
 import math
@@ -71,7 +71,7 @@ def equal(before: list[Tensor], after: list[Tensor]) -> bool:
 
 
 class Recorder(Intervention):
-    """Writes down every moment it is given."""
+    """Records every moment at which it is called."""
 
     name = "recorder"
 
@@ -109,15 +109,15 @@ def test_all_four_moments_reach_the_learners_that_a_hook_is_for(prefix, names):
     assert penalties == {name: float(name in names) for name in learners}
     for learner in learners.values():
         driver.after_update(learner)
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert recorder.calls == [f"{moment} {n}" for moment in ("attach", "penalty", "update", "apply") for n in names]
 
 
-def test_the_other_learner_is_left_alone_bit_for_bit():
+def test_the_other_learner_does_not_change_by_a_bit():
     learners = pair()
     actor, critic = (state_of(learner) for learner in learners.values())
     driver, events = drive("critic/fire@0.5", learners=learners)
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert equal(actor, state_of(learners["actor"]))
     assert not equal(critic, state_of(learners["critic"]))
     assert [(event["hook"], event["intervention"]) for event in events] == [("critic/fire@0.5", "fire")]
@@ -132,7 +132,7 @@ def test_a_penalty_for_one_learner_adds_nothing_to_the_loss_of_the_other():
         torch.testing.assert_close(driver.penalty(learner), strength * distance)
 
 
-def test_an_unknown_learner_is_answered_with_a_near_name_and_the_list():
+def test_an_unknown_learner_is_refused_with_a_near_name_and_the_list():
     with pytest.raises(ValueError, match="unknown learner") as refusal:
         drive("critc/fire@0.5")
     expected = "critc/fire@0.5: unknown learner 'critc': did you mean 'critic'? (known: actor, critic)"
@@ -142,17 +142,17 @@ def test_an_unknown_learner_is_answered_with_a_near_name_and_the_list():
 # -- an intervention that has no place in a learner ------------------------------------------------------------
 
 
-def test_injection_is_for_the_learner_that_has_a_part_to_duplicate():
+def test_injection_acts_on_the_learner_with_an_injectable_part():
     learners = pair()
     actor = state_of(learners["actor"])
     driver, events = drive("injection@0.5", learners=learners)
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert where(events) == [(500, "critic")]
     assert equal(actor, state_of(learners["actor"]))
     assert [len(learner.changes) for learner in learners.values()] == [0, 1]
 
 
-def test_injection_is_refused_where_no_learner_or_not_the_named_one_has_such_a_part():
+def test_injection_is_refused_if_the_learner_has_no_injectable_part():
     with pytest.raises(ValueError, match=r"^actor/injection@0.5: 'actor' has no part to duplicate"):
         drive("actor/injection@0.5")
     with pytest.raises(ValueError, match=r"^injection@0.5: 'actor' has no part to duplicate"):
@@ -163,7 +163,7 @@ def test_other_refusals_of_one_learner_stay_refusals():
     with pytest.raises(ValueError, match="actor"):
         drive("reset(what=layer,layer='net.2')@0.5")  # a layer of the critic
     driver, events = drive("critic/reset(what=layer,layer='net.2')@0.5")
-    driver.passed(499, 500)
+    driver.after_steps(499, 500)
     assert where(events) == [(500, "critic")]
 
 
@@ -173,16 +173,16 @@ def test_other_refusals_of_one_learner_stay_refusals():
 def measure(driver: HookDriver, *rows: tuple[float, float]) -> None:
     """Measurements of (actor, critic) at steps 10, 20, …"""
     for i, (actor, critic) in enumerate(rows, 1):
-        driver.measured(10 * i, {"actor/srank": actor, "critic/srank": critic, "loss/actor": 0.0})
+        driver.after_measurement(10 * i, {"actor/srank": actor, "critic/srank": critic, "loss/actor": 0.0})
 
 
-def test_a_condition_without_a_learner_asks_each_for_its_own_value():
+def test_a_condition_without_a_learner_uses_each_learners_own_value():
     driver, events = drive("reset@when:srank<20")
     measure(driver, (30, 30), (10, 30), (10, 10), (30, 10), (10, math.nan), (10, 30), (30, 10))
     assert where(events) == [(20, "actor"), (30, "critic"), (50, "actor"), (70, "critic")]
 
 
-def test_a_condition_that_names_a_learner_is_for_all_of_the_hooks_learners():
+def test_a_condition_on_one_learner_applies_to_all_learners_of_the_hook():
     driver, events = drive("reset@when:critic/srank<20", "actor/snp@when:critic/srank<20")
     measure(driver, (10, 30), (30, 10), (10, 10), (30, 30), (30, 10))
     assert [(event["step"], event["learner"]) for event in events if event["hook"].startswith("reset")] == [
@@ -191,19 +191,19 @@ def test_a_condition_that_names_a_learner_is_for_all_of_the_hooks_learners():
     assert where([event for event in events if event["hook"].startswith("actor/snp")]) == [(20, "actor"), (50, "actor")]
 
 
-def test_a_hook_of_one_learner_asks_for_the_value_of_that_one():
+def test_a_hook_of_one_learner_uses_the_value_of_that_learner():
     driver, events = drive("critic/reset@when:srank<20")
     measure(driver, (10, 30), (10, 10))
     assert where(events) == [(20, "critic")]
 
 
-def test_a_layer_that_only_one_learner_has_concerns_that_one():
+def test_a_condition_on_a_layer_applies_to_the_learner_that_has_it():
     driver, events = drive("reset@when:dormant_fraction/net.1>0.5")
-    driver.measured(10, {"actor/dormant_fraction/1": 0.9, "critic/dormant_fraction/net.1": 0.9})
+    driver.after_measurement(10, {"actor/dormant_fraction/1": 0.9, "critic/dormant_fraction/net.1": 0.9})
     assert where(events) == [(10, "critic")]
 
 
-def test_what_each_learner_crossed_is_part_of_the_checkpoint(tmp_path):
+def test_the_memory_of_a_condition_by_learner_is_part_of_the_checkpoint(tmp_path):
     driver, _ = drive("reset@when:srank<20")
     measure(driver, (10, 30))
     folder = checkpoint.save(tmp_path, 10, {"hooks": driver.state_dict()}, "run")
@@ -224,23 +224,23 @@ def test_a_schedule_is_asked_once_for_each_moment_and_memory(text, monkeypatch):
 
     monkeypatch.setattr(type(hook.schedule), "due", due)
     driver = HookDriver([hook], pair(), lambda **_: None, 1000)
-    driver.passed(10, 20)
+    driver.after_steps(10, 20)
     measure(driver, (10, 10))
-    driver.switched(500, 1)
+    driver.after_switch(500, 1)
     assert len(asked) == len(set(asked)) == 6
 
 
 # -- the temperature that both share ---------------------------------------------------------------------------
 
 
-def test_resetting_the_temperature_once_for_each_learner_is_resetting_it_once():
+def test_the_shared_temperature_is_reset_once_for_all_learners():
     learners = pair()
     temperature = learners["actor"].offers(EntropyTemperature).learner
     seen = []
     start, later = temperature.initial, dict(temperature.module.named_parameters())
     assert not any(torch.equal(start[name], value) for name, value in later.items())
     hook = parse_hook("fire(contract=as_released)@0.5")
-    HookDriver([hook], learners, lambda **_: seen.append(state_of(temperature)), 1000).passed(499, 500)
+    HookDriver([hook], learners, lambda **_: seen.append(state_of(temperature)), 1000).after_steps(499, 500)
     once, twice = seen
     assert equal(once, twice)
     assert all(torch.equal(start[name], value) for name, value in temperature.module.named_parameters())

@@ -30,7 +30,7 @@ def said(code: str, *arguments: object) -> list[str]:
     return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
 
-def test_a_second_thread_flushes_where_the_flag_came_first() -> None:
+def test_threads_that_start_after_the_flag_flush() -> None:
     code = """
         from supple.engine.machine.denormals import flushes, flushing_denormals
         told = []
@@ -41,7 +41,7 @@ def test_a_second_thread_flushes_where_the_flag_came_first() -> None:
     assert said(code) == ["True []"]
 
 
-def test_threads_that_were_there_before_are_named_in_one_line() -> None:
+def test_threads_that_started_before_the_flag_are_reported_in_one_line() -> None:
     code = f"""
         from supple.engine.machine.denormals import flushes, flushing_denormals
         {BEGUN}
@@ -54,7 +54,7 @@ def test_threads_that_were_there_before_are_named_in_one_line() -> None:
     assert said(code) == ["False 1 True 0", "1"]
 
 
-def test_training_where_threads_were_there_before_says_so_in_one_line(tmp_path: Path) -> None:
+def test_training_with_threads_from_before_the_flag_warns_in_one_line(tmp_path: Path) -> None:
     code = f"""
         from supple.scripts.main import dispatch
         {BEGUN}
@@ -64,7 +64,7 @@ def test_training_where_threads_were_there_before_says_so_in_one_line(tmp_path: 
     assert sum("do not flush denormal numbers" in line for line in said(code, tmp_path / "run")) == 1
 
 
-def test_the_flag_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flag_is_restored_after_training(monkeypatch: pytest.MonkeyPatch) -> None:
     for before in (False, True):
         monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
         torch.set_flush_denormal(before)
@@ -79,7 +79,7 @@ def test_the_flag_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.set_flush_denormal(False)
 
 
-def test_workers_of_a_comparison_flush_from_their_beginning() -> None:
+def test_workers_of_a_comparison_flush_from_their_start() -> None:
     code = """
         from multiprocessing import Pipe
         from supple.experiments.queue import workers

@@ -1,4 +1,4 @@
-"""What a process may use of its machine, and runs that ask for more."""
+"""The processors and memory that a process may use, and runs that need more."""
 
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from supple.interventions import learner_for
 from supple.registry.errors import UsageError
 
 
-def test_a_containers_limit_counts_and_file_cache_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_free_memory_respects_the_limit_of_a_container_and_ignores_file_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     whole = resources.free_memory()
     monkeypatch.setattr(resources, "CGROUP", tmp_path)
     for name, text in (("max", "1000000"), ("current", "900000"), ("stat", "anon 1\ninactive_file 300000\n")):
@@ -49,7 +51,7 @@ def test_workers_divide_the_processors(
 @pytest.mark.parametrize(
     ("given", "count", "wanted"), [(None, 2, ["0", "1"]), ("3,5", 2, ["3", "5"]), ("", 0, []), (None, 0, [])]
 )
-def test_gpus_have_the_names_by_which_a_process_is_given_them(
+def test_gpus_are_named_as_in_cuda_visible_devices(
     given: str | None, count: int, wanted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: count)
@@ -67,7 +69,7 @@ def test_a_tensor_that_does_not_fit_is_refused_before_it_is_made() -> None:
         torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Linear(4, 99_999_999_999))
 
 
-def test_what_training_adds_is_counted_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_for_gradients_and_optimizers_is_checked_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(9, 10), torch.nn.ReLU(), torch.nn.Linear(10, 1))  # 111 float32
     learner = learner_for(net, torch.optim.Adam(net.parameters()))
     monkeypatch.setattr(resources, "free_memory", lambda: 4 * 4 * 111)

@@ -1,4 +1,4 @@
-"""The variables of torchrun: what each process is told, and what is refused."""
+"""The environment variables of torchrun: how they are read, and which values are refused."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from supple.engine.kinds import find_kind
 from supple.engine.machine import torchrun
-from supple.engine.machine.distributed import processes
+from supple.engine.machine.distributed import join_processes
 from supple.registry.errors import RunError, UsageError
 from supple.scripts import compare, train
 from supple.scripts.cli import console
@@ -40,7 +40,7 @@ def put(monkeypatch: pytest.MonkeyPatch, given: Mapping[str, str]) -> None:
         (PAIR, 2, 1),
     ],
 )
-def test_only_a_world_of_several_has_ranks(
+def test_the_rank_counts_only_if_there_are_several_processes(
     given: Mapping[str, str], world: int, rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(monkeypatch, given)
@@ -97,7 +97,7 @@ def test_processes_that_could_not_find_each_other_are_refused_before_anything_is
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rank_without_a_world_silences_nothing(
+def test_a_rank_without_a_world_size_is_remarked_and_ignored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANK", "1")
@@ -130,24 +130,24 @@ def test_a_process_without_a_gpu_of_its_own_is_refused(
 ) -> None:
     put(monkeypatch, {**PAIR, **given})
     monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
-    with pytest.raises(UsageError) as refused, processes("cuda"):
+    with pytest.raises(UsageError) as refused, join_processes("cuda"):
         pass
     assert str(refused.value).startswith(words)
 
 
-def test_processes_that_cannot_be_joined_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_cannot_be_joined_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(backend: str) -> None:
         raise RuntimeError("The client socket has timed out\nafter 1800000ms")
 
     put(monkeypatch, PAIR)
     monkeypatch.setattr("torch.distributed.init_process_group", unreachable)
     wanted = r"^the processes that train together cannot be joined at MASTER_ADDR=localhost, MASTER_PORT=29500: Runtime"
-    with pytest.raises(RunError, match=wanted) as failed, processes("cpu"):
+    with pytest.raises(RunError, match=wanted) as failed, join_processes("cpu"):
         pass
     assert "\n" not in str(failed.value)
 
 
-def test_a_malformed_rank_is_one_line_and_exit_code_2(
+def test_a_malformed_rank_is_reported_in_one_line_with_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANK", "x")

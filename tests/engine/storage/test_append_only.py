@@ -1,4 +1,4 @@
-"""Data that only grows is written once: later checkpoints, and the arms of a fork, share it by links."""
+"""Append-only rows are written once: later checkpoints, and the arms of a fork, share them by hard links."""
 
 import os
 import shutil
@@ -64,7 +64,7 @@ def parts(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in folder.glob("rows-*")}
 
 
-def test_a_second_save_writes_the_new_rows_alone(tmp_path: Path) -> None:
+def test_a_second_save_writes_only_the_new_rows(tmp_path: Path) -> None:
     old = save(tmp_path, 1, rows(0, 25))
     reads: list[tuple[int, int]] = []
     new = save(tmp_path, 2, rows(3, 38, reads=reads), old)
@@ -76,7 +76,7 @@ def test_a_second_save_writes_the_new_rows_alone(tmp_path: Path) -> None:
     assert_holds(new, 3, 38)
 
 
-def test_what_a_save_writes_does_not_depend_on_how_much_there_is(tmp_path: Path) -> None:
+def test_the_size_of_a_save_does_not_grow_with_the_memory(tmp_path: Path) -> None:
     sizes = []
     for end in (100, 1000):
         old = save(tmp_path, end, rows(0, end))
@@ -86,7 +86,7 @@ def test_what_a_save_writes_does_not_depend_on_how_much_there_is(tmp_path: Path)
     assert abs(sizes[0] - sizes[1]) < 40  # headers name offsets, whose digits may differ in number
 
 
-def test_parts_whose_rows_all_died_are_dropped(tmp_path: Path) -> None:
+def test_parts_without_rows_in_use_are_dropped(tmp_path: Path) -> None:
     old = save(tmp_path, 1, rows(0, 40))
     new = save(tmp_path, 2, rows(20, 45), old)
     assert len(parts(new).keys() & parts(old).keys()) == 2
@@ -112,7 +112,7 @@ def test_rows_can_be_empty_and_a_tree_can_hold_several(tmp_path: Path) -> None:
     keep=st.integers(1, 3),
     data=st.data(),
 )
-def test_rows_come_back_after_any_history(
+def test_any_sequence_of_saves_and_loads_returns_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[int, int]], keep: int, data: st.DataObject
 ) -> None:
     folder, last, first, end = tmp_path_factory.mktemp("life"), None, 0, 0
@@ -133,20 +133,20 @@ def test_rows_come_back_after_any_history(
             assert torch.equal(found, rows(first, end).read(start, stop)["reward"])
 
 
-def test_reading_rows_that_are_not_there_is_refused(tmp_path: Path) -> None:
+def test_reading_rows_that_do_not_exist_is_refused(tmp_path: Path) -> None:
     leaf = leaf_of(save(tmp_path, 1, rows(4, 25)))
     for start, stop in ((3, 5), (20, 26), (9, 9)):
         with pytest.raises(ValueError, match=r"it holds only 4 … 25"):
             leaf.read(start, stop)
 
 
-def test_writing_to_what_was_read_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
+def test_writing_to_loaded_rows_does_not_change_the_checkpoint(tmp_path: Path) -> None:
     folder = save(tmp_path, 1, rows(0, 25))
     leaf_of(folder).read(0, 5)["frames"].zero_()
     assert_holds(folder, 0, 25)
 
 
-def test_rows_of_the_wrong_number_are_refused(tmp_path: Path) -> None:
+def test_a_wrong_number_of_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rows 0 … 6 returned 'x' of shape \(3, 2\).* 6"):
         save(tmp_path, 1, Rows(0, 6, lambda start, stop: {"x": torch.zeros(3, 2)}))
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +156,7 @@ def test_rows_of_the_wrong_number_are_refused(tmp_path: Path) -> None:
     ("first", "end", "why"),
     [(2, 30, "begins before the oldest part"), (5, 19, "ends before the newest part ends")],
 )
-def test_all_is_written_anew_where_the_older_parts_do_not_fit(tmp_path: Path, first: int, end: int, why: str) -> None:
+def test_all_rows_are_written_if_the_older_parts_do_not_fit(tmp_path: Path, first: int, end: int, why: str) -> None:
     old = save(tmp_path, 1, rows(5, 20, salt=1))
     new = save(tmp_path, 2, rows(first, end), old)
     assert not set(parts(new).values()) & set(parts(old).values()), why
@@ -164,13 +164,15 @@ def test_all_is_written_anew_where_the_older_parts_do_not_fit(tmp_path: Path, fi
 
 
 @pytest.mark.parametrize("break_", [Path.unlink, lambda file: os.truncate(file, 9)])
-def test_all_is_written_anew_where_an_older_part_is_gone_or_cut(tmp_path: Path, break_: Callable[[Path], None]) -> None:
+def test_all_rows_are_written_if_an_older_part_is_missing_or_truncated(
+    tmp_path: Path, break_: Callable[[Path], None]
+) -> None:
     old = save(tmp_path, 1, rows(0, 30))
     break_(old / sorted(parts(old))[1])
     assert_holds(save(tmp_path, 2, rows(0, 35), old), 0, 35)
 
 
-def test_nothing_is_taken_from_a_foreign_or_damaged_or_missing_checkpoint(tmp_path: Path) -> None:
+def test_no_part_of_a_foreign_damaged_or_missing_checkpoint_is_linked(tmp_path: Path) -> None:
     foreign = checkpoint.save(tmp_path / "other", 1, {"memory": {"envs": [rows(0, 20, salt=1)]}}, "them")
     damaged = save(tmp_path / "damaged", 1, rows(0, 20, salt=1))
     (damaged / checkpoint.MANIFEST).write_text("{}")
@@ -178,8 +180,8 @@ def test_nothing_is_taken_from_a_foreign_or_damaged_or_missing_checkpoint(tmp_pa
         assert_holds(save(tmp_path, step, rows(0, 30), since), 0, 30)
 
 
-def test_a_newer_checkpoint_that_was_passed_over_is_not_built_upon(tmp_path: Path) -> None:
-    """Its rows are of a life that the run did not live again in the same way."""
+def test_no_part_of_a_newer_damaged_checkpoint_is_linked_after_going_back(tmp_path: Path) -> None:
+    """The run has continued from the checkpoint before it, so these rows may differ from those of the run."""
     trunk = save(tmp_path, 1, rows(0, 10))
     passed_over = save(tmp_path, 2, rows(0, 25, salt=1), trunk)
     assert_holds(save(tmp_path, 3, rows(0, 40), trunk), 0, 40)
@@ -192,7 +194,7 @@ def test_saving_a_step_again_replaces_its_rows(tmp_path: Path) -> None:
     assert_holds(first, 0, 25)
 
 
-def test_pruning_the_older_folder_keeps_the_newer_whole(tmp_path: Path) -> None:
+def test_pruning_the_older_checkpoint_leaves_the_newer_complete(tmp_path: Path) -> None:
     last = None
     for step in range(1, 6):
         last = save(tmp_path, step, rows(0, 12 * step), last)
@@ -201,7 +203,7 @@ def test_pruning_the_older_folder_keeps_the_newer_whole(tmp_path: Path) -> None:
         assert_holds(last, 0, 12 * step)
 
 
-def test_a_copy_is_made_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -218,7 +220,7 @@ def test_a_copy_is_made_where_there_are_no_links(tmp_path: Path, monkeypatch: py
 
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_a_damaged_part_is_found_by_its_name(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_a_damaged_part_is_named(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = save(tmp_path_factory.mktemp("flip"), 1, rows(0, 33))
     file = folder / data.draw(st.sampled_from(sorted(parts(folder))))
     content = bytearray(file.read_bytes())
@@ -242,7 +244,7 @@ def test_damage_to_a_new_part_leaves_the_checkpoint_before_it_usable(tmp_path: P
     new = save(tmp_path, 2, rows(0, 38), old)
     (new / "rows-2-0-25.safetensors").write_bytes(b"")
     warnings: list[str] = []
-    loaded = checkpoint.newest(tmp_path, "us", warnings.append)
+    loaded = checkpoint.load_newest(tmp_path, "us", warnings.append)
     assert loaded is not None
     assert loaded["step"] == 1
     assert "rows-2-0-25.safetensors: damaged" in warnings[0]
@@ -257,7 +259,7 @@ def fill_the_disk() -> None:
 
 
 class Stop:
-    """Stops this process, for which it cannot be taken back, at one of the operations that change a folder."""
+    """Ends this process at one of the operations that change a folder."""
 
     def __init__(self, operation: int, folder: Path, how: Callable[[], None]) -> None:
         self.left, self.folder, self.how = operation, str(folder), how
@@ -279,7 +281,7 @@ class Stop:
 
 
 def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callable[[], object]) -> bool:
-    """Do the work in a process that stops at an operation; False if it was done before it got there."""
+    """Do the work in a process that ends at an operation. Return False if the work was done before that."""
     child = os.fork()
     if child == 0:
         try:
@@ -298,7 +300,7 @@ def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callabl
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
 @pytest.mark.parametrize("how", [kill, fill_the_disk])
-def test_a_save_that_stops_at_any_file_operation_leaves_whole_checkpoints(
+def test_a_save_killed_at_any_file_operation_leaves_complete_checkpoints(
     tmp_path: Path, how: Callable[[], None]
 ) -> None:
     old = save(tmp_path / "run", 1, rows(0, 25))
@@ -318,9 +320,7 @@ def test_a_save_that_stops_at_any_file_operation_leaves_whole_checkpoints(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
 @pytest.mark.parametrize("how", [kill, fill_the_disk])
-def test_a_fork_that_stops_at_any_file_operation_appears_whole_or_not_at_all(
-    tmp_path: Path, how: Callable[[], None]
-) -> None:
+def test_a_fork_killed_at_any_file_operation_is_complete_or_absent(tmp_path: Path, how: Callable[[], None]) -> None:
     trunk = save(tmp_path / "trunk", 1, rows(0, 25))
     operation = 0
     while stopped(operation, tmp_path, how, lambda: checkpoint.adopt(trunk, "us", tmp_path / "arm", "arm")):
@@ -332,7 +332,7 @@ def test_a_fork_that_stops_at_any_file_operation_appears_whole_or_not_at_all(
     assert operation > 10, "the operations were not seen"
 
 
-def test_a_fork_shares_the_files_and_neither_side_disturbs_the_other(tmp_path: Path) -> None:
+def test_a_fork_shares_files_and_neither_run_changes_the_other(tmp_path: Path) -> None:
     trunk = save(tmp_path / "trunk", 5, rows(0, 25))
     one, two = (checkpoint.adopt(trunk, "us", tmp_path / name, name, step=-1) for name in ("one", "two"))
     assert parts(one) == parts(two) == parts(trunk)
@@ -355,7 +355,7 @@ def test_a_fork_shares_the_files_and_neither_side_disturbs_the_other(tmp_path: P
         assert_holds(checkpoint.folder_of(tmp_path / name, 6), leaf.first, leaf.end, identity=name)
 
 
-def test_a_fork_reads_no_rows_and_names_what_is_missing(tmp_path: Path) -> None:
+def test_a_fork_reads_no_rows_and_names_a_missing_file(tmp_path: Path) -> None:
     trunk = save(tmp_path / "trunk", 5, rows(0, 25))
     part = trunk / "rows-5-0-10.safetensors"
     content = bytearray(part.read_bytes())

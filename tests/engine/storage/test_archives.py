@@ -1,4 +1,4 @@
-"""Zips, npy files and gzip of other people: bounded by their sizes before they are unpacked, which may lie."""
+"""Zip, npy and gzip files of other people: their sizes, which may be false, are checked before they are unpacked."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ def zipped(content: bytes = b"abc", name: str = "a", method: int = zipfile.ZIP_D
 
 
 def with_size(content: bytes, size: int) -> bytes:
-    """Let the directory of a zip say another size for its first member."""
+    """Write another size for the first member into the directory of a zip."""
     at = content.index(b"PK\x01\x02")
     return content[: at + 24] + size.to_bytes(4, "little") + content[at + 28 :]
 
@@ -43,15 +43,15 @@ LARGE = bytes(2 * archives.FLOOR)
         (zipped(method=zipfile.ZIP_LZMA), "another method than deflate"),
     ],
 )
-def test_what_is_not_read_out_of_a_zip(content: bytes, words: str, tmp_path: Path) -> None:
+def test_bad_members_of_a_zip_are_refused(content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / "x.zip").write_bytes(content)
     for file in (content, tmp_path / "x.zip"):
         with pytest.raises(archives.BadArchive, match=words):
-            archives.member(file, "a")
-    assert archives.member(zipped(), "a") == b"abc"
+            archives.read_member(file, "a")
+    assert archives.read_member(zipped(), "a") == b"abc"
 
 
-def test_a_zip_for_other_code_is_bounded_as_a_whole() -> None:
+def test_a_zip_that_other_code_unpacks_has_a_limit_on_its_total_size() -> None:
     archives.check_zip(zipped())
     with pytest.raises(archives.BadArchive, match="unpack to"):
         archives.check_zip(zipped(LARGE))
@@ -66,10 +66,10 @@ def npy(value: np.ndarray, shape: str | None = None) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + value.tobytes()
 
 
-def test_arrays_are_read_if_their_header_says_what_is_there() -> None:
+def test_arrays_are_read_only_if_their_header_fits_the_data() -> None:
     numbers = np.arange(6.0).reshape(2, 3)
     for right in (numbers, np.asfortranarray(numbers), np.zeros((0, 4)), np.array(3)):
-        found = archives.array_of(npy(right))
+        found = archives.parse_array(npy(right))
         assert found.dtype == right.dtype
         assert np.array_equal(found, right)
     for wrong, words in (
@@ -80,11 +80,11 @@ def test_arrays_are_read_if_their_header_says_what_is_there() -> None:
         (b"", "damaged header"),
     ):
         with pytest.raises(archives.BadArchive, match=words):
-            archives.array_of(wrong)
+            archives.parse_array(wrong)
 
 
-def test_gzip_is_bounded_and_complete() -> None:
-    assert archives.gunzipped(gzip.compress(b"abc") + gzip.compress(b"def") + b"\0\0") == b"abcdef"
+def test_gzip_must_be_complete_and_below_the_limit() -> None:
+    assert archives.gunzip(gzip.compress(b"abc") + gzip.compress(b"def") + b"\0\0") == b"abcdef"
     for wrong in (
         b"",
         b"text",
@@ -93,9 +93,9 @@ def test_gzip_is_bounded_and_complete() -> None:
         gzip.compress(b"") + b"x",
     ):
         with pytest.raises(archives.BadArchive, match="truncated or damaged gzip"):
-            archives.gunzipped(wrong)
+            archives.gunzip(wrong)
     with pytest.raises(archives.BadArchive, match="unpacks to more than"):
-        archives.gunzipped(gzip.compress(LARGE))
+        archives.gunzip(gzip.compress(LARGE))
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "loop", "nothing"])
@@ -108,4 +108,4 @@ def test_only_plain_files_are_opened(kind: str, tmp_path: Path) -> None:
     elif kind != "nothing":
         place.symlink_to("/dev/zero" if kind == "device" else "x")
     with pytest.raises(OSError, match=r"plain|No such|many levels|directory"):
-        archives.contents(place)
+        archives.read_user_file(place)

@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit, or are refused by the name of the file that is wrong."""
+"""Checkpoints are loaded bit for bit as they were saved, or refused with the name of the wrong file."""
 
 import hashlib
 import json
@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.engine.storage import checkpoint, files
+from supple.engine.storage.restoring import restoring
 from supple.registry.errors import CheckpointError
 
 WEIGHTS, MANIFEST = "state.safetensors", "state.json"
@@ -62,8 +63,8 @@ def test_a_tree_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert same(checkpoint.load(checkpoint.save(tmp_path, 7, before, "us"), "us"), before)
 
 
-def test_what_is_loaded_has_memory_of_its_own(tmp_path: Path) -> None:
-    """Aligned as fresh tensors are, and writable: training writes into it."""
+def test_loaded_tensors_have_memory_of_their_own(tmp_path: Path) -> None:
+    """It is aligned as that of new tensors, and writable, because training writes into it."""
     loaded = checkpoint.load(saved(tmp_path, 1)[0], "us")
     for tensor in loaded["tensors"].values():
         assert tensor.untyped_storage().nbytes() == tensor.nbytes
@@ -71,7 +72,7 @@ def test_what_is_loaded_has_memory_of_its_own(tmp_path: Path) -> None:
     assert all(array.flags.writeable and array.flags.owndata for array in loaded["arrays"])
 
 
-def test_what_json_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_tree_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for bad in ({"a": object()}, {"a": {1: 2}}, {"a": [{1, 2}]}):
         with pytest.raises(TypeError, match="a"):
             checkpoint.save(tmp_path / "new", 1, bad, "us")
@@ -131,7 +132,7 @@ class Trap:
 
 
 @pytest.mark.parametrize("sums_match", [False, True])
-def test_a_pickle_by_another_name_is_never_unpickled(tmp_path: Path, sums_match: bool) -> None:
+def test_a_pickle_under_another_name_is_never_unpickled(tmp_path: Path, sums_match: bool) -> None:
     [folder] = saved(tmp_path / "checkpoints", 1)
     sprung = tmp_path / "sprung"
     torch.save({"weights": Trap(sprung)}, folder / WEIGHTS)
@@ -172,7 +173,7 @@ PART = {"file": "rows-1-0-0.safetensors", "start": 0, "stop": 4, "size": 1, "sha
         ({"rows": {"/memory": {"first": 0, "end": 4, "parts": []}}}, "do not hold rows"),
     ],
 )
-def test_a_manifest_that_cannot_be_one_is_refused_though_its_sum_is_right(
+def test_an_invalid_manifest_is_refused_even_if_its_sum_is_right(
     tmp_path: Path, entries: dict[str, Any], words: str
 ) -> None:
     [folder] = saved(tmp_path, 1)
@@ -185,7 +186,7 @@ def test_a_manifest_that_cannot_be_one_is_refused_though_its_sum_is_right(
 @pytest.mark.parametrize(
     "leaf", [{"__tensor__": []}, {"__tensor__": "/nowhere"}, {"__array__": {}}, {"__rows__": "/x"}]
 )
-def test_a_tree_whose_leaves_are_nowhere_is_refused(tmp_path: Path, leaf: dict[str, Any]) -> None:
+def test_a_tree_that_refers_to_missing_tensors_is_refused(tmp_path: Path, leaf: dict[str, Any]) -> None:
     [folder] = saved(tmp_path, 1)
     forge(folder, tree={"w": leaf})
     with pytest.raises(CheckpointError, match=r"state\.safetensors: does not agree with"):
@@ -218,22 +219,22 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_written_into(tmp_path: Path
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == [folder.name]
 
 
-def test_stray_folders_are_no_checkpoints(tmp_path: Path) -> None:
+def test_folders_with_other_names_are_not_checkpoints(tmp_path: Path) -> None:
     saved(tmp_path, 1, 20)
     for name in ("²", "٣", "tmp-9", "000000000030.old", "-1", "2019", "0000000000030"):
         (tmp_path / name).mkdir()
     (tmp_path / "000000000040").write_text("mine")
     os.mkfifo(tmp_path / "000000000050")
     assert [folder.name for folder in checkpoint.folders_of(tmp_path)] == ["000000000001", "000000000020"]
-    loaded = checkpoint.newest(tmp_path, "us", pytest.fail)
+    loaded = checkpoint.load_newest(tmp_path, "us", pytest.fail)
     assert loaded is not None
     assert loaded["step"] == 20
 
 
-def test_whatever_goes_wrong_while_a_state_is_taken_up_names_the_checkpoints(tmp_path: Path) -> None:
+def test_any_exception_while_a_state_is_restored_names_the_checkpoints(tmp_path: Path) -> None:
     with (
         pytest.raises(CheckpointError, match=rf"{tmp_path}: not a state of this run \(KeyError: 'w'\)"),
-        checkpoint.taken_up(tmp_path),
+        restoring(tmp_path),
     ):
         torch.nn.Linear(1, 1).load_state_dict({}["w"])
 
@@ -245,7 +246,7 @@ def test_newest_intact_checkpoint_is_used_and_every_damaged_one_reported(tmp_pat
     (tmp_path / "tmp-6000-1").mkdir()
     (tmp_path / "notes").mkdir()
     warnings: list[str] = []
-    loaded = checkpoint.newest(tmp_path, "us", warnings.append)
+    loaded = checkpoint.load_newest(tmp_path, "us", warnings.append)
     assert loaded is not None
     assert loaded["step"] == 200
     assert [str(tmp_path / "000000005000" / MANIFEST) in warnings[0], str(folders[2] / WEIGHTS) in warnings[1]] == [
@@ -254,12 +255,12 @@ def test_newest_intact_checkpoint_is_used_and_every_damaged_one_reported(tmp_pat
     assert len(warnings) == 2
 
 
-def test_no_checkpoint_is_none_and_nothing_but_damaged_ones_is_an_error(tmp_path: Path) -> None:
-    assert checkpoint.newest(tmp_path / "nowhere", "us", pytest.fail) is None
+def test_without_checkpoints_there_is_no_state_and_with_damaged_ones_only_an_error(tmp_path: Path) -> None:
+    assert checkpoint.load_newest(tmp_path / "nowhere", "us", pytest.fail) is None
     for folder in saved(tmp_path, 1, 2):
         (folder / WEIGHTS).write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"1/state\.safetensors.*damaged") as refusal:
-        checkpoint.newest(tmp_path, "us", pytest.fail)
+        checkpoint.load_newest(tmp_path, "us", pytest.fail)
     assert "\n" not in str(refusal.value)
 
 
@@ -286,9 +287,9 @@ def test_failing_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     assert [folder.name for folder in tmp_path.iterdir()] == ["000000000001"]
 
 
-def test_what_a_killed_process_left_of_a_step_does_not_hinder_the_next(tmp_path: Path) -> None:
+def test_the_leftovers_of_a_killed_save_do_not_prevent_the_next_one(tmp_path: Path) -> None:
     if not (child := os.fork()):
-        with files.appearing(tmp_path / f"{1:012}") as half:
+        with files.atomic_folder(tmp_path / f"{1:012}") as half:
             (half / "half").touch()
             os._exit(0)
     os.waitpid(child, 0)

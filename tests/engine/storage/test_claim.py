@@ -1,4 +1,4 @@
-"""One process at a time goes on with a run; what is gone is taken over, what lives is not."""
+"""Only one process at a time trains a run, and a claim is replaced only if its owner has ended."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from supple.engine.storage import files
-from supple.engine.storage.claim import FILE, LOST, Claimed, Lost, _this_process, claim
+from supple.engine.storage.claim import FILE, LOST, Claimed, Lost, _describe_this_process, claim
 
 HOLD = """
 import sys, time
@@ -40,8 +40,8 @@ except Claimed:
 
 
 def write(folder: Path, **changes: object) -> Path:
-    """A claim of this very process, but for `changes`."""
-    (folder / FILE).write_text(json.dumps(_this_process("x") | changes))
+    """Write a claim of this process with some entries changed."""
+    (folder / FILE).write_text(json.dumps(_describe_this_process("x") | changes))
     return folder / FILE
 
 
@@ -55,7 +55,7 @@ def owner(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.wait()
 
 
-def test_a_claim_is_given_up_at_the_end_and_can_be_made_again(tmp_path: Path) -> None:
+def test_a_claim_is_released_at_the_end_and_can_be_made_again(tmp_path: Path) -> None:
     for _ in range(2):
         with claim(tmp_path) as held:
             held.check()
@@ -63,26 +63,26 @@ def test_a_claim_is_given_up_at_the_end_and_can_be_made_again(tmp_path: Path) ->
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_claim_names_the_owner_that_lives(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
+def test_a_second_claim_is_refused_and_names_the_owner(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
     with pytest.raises(Claimed, match=f"process {owner.pid} on {os.uname().nodename} is training this run"):
         claim(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
-def test_the_claim_of_a_killed_process_is_taken_over_at_once(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
+def test_the_claim_of_a_killed_process_is_replaced_at_once(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
     owner.send_signal(signal.SIGKILL)  # and nobody has waited for it: it is a zombie
     with claim(tmp_path, patience=2):
         assert json.loads((tmp_path / FILE).read_text())["pid"] == os.getpid()
 
 
-def test_a_process_that_got_the_number_of_a_dead_one_is_not_the_owner(tmp_path: Path) -> None:
+def test_a_process_that_reuses_the_id_of_the_owner_is_not_the_owner(tmp_path: Path) -> None:
     write(tmp_path, started=-5.0)
     with claim(tmp_path):
         pass
 
 
 @pytest.mark.parametrize(("silent", "taken"), [(500, False), (700, True), (-500, False), (-700, True)])
-def test_on_another_machine_the_heartbeat_tells(tmp_path: Path, silent: float, taken: bool) -> None:
+def test_a_claim_from_another_machine_is_judged_by_its_heartbeat(tmp_path: Path, silent: float, taken: bool) -> None:
     file = write(tmp_path, host="elsewhere")
     os.utime(file, (time.time() - silent,) * 2)
     if taken:
@@ -93,7 +93,7 @@ def test_on_another_machine_the_heartbeat_tells(tmp_path: Path, silent: float, t
             claim(tmp_path)
 
 
-def test_a_process_of_the_same_number_and_age_is_not_the_owner_from_before_the_machine_began_anew(
+def test_a_claim_from_before_a_reboot_is_replaced(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, boot="another")
@@ -101,10 +101,10 @@ def test_a_process_of_the_same_number_and_age_is_not_the_owner_from_before_the_m
         pass
 
 
-def test_an_owner_lives_whatever_becomes_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_is_kept_if_the_clock_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path)
     began = psutil.boot_time()
-    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: began + 3600)  # as Linux tells it: now less the time since
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: began + 3600)
     monkeypatch.setattr("psutil.boot_time", lambda: began + 3600)
     with pytest.raises(Claimed, match=f"process {os.getpid()} "):
         claim(tmp_path)
@@ -112,7 +112,7 @@ def test_an_owner_lives_whatever_becomes_of_the_clock(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("seconds", [-11, 3600])  # the clock may have been set back
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"pid": "1"}'])
-def test_a_claim_that_names_nobody_is_respected_for_seconds(tmp_path: Path, text: str, seconds: int) -> None:
+def test_a_claim_without_an_owner_is_respected_for_some_seconds(tmp_path: Path, text: str, seconds: int) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(Claimed, match="does not say which process"):
         claim(tmp_path)
@@ -122,14 +122,14 @@ def test_a_claim_that_names_nobody_is_respected_for_seconds(tmp_path: Path, text
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 10**30])
-def test_an_owner_whose_number_no_process_can_have_is_gone(tmp_path: Path, pid: int) -> None:
+def test_a_claim_with_an_impossible_process_id_is_replaced(tmp_path: Path, pid: int) -> None:
     write(tmp_path, pid=pid)
     with claim(tmp_path):
         pass
 
 
 @pytest.mark.parametrize("text", ["", None])  # a claim that is still being written, and a complete one
-def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(
+def test_a_process_that_is_late_to_replace_a_claim_leaves_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
     """Another process takes over between the look at the dead claim and the lock on it."""
@@ -146,7 +146,7 @@ def test_who_comes_late_to_a_dead_claim_leaves_the_new_one_alone(
     assert file.exists()
 
 
-def test_who_lost_its_claim_is_told_and_leaves_the_new_one_alone(tmp_path: Path) -> None:
+def test_a_process_that_lost_its_claim_gets_an_exception_and_leaves_the_new_one(tmp_path: Path) -> None:
     with claim(tmp_path) as held:
         file = write(tmp_path, token="another")
         with pytest.raises(Claimed, match="has taken over this run"):
@@ -160,7 +160,7 @@ def asleep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "elsewhere")
 
 
-def test_an_owner_that_slept_too_long_writes_nothing_and_leaves_its_successors_claim_alone(
+def test_an_owner_that_slept_too_long_writes_nothing_and_leaves_the_new_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with claim(tmp_path) as held:
@@ -181,7 +181,7 @@ def test_an_owner_that_slept_too_long_writes_nothing_and_leaves_its_successors_c
             held.check()
 
 
-def test_no_process_takes_over_from_one_that_was_stopped_while_it_writes(
+def test_a_process_that_was_stopped_while_it_writes_keeps_its_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with claim(tmp_path) as held:
@@ -192,7 +192,7 @@ def test_no_process_takes_over_from_one_that_was_stopped_while_it_writes(
             pytest.fail("it wrote")
 
 
-def test_an_exception_that_the_loss_of_the_claim_explains_becomes_one_line_about_that(tmp_path: Path) -> None:
+def test_an_exception_after_the_loss_of_the_claim_becomes_one_line_about_the_loss(tmp_path: Path) -> None:
     with claim(tmp_path) as held:
         with pytest.raises(ZeroDivisionError), held.explaining():
             _ = 1 / 0
@@ -211,7 +211,7 @@ def test_a_folder_that_was_renamed_is_named_and_not_made_again(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("silent", "taken"), [(500, False), (700, True)])
-def test_in_another_container_with_this_host_name_the_heartbeat_tells(
+def test_a_claim_from_another_container_with_this_host_name_is_judged_by_its_heartbeat(
     tmp_path: Path, silent: float, taken: bool
 ) -> None:
     """Its process ids are not those of this one: the owner seems to be dead, or to be any other process."""
@@ -226,17 +226,7 @@ def test_in_another_container_with_this_host_name_the_heartbeat_tells(
                 claim(tmp_path)
 
 
-def test_a_claim_of_an_earlier_version_names_no_namespace_and_is_read(tmp_path: Path) -> None:
-    owner = {name: value for name, value in _this_process("x").items() if name != "namespace"}
-    (tmp_path / FILE).write_text(json.dumps(owner))
-    with pytest.raises(Claimed, match=f"process {os.getpid()} "):
-        claim(tmp_path)
-    (tmp_path / FILE).write_text(json.dumps(owner | {"started": -5.0}))
-    with claim(tmp_path):
-        pass
-
-
-def test_of_eight_that_take_over_at_once_one_does(tmp_path: Path) -> None:
+def test_of_eight_processes_that_replace_a_claim_at_once_one_succeeds(tmp_path: Path) -> None:
     write(tmp_path, started=-5.0)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     racers = [subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path)], **pipes) for _ in range(8)]  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Locks on folders, and folders that appear whole, on systems that cannot do all of it."""
+"""Locks on folders and atomic folders, also on systems without locks or links."""
 
 import errno
 import os
@@ -14,16 +14,16 @@ from supple.engine.storage.signed_json import start_folder
 
 
 def counted(folder: Path, turns: int = 20) -> None:
-    """Add to the number in a file, as only one at a time can."""
+    """Add 1 to the number in a file, which is wrong in the end if two processes do it at the same time."""
     for _ in range(turns):
-        with files.in_turn(folder):
+        with files.lock_folder(folder):
             number = int((folder / "number").read_text())
             threading.Event().wait(0.0002)
             (folder / "number").write_text(str(number + 1))
 
 
 @pytest.mark.parametrize("windows", [False, True])
-def test_one_at_a_time_works_in_a_folder_and_nothing_stays_behind(
+def test_processes_lock_a_folder_one_after_another_and_leave_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, windows: bool
 ) -> None:
     """Windows opens no folders, and removes no file that is open."""
@@ -46,22 +46,22 @@ def test_one_at_a_time_works_in_a_folder_and_nothing_stays_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["number"]
 
 
-def test_the_lock_of_a_process_that_was_killed_does_not_make_a_folder_another_runs(tmp_path: Path) -> None:
+def test_the_lock_of_a_killed_process_does_not_count_as_a_file_of_another_run(tmp_path: Path) -> None:
     (tmp_path / files.LOCK).touch()
     start_folder(tmp_path, "config.json", {"a": 1})
     assert (tmp_path / "config.json").is_file()
 
 
-def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object, **__: object) -> bool:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(files, "lock_descriptor", none)
-    with files.in_turn(tmp_path), files.in_turn(tmp_path):
+    with files.lock_folder(tmp_path), files.lock_folder(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_appears_only_if_its_process_may_still_write(tmp_path: Path) -> None:
+def test_an_atomic_folder_appears_only_if_its_process_may_still_write(tmp_path: Path) -> None:
     allowed = [True, False]
 
     @contextmanager
@@ -72,20 +72,20 @@ def test_a_folder_appears_only_if_its_process_may_still_write(tmp_path: Path) ->
 
     (tmp_path / "model").mkdir()
     (tmp_path / "model/theirs").touch()
-    with pytest.raises(PermissionError, match="taken over"), files.appearing(tmp_path / "model", writing) as folder:
+    with pytest.raises(PermissionError, match="taken over"), files.atomic_folder(tmp_path / "model", writing) as folder:
         (folder / "mine").touch()
     assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["model", "model/theirs"]
 
 
-def test_two_that_write_one_folder_at_once_do_not_share_a_temporary_one(tmp_path: Path) -> None:
+def test_two_writers_of_one_folder_have_separate_temporary_folders(tmp_path: Path) -> None:
     names = []
     for _ in range(2):
-        with files.appearing(tmp_path / "model") as folder:
+        with files.atomic_folder(tmp_path / "model") as folder:
             names.append(folder.name)
     assert len(set(names)) == 2
 
 
-def test_a_file_that_is_replaced_changes_nothing_under_another_name(tmp_path: Path) -> None:
+def test_replacing_a_file_does_not_change_its_hard_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     for name in ("a.json", "a.json.tmp"):
         os.link(tmp_path / "mine", tmp_path / name)
@@ -95,7 +95,7 @@ def test_a_file_that_is_replaced_changes_nothing_under_another_name(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
-def test_what_is_in_the_way_of_a_file_is_left_there(tmp_path: Path, kind: str) -> None:
+def test_a_folder_or_link_in_the_place_of_a_file_is_not_removed(tmp_path: Path, kind: str) -> None:
     way = tmp_path / "a.json.tmp"
     {"pipe": os.mkfifo, "link": lambda path: path.symlink_to("b"), "folder": Path.mkdir}[kind](way)
     before = way.lstat()

@@ -1,4 +1,4 @@
-"""What a checkpoint says of a learner."""
+"""The state of a learner in a checkpoint."""
 
 import copy
 import re
@@ -19,8 +19,8 @@ def world() -> Learner:
     return learner_for(net)
 
 
-def test_initial_values_lie_in_memory_as_before() -> None:
-    """Norms of them are sums in the order of the memory: in another order, nap's last bits were others."""
+def test_restored_initial_values_have_the_memory_layout_of_before() -> None:
+    """Norms are summed in the order in memory: in another order, the last bits of nap would differ."""
     ours, theirs = world(), world()
     state = learner_state(ours)
     state["initial"] = {name: value.contiguous() for name, value in ours.initial.items()}  # as a file has them

@@ -1,4 +1,4 @@
-"""Logs: one process writes them, at moments that it chooses, and notices where it was not alone."""
+"""Logs: only one process appends to them, and it notices if another one has changed them."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_lines_wait_in_memory_until_they_are_flushed(tmp_path: Path) -> None:
     assert file.stat().st_size == FULL
 
 
-def test_who_had_a_log_open_before_cannot_write_to_the_log_of_its_successor(tmp_path: Path) -> None:
+def test_a_process_that_had_a_log_open_before_cannot_write_to_the_new_one(tmp_path: Path) -> None:
     former = begin(file := tmp_path / "metrics.jsonl", 0)
     former.add(b"one\ntwo\n")
     former.flush()
@@ -37,21 +37,21 @@ def test_who_had_a_log_open_before_cannot_write_to_the_log_of_its_successor(tmp_
         former.flush()
 
 
-def test_a_hard_link_of_a_log_keeps_what_it_had(tmp_path: Path) -> None:
+def test_a_hard_link_of_a_log_keeps_its_contents(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     os.link(tmp_path / "mine", tmp_path / "metrics.jsonl")
     begin(tmp_path / "metrics.jsonl", 0)
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_what_a_killed_process_left_of_a_log_may_be_a_hard_link(tmp_path: Path) -> None:
+def test_a_leftover_temporary_log_may_be_a_hard_link(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     os.link(tmp_path / "mine", tmp_path / "metrics.jsonl.tmp")
     begin(tmp_path / "metrics.jsonl", 0)
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_a_log_that_is_gone_is_not_made_again_but_named(tmp_path: Path) -> None:
+def test_a_missing_log_is_named_and_not_made_again(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"metrics\.jsonl: this log was removed or renamed$"):
         begin(tmp_path / "metrics.jsonl", 7)
     assert not [*tmp_path.iterdir()]
@@ -82,7 +82,7 @@ def test_lines_of_another_program_are_noticed(tmp_path: Path) -> None:
         require_length(file, 0, "this process wrote")
 
 
-def test_what_could_not_be_written_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_could_not_be_written_are_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = begin(tmp_path / "metrics.jsonl", 0)
     log.add(b"1\n")
 

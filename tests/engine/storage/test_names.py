@@ -17,7 +17,7 @@ from supple.registry.errors import UsageError
         "x.", "..", "", "a/b", "a\tb", "x" * 256,
     ],
 )  # fmt: skip
-def test_a_name_that_supple_or_a_system_uses_itself_is_refused(name: str) -> None:
+def test_a_name_that_supple_or_the_system_uses_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=r"^\[study\]: the folder "):
         require(name, "[study]")
 
@@ -37,16 +37,16 @@ def test_other_names_are_possible(name: str) -> None:
         (["none", "trunk"], "b: its folder 'trunk' is the name of a folder"),
     ],
 )
-def test_runs_that_could_not_lie_beside_each_other_are_refused(folders: list[str], words: str) -> None:
+def test_runs_whose_folders_collide_are_refused(folders: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         require_apart(list(zip("ab", folders, strict=True)), folders)
 
 
-def test_runs_that_lie_beside_each_other_already_go_on() -> None:
+def test_existing_runs_with_similar_names_continue() -> None:
     require_apart([("a", "Fire"), ("b", "fire"), ("c", "con")], [])
 
 
-def test_a_text_that_leaves_too_little_or_too_much_has_a_folder_of_its_own() -> None:
+def test_a_text_whose_slug_is_empty_or_too_long_gets_a_unique_name() -> None:
     texts = ["火", "水", "x" * 300, "x" * 301]
     assert len({slug(text) for text in texts}) == 4
     assert all("~" in slug(text) and len(slug(text)) <= LONGEST for text in texts)

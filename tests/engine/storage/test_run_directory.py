@@ -1,4 +1,4 @@
-"""The run directory: created whole or not at all, and logs that can be cut back to a checkpoint."""
+"""The run directory: created completely or not at all, with logs that can be truncated to a checkpoint."""
 
 import json
 import math
@@ -61,14 +61,14 @@ def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> Non
         ('{"algorithm": "pp', RunError, "config.json: damaged"),
     ],
 )
-def test_what_is_no_run_directory_is_refused(tmp_path: Path, text: str | None, error: Any, words: str) -> None:
+def test_other_folders_are_refused_as_run_directories(tmp_path: Path, text: str | None, error: Any, words: str) -> None:
     if text is not None:
         (tmp_path / "config.json").write_text(text)
     with pytest.raises(error, match=words):
         RunDirectory.open(tmp_path)
 
 
-def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path: Path) -> None:
+def test_an_empty_folder_and_the_leftovers_of_a_killed_start_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "config.json.tmp").write_text('{"algo')
     RunDirectory.create(tmp_path, CONFIG)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
@@ -84,13 +84,13 @@ def test_an_empty_folder_and_one_where_a_beginning_was_killed_are_taken(tmp_path
         ({"settings": None}, "settings should be an object, but is null"),
     ],
 )
-def test_an_entry_of_another_type_is_named_though_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
+def test_an_entry_of_the_wrong_type_is_named_even_if_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
     write_json(tmp_path / "config.json", {**CONFIG, "versions": {}, **edit})
     with pytest.raises(RunError, match=words):
         RunDirectory.open(tmp_path)
 
 
-def test_identity_is_that_of_the_stored_config_and_depends_on_what_training_depends_on(tmp_path: Path) -> None:
+def test_the_identity_of_a_run_depends_on_the_entries_that_training_depends_on(tmp_path: Path) -> None:
     created = RunDirectory.create(tmp_path, CONFIG)
     assert RunDirectory(tmp_path, CONFIG).identity == created.identity == RunDirectory.open(tmp_path).identity
     assert RunDirectory(tmp_path, CONFIG | {"command": "other words"}).identity == created.identity
@@ -98,7 +98,7 @@ def test_identity_is_that_of_the_stored_config_and_depends_on_what_training_depe
         assert RunDirectory(tmp_path, CONFIG | other).identity != created.identity
 
 
-def test_logs_cut_back_and_written_again_are_the_logs_that_were_never_cut(tmp_path: Path) -> None:
+def test_logs_that_are_truncated_and_written_again_equal_logs_without_interruption(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
         log_some(run, 1)
@@ -124,7 +124,7 @@ def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_pa
 
 
 @pytest.mark.parametrize("log", LOGS)
-def test_a_log_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path, log: str) -> None:
+def test_a_log_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Path, log: str) -> None:
     (tmp_path / "mine").write_text("mine")
     run = RunDirectory.create(tmp_path / "run", CONFIG)
     (file := run.path / LOGS[log]).parent.mkdir(exist_ok=True)
@@ -145,7 +145,7 @@ def test_a_linked_folder_for_tensorboard_and_a_pipe_for_a_log_are_refused(tmp_pa
         run.start_logs({}, 0.0, AGENT_LOGS)
 
 
-def test_tensorboard_reads_what_was_logged_each_step_once(tmp_path: Path) -> None:
+def test_tensorboard_shows_every_logged_step_once(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(8, {"loss": 0.5, "agent/dfi": 2.0})

@@ -1,4 +1,4 @@
-"""Files with a checksum of every entry: made whole or not at all, and an edited entry is refused by its name."""
+"""Files with a checksum of every entry: written completely or not at all, and an edited entry is named."""
 
 import json
 import os
@@ -53,13 +53,13 @@ def test_another_order_and_other_spaces_are_the_same_contents(file: Path) -> Non
     assert read_json(file, "")["total_steps"] == 1000
 
 
-def test_without_sums_it_is_of_another_version(file: Path) -> None:
+def test_a_file_without_sums_is_refused_as_of_another_version(file: Path) -> None:
     file.write_text(json.dumps(VALUE))
     with pytest.raises(UsageError, match=r"x: its config\.json was not written by this version of supple"):
         read_json(file, "x")
 
 
-def test_a_link_and_a_pipe_are_refused_and_nobody_waits(file: Path) -> None:
+def test_links_and_pipes_are_refused_without_waiting(file: Path) -> None:
     file.rename(moved := file.with_name("moved"))
     file.symlink_to(moved)
     with pytest.raises(RunError, match=r"config\.json: a symbolic link"):
@@ -70,13 +70,13 @@ def test_a_link_and_a_pipe_are_refused_and_nobody_waits(file: Path) -> None:
         read_json(file, "")
 
 
-def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+def test_a_plain_file_is_refused_as_a_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"has no config\.json"):
         read_json(tmp_path / "file" / "config.json", "it")
 
 
-def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_json_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     write_json(path, {"a": 1})
     with pytest.raises(TypeError):
@@ -105,7 +105,7 @@ def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_fir
     assert not [*tmp_path.rglob("*.json*")]
 
 
-def test_who_finds_that_another_has_just_made_the_folder_leaves_it(
+def test_a_folder_that_another_process_has_just_made_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_folder(tmp_path / "run", "config.json", VALUE)
@@ -117,7 +117,9 @@ def test_who_finds_that_another_has_just_made_the_folder_leaves_it(
 
 
 @pytest.mark.parametrize(("file", "what"), [("comparison.json", "a comparison"), ("sweep.json", "a sweep")])
-def test_who_begins_in_the_folder_of_a_comparison_is_told_how_to_join(tmp_path: Path, file: str, what: str) -> None:
+def test_starting_in_the_folder_of_a_comparison_is_refused_with_the_command_that_joins_it(
+    tmp_path: Path, file: str, what: str
+) -> None:
     start_folder(tmp_path, file, VALUE)
     words = (
         rf"already holds {what}: `supple worker {tmp_path}` joins in its runs, `supple resume {tmp_path}` continues it"
@@ -126,7 +128,7 @@ def test_who_begins_in_the_folder_of_a_comparison_is_told_how_to_join(tmp_path: 
         start_folder(tmp_path, file, VALUE)
 
 
-def test_of_several_that_begin_in_one_empty_folder_at_once_one_does_and_all_others_are_told(tmp_path: Path) -> None:
+def test_of_several_processes_that_start_in_one_folder_one_succeeds_and_the_others_are_refused(tmp_path: Path) -> None:
     for trial in range(20):
         path, together = tmp_path / str(trial), threading.Barrier(4)
         path.mkdir()

@@ -1,4 +1,4 @@
-"""Runs that continue under other versions of Python and of packages: what is said, recorded and reported."""
+"""Runs that continue under other versions of Python and of packages: the warning, the record and the report."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import pytest
 
 from supple import reports
 from supple.engine.storage.run_directory import RunDirectory
-from supple.engine.storage.versions import mixed, versions
+from supple.engine.storage.versions import describe_mixed, versions
 from supple.experiments import resume, train
 from supple.scripts.main import dispatch
 
@@ -54,7 +54,7 @@ def half(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_run_that_continues_under_other_versions_says_so_in_one_line(
+def test_a_run_that_continues_under_other_versions_gets_one_line_about_it(
     half: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python, lines = versions()["python"], list[str]()
@@ -69,7 +69,7 @@ def test_a_run_that_continues_under_other_versions_says_so_in_one_line(
     assert (half / "config.json").read_bytes() == before
 
 
-def test_the_command_line_says_it_too(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_prints_that_line(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch(["resume", str(half)])
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"supple: {half} was trained with python 3.11.0 (here ")
@@ -90,7 +90,7 @@ def test_a_run_keeps_all_versions_it_was_trained_under_and_its_report_names_them
     assert f"torch 2.0.0 (run), 2.1.0 (run), {HERE} (run)" in note
 
 
-def test_the_same_versions_and_packages_that_only_one_side_has_are_not_spoken_of(tmp_path: Path) -> None:
+def test_equal_versions_and_packages_of_one_side_only_are_not_mentioned(tmp_path: Path) -> None:
     lines: list[str] = []
     with installed(mujoco=""), pytest.raises(Stop):
         train("linear", SETTINGS, out=tmp_path / "run", progress=stop)
@@ -118,7 +118,7 @@ def comparison(tmp_path: Path, here: Callable[[], AbstractContextManager[None]])
     return tmp_path
 
 
-def test_a_comparison_says_it_once_and_its_report_names_the_arms(
+def test_a_comparison_prints_one_line_and_its_report_names_the_arms(
     comparison: Path, here: Callable[[], AbstractContextManager[None]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len([*comparison.rglob("config.json")]) == 2
@@ -130,5 +130,8 @@ def test_a_comparison_says_it_once_and_its_report_names_the_arms(
     assert f"torch 2.0.0 (seed-0/none and 1 more), {HERE} (seed-0/" in note
 
 
-def test_configs_of_other_origin_are_read() -> None:
-    assert mixed({"a": {}, "b": {"versions": "0.1", "later_versions": 3}, "c": {"versions": {"torch": "1"}}}) == []
+def test_configs_with_other_contents_are_read() -> None:
+    assert (
+        describe_mixed({"a": {}, "b": {"versions": "0.1", "later_versions": 3}, "c": {"versions": {"torch": "1"}}})
+        == []
+    )

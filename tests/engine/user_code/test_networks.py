@@ -1,4 +1,4 @@
-"""Networks from functions of users: what they look like at initialisation, and what is refused in one line."""
+"""Networks from functions of users: their values at initialisation, and which ones are refused in one line."""
 
 import random
 from pathlib import Path
@@ -125,7 +125,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_layers_draw_themselves_and_running_statistics_begin_anew(code: Path) -> None:
+def test_layers_are_drawn_by_their_own_reset_and_running_statistics_are_reset(code: Path) -> None:
     learner, remarks = learner_from(f"{code}:two")
     now = learner.module.state_dict()
     assert all(not torch.equal(learner.initial[name], now[name]) for name in learner.trained())
@@ -146,7 +146,7 @@ def test_a_state_dict_is_that_of_step_0_with_its_statistics(code: Path, name: st
 
 
 @pytest.mark.parametrize("name", ["anew", "compiled", "own"])
-def test_a_function_draws_the_network_anew_and_nothing_else_moves(code: Path, name: str) -> None:
+def test_a_function_that_makes_the_network_draws_it_and_changes_nothing_else(code: Path, name: str) -> None:
     states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     torch.manual_seed(5)
     text = f"{code}:{name}"
@@ -172,7 +172,9 @@ def test_a_function_draws_the_network_anew_and_nothing_else_moves(code: Path, na
         ("partly", "'0.weight', '0.bias'"),
     ],
 )
-def test_what_a_function_does_not_draw_is_named_and_drawn_by_its_layer(code: Path, name: str, equal: str) -> None:
+def test_values_that_the_function_does_not_draw_are_named_and_drawn_by_their_layer(
+    code: Path, name: str, equal: str
+) -> None:
     learner, (remark,) = learner_from(f"{code}:{name}")
     assert remark.startswith(f"Equal under two seeds, so not redrawn: {equal}")
     assert ". At initialisation, '0.weight', '0.bias'" in remark
@@ -181,13 +183,13 @@ def test_what_a_function_does_not_draw_is_named_and_drawn_by_its_layer(code: Pat
         assert not torch.equal(learner.initial[n], learner.module.get_parameter(n))
 
 
-def test_frozen_parameters_are_at_initialisation_what_they_are_now(code: Path) -> None:
+def test_frozen_parameters_keep_their_values_at_initialisation(code: Path) -> None:
     learner, _ = learner_from(f"{code}:frozen")
     assert torch.equal(learner.initial["0.weight"], learner.module.state_dict()["0.weight"])
     assert not torch.equal(learner.initial["3.weight"], learner.module.state_dict()["3.weight"])
 
 
-def test_every_output_counts_and_the_method_that_runs_a_network_can_be_named(code: Path) -> None:
+def test_all_outputs_enter_the_loss_and_the_forward_method_can_be_chosen(code: Path) -> None:
     learner, _ = learner_from(f"{code}:tuple_out")
     gradients = torch.autograd.grad(learner.loss(), list(learner.trained().values()))
     assert all(gradient.any() for gradient in gradients)
@@ -195,7 +197,7 @@ def test_every_output_counts_and_the_method_that_runs_a_network_can_be_named(cod
     assert learner.outputs({}, learner.probe()).shape == (16, 2)  # type: ignore[arg-type]
 
 
-def test_a_network_that_the_function_overwrites_gets_its_values_back(code: Path) -> None:
+def test_a_network_that_the_function_overwrites_is_restored(code: Path) -> None:
     found: dict[int, tuple[torch.nn.Linear, torch.Tensor]] = {}
     real = torch.nn.Linear.reset_parameters
 
@@ -242,7 +244,7 @@ def test_a_network_that_the_function_overwrites_gets_its_values_back(code: Path)
         ("nothing", "AttributeError: module 'mine' has no attribute 'nothing'"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(code: Path, name: str, words: str) -> None:
+def test_networks_that_cannot_be_used_are_refused_in_one_line(code: Path, name: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as refusal:
         learner_from(f"{code}:{name}")
     assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Code of users: whatever it raises is one line with its place; a command never ends as if it had done its work."""
+"""Code of users: any exception becomes one line with its place, and never ends a command as if it had succeeded."""
 
 import warnings
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from supple.engine.user_code.networks import learner_from
-from supple.engine.user_code.one_line import in_one_line, place_of, warnings_at_the_end
+from supple.engine.user_code.one_line import delaying_warnings, in_one_line, place_of
 from supple.registry import brief, first_line, message_of
 from supple.registry.errors import RunError, UsageError
 
@@ -24,7 +24,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_whatever_is_raised_becomes_one_line_that_names_the_place(error: BaseException) -> None:
+def test_any_exception_becomes_one_line_that_names_the_place(error: BaseException) -> None:
     with pytest.raises(UsageError) as refusal, in_one_line("my_net.py:network"):
         raise error
     said = str(refusal.value)
@@ -34,7 +34,7 @@ def test_whatever_is_raised_becomes_one_line_that_names_the_place(error: BaseExc
     assert place_of(error) in said
 
 
-def test_ours_pass_and_memory_that_ends_is_no_misuse() -> None:
+def test_exceptions_of_supple_pass_and_running_out_of_memory_is_a_run_error() -> None:
     for ours in (UsageError("a"), RunError("b")):
         with pytest.raises(type(ours), match=f"^{ours}$"), in_one_line("what"):
             raise ours
@@ -47,9 +47,9 @@ def test_warnings_are_shown_after_success_only(recwarn: pytest.WarningsRecorder)
         warnings.warn("lost", stacklevel=1)
         raise KeyError
 
-    with pytest.raises(KeyError), warnings_at_the_end():
+    with pytest.raises(KeyError), delaying_warnings():
         fails()
-    with warnings_at_the_end():
+    with delaying_warnings():
         warnings.warn("shown", stacklevel=1)
     assert [str(each.message) for each in recwarn] == ["shown"]
 
@@ -116,7 +116,7 @@ value = 3
         ("value", "must be a function, but is a value of type int"),
     ],
 )
-def test_what_a_function_of_a_user_gives(name: str, words: str, tmp_path: Path) -> None:
+def test_results_and_faults_of_a_users_function(name: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(NETWORKS)
     with pytest.raises(UsageError, match=words) as refusal:
         learner_from(f"{tmp_path / 'mine.py'}:{name}")

@@ -1,4 +1,4 @@
-"""An environment that shows what it is told to show, and remembers what it was told to do."""
+"""An artificial environment that records its actions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 
 class Toy(gym.Env):
-    """Shows samples of its space, drawn from its seed; its reward is 1, 2, 3, …; episodes have ten steps."""
+    """An environment of samples of its space, drawn from its seed, and of rewards of 1, 2, 3, … for ten steps."""
 
     def __init__(self, observation_space: gym.Space | None = None, action_space: gym.Space | None = None) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (3,)) if observation_space is None else observation_space

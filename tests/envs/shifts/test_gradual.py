@@ -1,4 +1,4 @@
-"""Changes that come over steps: numbers on a straight line, everything else episode by episode."""
+"""Gradual shifts: numbers are interpolated linearly, everything else changes episode by episode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def offset(env: Shifted) -> np.ndarray:
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32), task=st.integers(1, 4), share=st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]))
-def test_numbers_move_on_a_straight_line_between_two_tasks(toy: Make, seed: int, task: int, share: float) -> None:
+def test_gradual_numbers_are_interpolated_linearly(toy: Make, seed: int, task: int, share: float) -> None:
     inner = toy(gym.spaces.Box(0, 0, (3,), np.float64))
     env = Shifted(inner, "offset(over=100)", seed, task)
     before, after = (np.array(env.shifts.values(inner, seed, k)["offset"]["offset"]) for k in (task - 1, task))
@@ -31,7 +31,7 @@ def test_numbers_move_on_a_straight_line_between_two_tasks(toy: Make, seed: int,
     (np.testing.assert_array_equal if t in (0.0, 1.0) else np.testing.assert_allclose)(offset(env), expected)
 
 
-def test_numbers_move_in_the_middle_of_an_episode_and_physics_with_them() -> None:
+def test_gradual_numbers_change_within_an_episode() -> None:
     env = Shifted(make_env("ant"), "friction(low=0.1,high=0.1,over=10)", task=1)
     env.reset(seed=0)
     seen = []
@@ -42,7 +42,7 @@ def test_numbers_move_in_the_middle_of_an_episode_and_physics_with_them() -> Non
 
 
 @pytest.mark.parametrize("steps", [0, 30, 100])
-def test_each_episode_is_changed_with_the_share_of_the_steps_as_probability(toy: Make, steps: int) -> None:
+def test_an_episode_has_the_new_values_with_the_share_of_steps_as_probability(toy: Make, steps: int) -> None:
     env = Shifted(toy(), "negate_reward(over=100)", task=1)
     env.reset(seed=0)
     env.progress(steps)
@@ -70,7 +70,7 @@ def test_which_episodes_are_changed_is_drawn_from_the_seed_of_the_reset(toy: Mak
     assert sides(1) != sides(2)
 
 
-def test_a_gradual_change_is_asked_anew_in_every_task(toy: Make) -> None:
+def test_a_gradual_change_starts_again_in_every_task(toy: Make) -> None:
     env = Shifted(toy(gym.spaces.Box(0, 0, (3,), np.float64)), "offset(over=10)", task=1)
     env.reset(seed=0)
     env.progress(10)
@@ -85,7 +85,7 @@ def test_a_gradual_change_is_asked_anew_in_every_task(toy: Make) -> None:
     np.testing.assert_array_equal(offset(env), first)
 
 
-def test_a_vector_tells_its_environments_the_progress(toy: Make) -> None:
+def test_a_vector_passes_progress_to_its_environments(toy: Make) -> None:
     text = "offset(over=10,from_task=0)"
     vector = Vector(lambda: gym.wrappers.TimeLimit(Shifted(toy(), text), 100), 2)
     plain = Vector(lambda: Shifted(toy(), "offset(from_task=0)"), 2)
@@ -98,6 +98,6 @@ def test_a_vector_tells_its_environments_the_progress(toy: Make) -> None:
     Vector(toy, 1).progress(5)  # nothing to tell
 
 
-def test_whether_any_part_is_gradual_is_known() -> None:
+def test_shifts_are_gradual_if_one_of_them_is() -> None:
     assert parse_shifts("offset + delay(over=5)").is_gradual
     assert not parse_shifts("offset + delay").is_gradual

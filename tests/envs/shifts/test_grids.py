@@ -39,7 +39,7 @@ def test_the_goal_of_a_task_is_the_same_whichever_tasks_came_before() -> None:
         assert env.unwrapped.goal == (224 if task == 0 else drawn[task])
 
 
-def test_goals_come_gradually_episode_by_episode() -> None:
+def test_gradual_goals_change_episode_by_episode() -> None:
     env = Shifted(gym.make("NineRooms-v0"), "goal(over=10)", seed=1, task=1)
     new, found = env.shifts.values(env, 1, 1)["goal"]["goal"], []
     env.reset(seed=0)
@@ -69,7 +69,7 @@ def test_a_mirrored_lake_is_the_lake_of_the_mirrored_map(rows: tuple[str, ...], 
             assert sorted((p, shift.observation(after), r, end) for p, after, r, end in moves) == sorted(expected)
 
 
-def test_the_way_over_the_small_lake_is_mirrored_every_second_task_or_stays_so() -> None:
+def test_mirror_map_alternates_or_stays_mirrored() -> None:
     for text, ways in (("mirror_map", "drdr"), ("mirror_map(stay=true)", "drrr")):
         env = make_env("frozenlake2x2", shifts=text)
         for task, way in enumerate(ways):
@@ -80,7 +80,7 @@ def test_the_way_over_the_small_lake_is_mirrored_every_second_task_or_stays_so()
             assert env.step(second)[:4] == (3, 1.0, True, False)
 
 
-def test_the_small_lake_ends_with_the_second_step() -> None:
+def test_an_episode_on_the_small_lake_has_at_most_two_steps() -> None:
     env = make_env("frozenlake2x2")
     for _ in range(2):
         env.reset(seed=0)
@@ -89,18 +89,18 @@ def test_the_small_lake_ends_with_the_second_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "text", "words"),
+    ("env", "text", "message"),
     [
         ("cartpole", "goal", "goal needs an environment with a settable goal (ninerooms), but CartPole-v1 has none"),
         ("ninerooms", "mirror_map", "mirror_map needs FrozenLake, got NineRooms-v0"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, words: str) -> None:
+def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is compared
         make_env(env, shifts=text)
-    assert str(error.value) == words
+    assert str(error.value) == message
 
 
-def test_a_map_that_is_not_square_has_no_mirror_image() -> None:
+def test_a_map_that_is_not_square_is_refused() -> None:
     with pytest.raises(ValueError, match="mirror_map needs a square map, but FrozenLake-v1 has 1 × 3"):
         Shifted(gym.make("FrozenLake-v1", desc=["SFG"]), "mirror_map")

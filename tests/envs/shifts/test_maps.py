@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from supple.envs import Exploded, Shifted, make_env
+from supple.envs import ExplosionInfo, Shifted, make_env
 
 Make = Callable[..., Any]
 
@@ -57,7 +57,7 @@ def test_permute_shows_the_same_numbers_in_another_order(toy: Make, space: gym.S
     assert env.observation_space == space
 
 
-def test_permute_exchanges_numbered_observations(toy: Make) -> None:
+def test_permute_maps_discrete_observations_one_to_one(toy: Make) -> None:
     inner = toy(Discrete(6, start=2))
     env = Shifted(inner, "permute", task=1)
     seen = {}
@@ -94,7 +94,7 @@ def test_flip_actions_mirrors_every_second_task(toy: Make, space: gym.Space, act
         assert space.contains(inner.told[0])
 
 
-def test_permute_actions_renames_numbered_actions(toy: Make) -> None:
+def test_permute_actions_permutes_discrete_actions(toy: Make) -> None:
     inner = toy(action_space=Discrete(4, start=1))
     env = Shifted(inner, "permute_actions", seed=3, task=2)
     env.reset(seed=0)
@@ -111,7 +111,7 @@ def test_negate_reward_changes_the_sign_in_every_second_task(toy: Make) -> None:
         assert [env.step(0)[1] for _ in range(3)] == [sign, 2 * sign, 3 * sign]
 
 
-def test_delay_tells_the_environment_older_actions_anew_in_every_episode(toy: Make) -> None:
+def test_delay_passes_older_actions_and_starts_again_in_every_episode(toy: Make) -> None:
     inner = toy(action_space=Box(0.5, 2.0, (1,)))
     seed = next(seed for seed in range(99) if Shifted(inner, "delay(steps=3)", seed, 1)._after["delay"]["steps"] == 2)
     env = Shifted(inner, "delay(steps=3)", seed, 1)
@@ -128,7 +128,7 @@ def test_delay_tells_the_environment_older_actions_anew_in_every_episode(toy: Ma
     assert inner.told == [action]
 
 
-def test_delay_begins_with_the_first_numbered_action(toy: Make) -> None:
+def test_delay_begins_with_the_first_discrete_action(toy: Make) -> None:
     inner = toy(action_space=Discrete(3, start=4))
     env = Shifted(inner, "delay(steps=1)", seed=next(s for s in range(99) if _delay(toy(), s)), task=1)
     env.reset(seed=0)
@@ -157,11 +157,11 @@ def test_direction_reverses_the_forward_reward_and_leaves_the_costs(name: str) -
     assert reward - info["reward_forward"] == pytest.approx(others, abs=1e-6)  # Hopper's cost is a float32
 
 
-def test_an_explosion_keeps_its_reward_of_nothing() -> None:
+def test_an_explosion_keeps_its_reward_of_0() -> None:
     for text in ("direction", "negate_reward"):
         env = make_env("halfcheetah", shifts=text, task=1)
         env.reset(seed=0)
         env.unwrapped.data.qvel[:] = 1e12
         _, reward, terminated, _, info = env.step(np.zeros(6))
         assert (reward, terminated) == (0, True)
-        assert isinstance(info, Exploded)
+        assert isinstance(info, ExplosionInfo)

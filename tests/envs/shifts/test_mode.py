@@ -14,7 +14,7 @@ pytest.importorskip("cv2")
 
 
 def frames(mode: int, difficulty: int, steps: int = 30) -> np.ndarray:
-    """The memory of Breakout, played in a mode that was asked for when it was made."""
+    """Return the memory of Breakout in each step, in a mode that was set when it was made."""
     env = gym.make("ALE/Breakout-v5", mode=mode, difficulty=difficulty, obs_type="ram", disable_env_checker=True)
     return play(env, steps)
 
@@ -30,7 +30,7 @@ def breakout() -> gym.Env:
     return gym.make("ALE/Breakout-v5", obs_type="ram", disable_env_checker=True)
 
 
-def test_the_game_is_played_in_the_mode_that_is_drawn(breakout: gym.Env) -> None:
+def test_a_game_is_played_in_the_drawn_mode(breakout: gym.Env) -> None:
     env = Shifted(breakout, "mode", seed=1)
     seen = []
     for task in range(3):

@@ -21,14 +21,14 @@ def test_every_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     )
 
 
-def test_the_table_gives_every_shift_with_its_parameters() -> None:
+def test_the_page_lists_every_shift_with_its_parameters() -> None:
     common = ", over=0, from_task=1"
     known = {f"{name}{parameters(entry)}".replace(common, "") for name, entry in shifts.entries.items()}
     known = {re.sub(r"\((over=0, from_task=1)?\)", "", text) for text in known}
     assert set(re.findall(r"^\| `(.*?)` \|", PAGE, re.MULTILINE)) == known
 
 
-def test_the_page_says_how_each_change_comes() -> None:
+def test_the_page_says_how_each_shift_can_be_gradual() -> None:
     gradual = PAGE[PAGE.index("### Gradual changes") : PAGE.index("### Order")].split(
         "Shifts\nwithout intermediate values"
     )

@@ -1,4 +1,4 @@
-"""Shifts of MuJoCo's model: written into it, and taken back."""
+"""Shifts that change MuJoCo's model."""
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +17,7 @@ def parts(env: gym.Env) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["friction", "gravity", "actuators"])
-def test_a_factor_changes_its_part_of_the_model_alone_and_comes_back(name: str) -> None:
+def test_a_factor_changes_only_its_part_of_the_model_and_is_undone_by_1(name: str) -> None:
     inner = make_env("ant")
     own = parts(inner)
     env = Shifted(inner, f"{name}(low=0.2,high=0.4)", seed=1)
@@ -36,7 +36,7 @@ def test_a_factor_changes_its_part_of_the_model_alone_and_comes_back(name: str) 
     np.testing.assert_equal(parts(env), own)
 
 
-def test_dohare_et_al_s_range_is_the_default_of_friction() -> None:
+def test_the_default_range_of_friction_is_that_of_dohare_et_al() -> None:
     env = make_env("ant", shifts="friction", task=1)
     env.reset(seed=0)
     friction = env.unwrapped.model.geom_friction[:, 0]
@@ -51,7 +51,7 @@ def test_a_factor_multiplies_the_friction_that_the_environment_was_made_with() -
 
 
 @pytest.mark.parametrize("name", ["friction", "gravity", "actuators"])
-def test_the_physics_differ_between_tasks_and_agree_within_one(name: str) -> None:
+def test_physics_differ_between_tasks_and_are_equal_within_a_task(name: str) -> None:
     envs = [make_env("halfcheetah", shifts=name, task=task) for task in (0, 1, 1)]
     envs.append(make_env("halfcheetah"))
     actions = np.random.default_rng(0).uniform(-1, 1, (30, 6))

@@ -1,4 +1,4 @@
-"""What tasks are given: a pure function of (seed, task), within its bounds, and another than the task before's."""
+"""The values of tasks: a function of seed and task only, within their bounds, different from the previous task's."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.envs import Shifted, make_env, parse_shifts, shifts
-from supple.envs.shifts.drawing import another_permutation
+from supple.envs.shifts.drawing import draw_permutation
 
 HERE = "offset + permute + noise + rescale + flip_actions + permute_actions + negate_reward + delay + none"
 PHYSICS = "friction + gravity + actuators + direction"
@@ -30,7 +30,7 @@ def cheetah() -> gym.Env:
     return make_env("halfcheetah")
 
 
-def test_the_tests_here_of_modes_and_of_grids_know_every_shift() -> None:
+def test_every_shift_is_tested() -> None:
     known = {part.name for text in (HERE, PHYSICS) for part in parse_shifts(text).parts} | {
         "mode",
         "goal",
@@ -60,7 +60,7 @@ def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env,
 
 @settings(deadline=None)
 @given(seed=seeds, task=tasks)
-def test_a_shift_is_given_the_same_beside_any_others(env: gym.Env, seed: int, task: int) -> None:
+def test_values_of_a_shift_do_not_depend_on_other_shifts(env: gym.Env, seed: int, task: int) -> None:
     together = parse_shifts(HERE).values(env, seed, task)
     for part in parse_shifts(HERE).parts:
         assert parse_shifts(part.name).values(env, seed, task) == {part.name: together[part.name]}
@@ -78,15 +78,15 @@ def test_tasks_and_seeds_differ(env: gym.Env, seed: int) -> None:
 @pytest.mark.parametrize("from_task", [0, 1, 3])
 def test_tasks_before_the_first_shifted_one_are_neutral(env: gym.Env, from_task: int) -> None:
     text = " + ".join(f"{name.strip()}(from_task={from_task})" for name in HERE.split("+"))
-    neutral = parse_shifts(text).drawn(env, 0, -1)
+    neutral = parse_shifts(text).draw(env, 0, -1)
     for task in range(from_task):
-        np.testing.assert_equal(parse_shifts(text).drawn(env, 0, task), neutral)
-    first = parse_shifts(text).drawn(env, 0, from_task)
+        np.testing.assert_equal(parse_shifts(text).draw(env, 0, task), neutral)
+    first = parse_shifts(text).draw(env, 0, from_task)
     assert first["flip_actions"] == {"reversed": True}
     assert first["offset"]["offset"].all()
 
 
-def test_two_sides_alternate(env: gym.Env) -> None:
+def test_alternating_shifts_are_reversed_in_every_second_task(env: gym.Env) -> None:
     for name in ("flip_actions", "negate_reward"):
         sides = [parse_shifts(name).values(env, 0, task)[name]["reversed"] for task in range(5)]
         assert sides == [False, True, False, True, False]
@@ -104,16 +104,16 @@ def test_no_task_has_the_order_of_the_task_before(toy: Callable[..., Any], seed:
 
 def test_the_next_order_is_uniform_among_the_others() -> None:
     random, previous = np.random.default_rng(0), np.array([2, 0, 1])
-    drawn = [tuple(another_permutation(random, previous)) for _ in range(5000)]
+    drawn = [tuple(draw_permutation(random, previous)) for _ in range(5000)]
     assert tuple(previous) not in drawn
     counts = np.array([drawn.count(order) for order in set(drawn)])
     assert len(counts) == 5
     assert np.abs(counts - 1000).max() < 150  # five standard deviations
 
 
-def test_draws_have_the_distributions_that_are_said(toy: Callable[..., Any]) -> None:
+def test_values_have_the_documented_distributions(toy: Callable[..., Any]) -> None:
     env = toy(gym.spaces.Box(-1, 1, (4000,)))
-    values = parse_shifts("offset(scale=3) + noise(scale=0.5) + rescale(low=0.1,high=10)").drawn(env, 0, 1)
+    values = parse_shifts("offset(scale=3) + noise(scale=0.5) + rescale(low=0.1,high=10)").draw(env, 0, 1)
     assert np.std(values["offset"]["offset"]) == pytest.approx(3, rel=0.05)
     assert np.mean(values["offset"]["offset"]) == pytest.approx(0, abs=0.2)
     assert np.quantile(values["noise"]["deviation"], [0, 0.5, 1]) == pytest.approx([0, 0.25, 0.5], abs=0.02)

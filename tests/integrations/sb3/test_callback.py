@@ -37,7 +37,7 @@ def small(kind: Any, **settings: Any) -> Any:
 
 
 def tensors(tree: Any) -> list[Tensor]:
-    """All tensors in a tree, copied."""
+    """Return copies of all tensors in a tree."""
     if isinstance(tree, Tensor):
         return [tree.detach().clone()]
     branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
@@ -201,7 +201,7 @@ def test_redo_recycles_units_that_died() -> None:
     assert event["before"]["dormant_fraction"] >= 3 / 16 > event["after"]["dormant_fraction"]
 
 
-def test_when_asks_the_measurements_and_says_if_it_was_never_met() -> None:
+def test_a_condition_uses_the_measurements_and_warns_if_it_was_never_met() -> None:
     hooks = [f"{FIRE}@when:critic/weight_norm>0", "snp@when:srank<0", "fire@task"]
     callback = SuppleCallback(hooks, measure_every=32)
     with pytest.warns(UserWarning, match="has not fired") as told:
@@ -223,7 +223,7 @@ def test_hooks_at_moments_act_where_their_steps_fall() -> None:
     ]
 
 
-def test_learning_in_pieces_goes_on_where_it_stopped() -> None:
+def test_hooks_continue_over_several_calls_of_learn() -> None:
     model, callback = small(DQN), SuppleCallback(["snp@every:32", "fire@16", "snp@start"], measure_every=0)
     initial = []
     for _ in range(3):
@@ -243,7 +243,7 @@ def test_learning_in_pieces_goes_on_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("kind", [PPO, SAC])
-def test_what_was_interrupted_goes_on_where_it_stopped(kind: Any) -> None:
+def test_hooks_continue_after_an_interrupted_learn(kind: Any) -> None:
     class Interrupt(BaseCallback):
         def _on_step(self) -> bool:
             if self.num_timesteps == 41:
@@ -260,14 +260,14 @@ def test_what_was_interrupted_goes_on_where_it_stopped(kind: Any) -> None:
     assert after == [hook for hook in ["reset@41", "snp@every:64"] for _ in callback.learners]
 
 
-def test_a_condition_that_held_for_one_model_is_asked_anew_for_another() -> None:
+def test_a_condition_can_be_met_again_for_another_model() -> None:
     callback = SuppleCallback(["snp@when:weight_norm>0"], measure_every=16)
     for _ in range(2):
         small(PPO).learn(64, callback=callback)
     assert [event["step"] for event in callback.events] == [32, 32]
 
 
-def test_inside_of_another_callback_it_would_never_act_and_is_refused() -> None:
+def test_a_callback_inside_an_event_callback_is_refused() -> None:
     with pytest.raises(ValueError, match="does not work inside EveryNTimesteps"):
         small(SAC).learn(32, callback=EveryNTimesteps(8, SuppleCallback(["fire@0.5"])))
     best = EvalCallback(gym.make("Pendulum-v1"), callback_on_new_best=SuppleCallback(["fire@0.5"]))
@@ -293,7 +293,7 @@ def test_two_callbacks_add_their_penalties() -> None:
 
 
 @pytest.mark.parametrize("kind", [PPO, SAC])
-def test_networks_and_optimizers_that_the_user_replaced_are_taken_as_they_are(kind: Any) -> None:
+def test_networks_and_optimizers_that_the_user_replaced_are_used(kind: Any) -> None:
     model, callback = small(kind), SuppleCallback([f"{FIRE}@every:32", "l2_init(strength=0.1)"], measure_every=16)
     model.learn(32, callback=callback)
     owner = model.policy if kind is PPO else model.actor
@@ -362,7 +362,7 @@ def test_events_are_kept_and_written_as_lines_of_strict_json(tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("kind", POLICIES)
-def test_a_model_is_saved_and_loaded_as_ever_after_a_hook(kind: Any, tmp_path: Path) -> None:
+def test_a_model_can_be_saved_and_loaded_after_a_hook(kind: Any, tmp_path: Path) -> None:
     model = small(kind).learn(64, callback=SuppleCallback(["fire@0.5", "reset(what=head)@1.0"], measure_every=0))
     model.save(tmp_path / "model")
     loaded = kind.load(tmp_path / "model", env=gym.make(ENV[kind]), device="cpu")
@@ -401,7 +401,7 @@ def test_an_injected_model_is_loaded_into_one_with_the_same_architecture(tmp_pat
         (TD3, {"hooks": ["fire(contract=as_released)@0.5"]}, "no released code applies fire here"),
     ],
 )
-def test_what_cannot_work_is_refused_before_the_first_step(kind: Any, settings: dict, message: str) -> None:
+def test_hooks_that_cannot_work_are_refused_before_the_first_step(kind: Any, settings: dict, message: str) -> None:
     model = small(kind)
     with pytest.raises(ValueError, match=message) as refusal:
         model.learn(64, callback=SuppleCallback(**settings))
@@ -419,7 +419,7 @@ def test_what_cannot_work_is_refused_before_the_first_step(kind: Any, settings: 
         ({"measure_every": -1}, "0 or more"),
     ],
 )
-def test_what_is_no_hook_is_refused_at_once(settings: dict, message: str) -> None:
+def test_invalid_hooks_are_refused_at_construction(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SuppleCallback(**settings)
 

@@ -1,4 +1,4 @@
-"""Models that are saved, loaded and trained further, with the callback's state, the same callback, or a new one."""
+"""Models that are saved, loaded and trained further, with the callback's state, with the same callback or a new one."""
 
 import warnings
 from pathlib import Path
@@ -35,7 +35,7 @@ def flat(tree: Any) -> list[torch.Tensor]:
 
 
 def on(kind: Any, folder: Path, callback: SuppleCallback) -> tuple[list[torch.Tensor], list[tuple[Any, ...]]]:
-    """Load the model and go on; return what is then in it, and the new events."""
+    """Load the model and continue to train it. Return its tensors afterwards, and the new events."""
     before = len(callback.events)
     again = kind.load(folder / "model", env=gym.make(ENV[kind]), device="cpu")
     callback.new_task()
@@ -101,7 +101,7 @@ def test_another_model_with_as_many_steps_is_no_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda state, model: state.update(seen=32), "is of step 32, but learning begins at step 64"),
         (lambda state, model: state.update(learners={}), "another algorithm: 'policy'"),
@@ -113,7 +113,7 @@ def test_another_model_with_as_many_steps_is_no_copy() -> None:
         (lambda state, model: state["changes"]["policy"].append("muon"), "'policy' was changed by muon"),
     ],
 )
-def test_a_state_that_is_not_the_models_is_refused_in_one_line(change: Any, words: str, tmp_path: Path) -> None:
+def test_a_state_that_is_not_the_models_is_refused_in_one_line(change: Any, message: str, tmp_path: Path) -> None:
     callback, model = SuppleCallback(["snp@every:32"], measure_every=0), small(PPO)
     with pytest.raises(RuntimeError, match="no state before the first learn"):
         callback.state_dict()
@@ -123,7 +123,7 @@ def test_a_state_that_is_not_the_models_is_refused_in_one_line(change: Any, word
     change(state, model)
     new = SuppleCallback(["snp@every:32"], measure_every=0)
     new.load_state_dict(state)
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         on(PPO, tmp_path, new)
     assert "\n" not in str(refusal.value)
     with pytest.raises(ValueError, match=r"state\.start is missing"):

@@ -1,4 +1,4 @@
-"""Learners of real Stable-Baselines3 models: whose parameters they hold, how layers hang together, own losses."""
+"""Learners of Stable-Baselines3 models: their parameters, layers, wiring and losses."""
 
 import copy
 from typing import Any
@@ -33,7 +33,7 @@ def small(kind: Any, env: Any = None, policy: str = "MlpPolicy", **settings: Any
 
 
 class Images(gym.Env):
-    """Noise of 36 × 36, alone or beside a vector; episodes of 10 steps."""
+    """An environment of random images of 36 × 36, alone or beside a vector, with episodes of 10 steps."""
 
     def __init__(self, action_space: spaces.Space, beside: bool = False) -> None:
         image = spaces.Box(0, 255, (36, 36, 1), np.uint8)
@@ -105,7 +105,7 @@ def test_parts_of_a_dictionary_extractor_lie_side_by_side() -> None:
 
 
 def metrics_of(learner: Learner, needs: tuple[str, ...] | None = None) -> set[str]:
-    """What is measured of a learner that nobody marked: tanh, of PPO and A2C, leaves no pairs of linear maps."""
+    """Return the metrics of a learner before `mark`. Behind tanh, as in PPO and A2C, there are no linear pairs."""
     return {
         name
         for name, metric in cheap_metrics().items()
@@ -164,7 +164,7 @@ def test_before_any_data_only_weights_are_measured(kind: Any) -> None:
 
 
 def logged(model: Any, *arguments: Any) -> dict[str, float]:
-    """What SB3's own update logs on the very draws that a probe would take, at a learning rate of 0."""
+    """Return what SB3's update logs, with a learning rate of 0 and the random numbers that a probe would draw."""
     model.lr_schedule = lambda _: 0.0
     model.train(*arguments)
     return model.logger.name_to_value

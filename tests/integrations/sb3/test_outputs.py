@@ -1,4 +1,4 @@
-"""What SB3's networks say before it becomes an action: for every algorithm and action space, in gradients and words."""
+"""Outputs of SB3's networks before they become actions, for every algorithm and action space."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_outputs_change_with_every_weight_and_measure_the_policy(kind: Any, spac
 
 
 def lost(kind: Any, space: str) -> Any:
-    """A learner whose hidden units have died, and a policy that is as it was."""
+    """Return a learner whose hidden units have died but whose policy is the same."""
     model = trained(kind, space, {})
     learner = next(iter(learners_of(model).values()))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A saved model's weights, read without its pickles, with data of its own; and what is no such file."""
+"""Learners of saved models, read without their pickles, and the errors for other files."""
 
 import copy
 import io
@@ -77,7 +77,7 @@ def test_its_pickles_are_never_opened(saved: dict[str, Path], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "env", "settings", "words"),
+    ("algorithm", "env", "settings", "message"),
     [
         ("PPP", "CartPole-v1", {}, "unknown algorithm 'PPP': did you mean 'PPO'"),
         ("PPO", "Nowhere-v0", SMALL, "PPO with MlpPolicy on Nowhere-v0 cannot be made"),
@@ -87,9 +87,9 @@ def test_its_pickles_are_never_opened(saved: dict[str, Path], tmp_path: Path) ->
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(
-    saved: dict[str, Path], algorithm: str, env: str, settings: dict[str, object], words: str
+    saved: dict[str, Path], algorithm: str, env: str, settings: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         learners_of_saved(saved["PPO"], algorithm, env, steps=64, **settings)
     assert "\n" not in str(refusal.value)
 
@@ -122,7 +122,7 @@ def policy(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (policy([1]), "no state dict, but a list"),
         (policy({"a": 3}), "has a int under 'a'"),
@@ -136,10 +136,12 @@ def policy(value: Any) -> bytes:
         (b"", "is no file of weights"),
     ],
 )
-def test_weights_that_are_none_or_lie_about_their_size_are_refused(content: bytes, words: str, tmp_path: Path) -> None:
+def test_weights_that_are_none_or_lie_about_their_size_are_refused(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(tmp_path / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("policy.pth", content)
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         learners_of_saved(tmp_path / "odd.zip", "PPO", "CartPole-v1", **SMALL)
     assert "\n" not in str(refusal.value)
 

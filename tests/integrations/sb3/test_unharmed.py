@@ -1,4 +1,4 @@
-"""Measuring leaves a run of SB3 as it is: default policies of all algorithms, also saved and continued."""
+"""Measuring does not change a run of SB3: default policies of all algorithms, also after saving and loading."""
 
 import warnings
 from pathlib import Path
@@ -34,7 +34,9 @@ def test_a_measured_run_is_bit_for_bit_the_run_without_the_callback(algorithm: s
 
 
 @pytest.mark.parametrize("algorithm", ["PPO", "SAC"])
-def test_so_is_one_that_was_saved_and_goes_on(algorithm: str, tmp_path: Path) -> None:
+def test_a_measured_run_that_was_saved_and_loaded_is_bit_for_bit_the_run_without_the_callback(
+    algorithm: str, tmp_path: Path
+) -> None:
     ends = []
     for callback in (None, SuppleCallback(measure_every=8)):
         model_of(algorithm, "CnnPolicy").learn(16, callback=callback).save(tmp_path / "model")

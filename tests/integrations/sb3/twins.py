@@ -1,4 +1,4 @@
-"""Runs of SB3 with and without `SuppleCallback`, and everything of theirs that may not differ."""
+"""Runs of SB3 with and without `SuppleCallback`, and everything in them that must be equal."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ SEEN: dict[str, spaces.Space] = {
 
 
 class Noise(gym.Env):
-    """Random observations of a policy's kind, and rewards; episodes of 6 steps."""
+    """An environment of random rewards and observations for a policy, with episodes of 6 steps."""
 
     def __init__(self, policy: str, action_space: spaces.Space) -> None:
         self.observation_space, self.action_space = SEEN[policy], action_space
@@ -65,7 +65,7 @@ def optimizers_of(model: Any) -> list[torch.optim.Optimizer]:
 
 
 def result(model: Any) -> list[torch.Tensor]:
-    """Return everything that a run leaves: weights, optimizers, generators, the last observation, gradients."""
+    """Return the state after a run: weights, optimizers, generators, the last observation, gradients."""
     generators = torch.get_rng_state(), torch.as_tensor(np.random.get_state()[1])  # noqa: NPY002
     last = tensors(torch.utils._pytree.tree_map(torch.as_tensor, dict(enumerate([model._last_obs]))))
     gradients = [p.grad for p in model.policy.parameters() if p.grad is not None]

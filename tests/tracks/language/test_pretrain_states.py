@@ -128,7 +128,13 @@ def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
 def plan_comparison(bench: Any, *more: str, kind: str = "") -> Any:
     words = bench.command(Path("out"), *more)
     what = parse_request("compare", [kind, *more, "--out", "out"] if kind else words[1:])
+<<<<<<< HEAD
     return compare.plan_comparison(what, compare.parse_options(what), "test")
+||||||| e95d73b4
+    return compare.compared(what, compare.read(what), "test")
+=======
+    return compare.read_comparison(what, compare.read(what), "test")
+>>>>>>> tracks
 
 
 def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> None:
@@ -136,7 +142,7 @@ def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> Non
         bench, "--vary", 'order="2,0,1","0,1,2"', "--vary", "targets=q_proj v_proj,all-linear", kind="continual"
     )
     orders, targets = ("2,0,1", "0,1,2"), (("q_proj", "v_proj"), ("all-linear",))
-    assert comparison.variants == tuple({"order": order, "targets": target} for order in orders for target in targets)
+    assert comparison.variants == [{"order": order, "targets": target} for order in orders for target in targets]
     first = str(bench.texts["first"])
     activations = "activation=swish(beta=2),rand_smooth_leaky(c=0.8, p=1)"
     comparison = plan_comparison(bench, "--first", first, "--vary", activations, kind="pretrain")

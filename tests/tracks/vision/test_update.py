@@ -72,7 +72,7 @@ def run_updates(
     model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
     update = Update(model, hooks, compiled)
     numbers = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
-    hooks.finished()
+    hooks.finish_task()
     if anew:
         update = Update(model, hooks, compiled)
     numbers += [number for _ in range(2) for number in update(*feed.batch(), 1.0)]

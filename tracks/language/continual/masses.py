@@ -12,7 +12,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from ....engine.storage import files
-from ....engine.storage.alike import alike
+from ....engine.storage.restoring import require_like
 from ..adapters import Pruned, activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"
@@ -53,7 +53,7 @@ class Masses:
         device = next(self.model.parameters()).device
         atoms = {name: adapter.atoms for name, adapter in adapters(self.model).items()}
         for name, total in state.items():  # of as many atoms as there were when it was last counted
-            alike(total, torch.zeros(min(len(total), atoms[name]), dtype=torch.float64), f"the mass of {name}")
+            require_like(total, torch.zeros(min(len(total), atoms[name]), dtype=torch.float64), f"the mass of {name}")
         self.total = {name: total.to(device) for name, total in state.items()}
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.storage.alike import alike
+from ....engine.storage.restoring import require_like
 from ....engine.work import Numbers, Task
 from ....interventions import Learner
 from ....networks import evaluating
@@ -198,7 +198,7 @@ class ContinualWork(SupervisedWork):
         super().load_state({**state, "learner": learner})
         self.learner.initial = self._initial_values(self.learner.initial)
         if (before := state["before"]) is not None:
-            self.before = alike(before, [0.0] * len(self.tasks), "before")
+            self.before = require_like(before, [0.0] * len(self.tasks), "before")
         if self.masses:
             self.masses.load_state(state["masses"])
 

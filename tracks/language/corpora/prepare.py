@@ -116,7 +116,7 @@ def _divide(file: Path, validation: float) -> tuple[Part, Part]:
     """Return the two parts of a file. The cut is after a line, or before a character if no line ends after it."""
     try:
         size = file.stat().st_size
-        with archives.plain(file) as text:
+        with archives.open_user_file(file) as text:
             text.seek(cut := int(size * (1 - validation)))
             line = text.readline()
     except OSError as error:

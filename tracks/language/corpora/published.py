@@ -123,5 +123,5 @@ def foldoc(folder: Path) -> dict[str, bytes]:
 
     It has the entries unchanged, from the dictionary's own introduction with the licence on, without dictd's notes
     before it."""
-    text = archives.gunzipped((folder / "foldoc.dict.dz").read_bytes()).decode()
+    text = archives.gunzip((folder / "foldoc.dict.dz").read_bytes()).decode()
     return {"foldoc.txt": text[text.index("Free On-line Dictionary of Computing%%%") :].encode()}

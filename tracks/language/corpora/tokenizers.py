@@ -118,7 +118,7 @@ def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
 def read_tokenizer(path: Path) -> TrainedTokenizer:
     """Return the tokenizer in a JSON file."""
     try:
-        return TrainedTokenizer(archives.contents(path).decode(), str(path))
+        return TrainedTokenizer(archives.read_user_file(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
 

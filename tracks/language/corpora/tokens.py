@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....engine.storage import archives, schema
+from ....engine.storage import archives
+from ....registry import schema
 from ....registry.errors import UsageError
 from .tokenizers import LARGEST
 
@@ -131,7 +132,7 @@ def write_tokens(
 
 def _read_description(path: Path) -> TokenDescription:
     try:
-        content = schema.parse(archives.contents(path))
+        content = schema.parse_json(archives.read_user_file(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:

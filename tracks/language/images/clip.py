@@ -109,7 +109,7 @@ class Clip:
             "crop_size": {"height": side, "width": side}, "resample": 3, "do_convert_rgb": True,
             "image_mean": list(self.mean), "image_std": list(self.std),
         }  # fmt: skip
-        with files.appearing(folder) as temporary, silence_transformers():
+        with files.atomic_folder(folder) as temporary, silence_transformers():
             self.model.save_pretrained(temporary)
             self.tokenizer.save_pretrained(temporary)
             (temporary / PREPROCESSOR).write_bytes(f"{json.dumps(processor, indent=2)}\n".encode())

@@ -148,7 +148,7 @@ def _read_class_names(text: str, name: str, data_set: DataSet, folder: Path) -> 
     ]
     names = CLASSES.get(name, ())
     if files:
-        lines = archives.contents(files[0]).decode(errors="replace").splitlines()
+        lines = archives.read_user_file(files[0]).decode(errors="replace").splitlines()
         names = tuple(line.strip().replace("_", " ") for line in lines)
     elif not names:
         train = next((place for place in (folder, *sorted(folder.glob("*"))) if (place / "train").is_dir()), folder)

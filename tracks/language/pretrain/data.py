@@ -108,7 +108,7 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
 def _digest(file: Path) -> bytes:
     """Return the SHA-256 of a file, which may be larger than the memory."""
     try:
-        with archives.plain(file) as stream:
+        with archives.open_user_file(file) as stream:
             return file_digest(stream, "sha256").digest()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error

@@ -68,7 +68,7 @@ class PretrainWork(SupervisedWork):
         )
         self.model = model
         objective: Any = Objective(model)
-        if distributed.joined():
+        if distributed.is_joined():
             objective = DistributedDataParallel(objective)
         self.objective: Any = torch.compile(objective) if s.compile else objective
         self.validation = {
@@ -102,7 +102,7 @@ class PretrainWork(SupervisedWork):
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
         """Return a context in which processes exchange gradients only at the last part."""
         objective = self.objective
-        if distributed.joined() and part < self.parts - 1:
+        if distributed.is_joined() and part < self.parts - 1:
             return objective.no_sync()
         return nullcontext()
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ....engine.storage import schema
+from ....registry import schema
 from ....reports.figures.style import INK, Plot, new_figure, tidy
 from ....reports.studies.study import Study
 
@@ -102,8 +102,8 @@ def _read_maps(file: Path) -> tuple[MapLabels, dict[str, Weights]]:
     """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
-            labels: MapLabels = schema.fitted(
-                schema.parse((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
+            labels: MapLabels = schema.convert(
+                schema.parse_json((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
             )
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))

@@ -91,7 +91,7 @@ def _read_pixels(files: list[Path]) -> Tensor:
     pixels = np.empty(0, np.uint8)
     for row, file in enumerate(files):
         try:
-            with archives.plain(file) as stream, _open_image(stream) as image:
+            with archives.open_user_file(file) as stream, _open_image(stream) as image:
                 size = (image.height, image.width)
                 if size[0] * size[1] > LARGEST:  # before it is decoded
                     raise UsageError(f"{file}: {size[0]}×{size[1]} pixels are too many: at most {LARGEST:,}")

@@ -78,6 +78,6 @@ def _read(file: Path, axes: int) -> bytes:
             _read_lengths(stream.read(4 + 4 * axes), file.stat().st_size, axes, file)
         return file.read_bytes()
     try:
-        return archives.gunzipped(file.read_bytes())
+        return archives.gunzip(file.read_bytes())
     except archives.BadArchive as error:
         raise UsageError(f"{file}: {error}") from error

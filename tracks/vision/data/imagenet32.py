@@ -50,7 +50,7 @@ def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
 def _read_array(file: Path, key: str, most: int) -> np.ndarray:
     """most: the largest number of bytes that the array may have, which is checked before it is unpacked."""
     try:
-        return archives.unzipped_array(file, key, most + HEADER)
+        return archives.read_array(file, key, most + HEADER)
     except archives.BadArchive as error:
         raise UsageError(f"{file}: array {key!r} cannot be read: {error}") from error
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
-from supple.experiments.comparisons.comparison import FrontPoint
+from supple.experiments.comparisons.comparison import Point
 from supple.reports import build_report, summary_table
 from supple.reports.studies.cells import score, short_names, to_json
 from supple.reports.studies.evaluations import first_phase, of_views
@@ -85,7 +85,7 @@ def warm_start(path, seeds=(0, 1), skip=(), short=()):
                 del lines[at + 20]
             event = {**EVENT, "step": at, "change": {"sfe": 1.0 + seed}}
             write_run(
-                folder / FrontPoint(arm, {"start": start}).folder, "pretrain", [("a", at), ("b", at + 20)], lines,
+                folder / Point(arm, {"start": start}).folder, "pretrain", [("a", at), ("b", at + 20)], lines,
                 seed=seed, start=at, arm=arm, variant={"start": start}, events=[event] if arm == "fire" else (),
             )  # fmt: skip
     return path
@@ -148,7 +148,7 @@ def test_variants_with_one_arm_each_are_compared_with_the_first(tmp_path):
     path, variants = tmp_path / "c", [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
     write_plan(path, "sft", ["none"], [0], variants)
     for variant, learn in zip(variants, (0.5, 0.75), strict=True):
-        folder = path / "seed-0" / FrontPoint("none", variant).folder
+        folder = path / "seed-0" / Point("none", variant).folder
         sft(folder, variant["learning_rate"], learn=learn, variant=variant)
     (row, *_) = json.loads(build_report(path).scores.read_text())["differences"]
     assert (row["arm"], row["baseline"]) == ("learning rate 0.0001", "learning rate 1e-05")
@@ -239,7 +239,7 @@ def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
         rate = variant["learning_rate"]
         for arm, retain in (("none", 0.5), ("sib@start", 0.6)):
             sft(
-                path / "seed-0" / FrontPoint(arm, variant).folder,
+                path / "seed-0" / Point(arm, variant).folder,
                 rate,
                 arm,
                 retain=retain - 1000 * rate,
@@ -331,7 +331,7 @@ def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
     for variant in variants:
         turned = variant["order"] != ""
         matrix = [[0.9, 0.1], [ops[variant["method"]][turned]] * 2]
-        folder = path / "seed-0" / FrontPoint("none", variant).folder
+        folder = path / "seed-0" / Point("none", variant).folder
         continual(
             folder, matrix, rows=2, before=(0.0, 0.0), method=variant["method"], tasks="yx" if turned else "xy",
             arm="none", variant=variant,

@@ -1,4 +1,4 @@
-"""How much was learned in each task, and its share of what a fresh agent learns, on made-up runs."""
+"""Areas under learning curves, and their share of a fresh agent's, on artificial runs."""
 
 import html
 import json
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from supple.agents.report import score
-from supple.agents.report.learned import areas, mean_return
-from supple.agents.report.returns import learning_curves
+from supple.agents.report.areas import areas, mean_return
+from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
 from supple.reports import build_report, load
 
@@ -17,7 +17,7 @@ LEARNED = {"none": 0.5, "fire@task": 0.9, "fresh": 1.0}  # of 100 in every task,
 
 
 def level(arm, task, seed):
-    """What an arm's episodes return all through a task: what a fresh agent learns differs by task and seed."""
+    """Return the return of all episodes of an arm in a task, which differs by task and seed."""
     full = 100 + 10 * task + seed
     return UNTRAINED + full * (LEARNED[arm] if task else 1.0)
 
@@ -62,7 +62,7 @@ def test_share_is_that_of_what_a_fresh_agent_learns_beyond_the_untrained_policy(
     assert arms["fresh"].share is None
 
 
-def test_in_all_sums_are_within_an_environment_and_means_between_them(tmp_path):
+def test_the_overall_share_sums_within_an_environment_and_averages_over_environments(tmp_path):
     path = compare(tmp_path / "c", seeds=(0,), envs=("A", "B"), tasks=4)
     file = path / "seed-0" / "0" / "episodes.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -75,7 +75,7 @@ def test_in_all_sums_are_within_an_environment_and_means_between_them(tmp_path):
     assert share.in_all.mean == pytest.approx((0.0 + only_b) / 2)
 
 
-def test_a_seed_that_is_not_at_its_end_has_shares_of_its_tasks_and_none_in_all(tmp_path):
+def test_an_unfinished_seed_has_shares_of_its_tasks_and_no_overall_share(tmp_path):
     path = compare(tmp_path / "c")
     file = path / "seed-1" / "0" / "episodes.jsonl"
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:45]))  # to step 225
@@ -89,14 +89,14 @@ def test_tasks_before_the_fork_have_no_share(tmp_path):
     assert [task.index for task in arms["none"].share.tasks] == [2, 3]
 
 
-def test_a_fresh_arm_that_says_nothing_of_the_untrained_policy_is_said_to(tmp_path):
+def test_a_fresh_arm_without_untrained_returns_is_noted(tmp_path):
     path = compare(tmp_path / "c", untrained=False)
     page = build_report(path).html.read_text()
     assert "no share of a fresh agent: fresh did not log" in page
     assert "Share of a fresh agent" not in page
 
 
-def test_a_comparison_without_a_fresh_arm_has_no_share_and_no_note_of_it(tmp_path):
+def test_a_comparison_without_a_fresh_arm_has_no_share_and_no_note(tmp_path):
     scores = score(load(compare(tmp_path / "c", arms=("none", "fire@task"))))
     assert all(arm.share is None for arm in scores.arms.values())
     assert not any("fresh" in note for note in scores.notes)
@@ -123,7 +123,7 @@ def test_the_page_the_file_and_the_terminal_have_shares_and_differences(tmp_path
 
 def test_the_fresh_agent_is_dashed_and_named_in_the_first_figure(tmp_path):
     data = load(compare(tmp_path / "c"))
-    figure = learning_curves(data, score(data)).figure
+    figure = plot_learning_curves(data, score(data)).figure
     (legend,) = figure.legends
     looks = {
         text.get_text(): line.get_linestyle() for text, line in zip(legend.texts, legend.legend_handles, strict=True)
@@ -133,7 +133,7 @@ def test_the_fresh_agent_is_dashed_and_named_in_the_first_figure(tmp_path):
     assert switches == [LENGTH, 2 * LENGTH]
 
 
-def test_areas_are_of_tasks_that_are_at_their_end_and_after_a_step(tmp_path):
+def test_areas_exist_for_finished_tasks_after_the_given_step(tmp_path):
     run = load(write_run(tmp_path / "r", "none", 0, ("A",), 3, stop=220)).first
     whole = areas(run)
     assert whole[:2].tolist() == [level("none", 0, 0), level("none", 1, 0)]
@@ -143,7 +143,7 @@ def test_areas_are_of_tasks_that_are_at_their_end_and_after_a_step(tmp_path):
     assert after[1] == level("none", 1, 0)
 
 
-def test_mean_return_weighs_tasks_by_their_steps_since_the_arms_parted(tmp_path):
+def test_mean_return_weights_tasks_by_their_steps_after_the_fork(tmp_path):
     run = load(write_run(tmp_path / "r", "none", 0, ("A",), 3)).first
     half = 0.5 * level("none", 1, 0) + level("none", 2, 0)
     assert mean_return(run, 150, 1) == pytest.approx(half / 1.5)

@@ -1,4 +1,4 @@
-"""Values of JSON become what the code declares, or are named with what they should be."""
+"""Values of JSON are converted to declared types, or named with the type that they should have."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from supple.engine.storage.schema import fitted, parse
+from supple.registry.schema import convert, parse_json
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Entry(TypedDict):
         ({"a": {"b": []}}, dict[str, Any], {"a": {"b": []}}),
     ],
 )
-def test_a_value_that_fits_becomes_one_of_the_type(value: Any, wanted: Any, found: Any) -> None:
-    assert fitted(value, wanted, "it") == found
-    assert type(fitted(value, wanted, "it")) is type(found)
+def test_a_value_is_converted_to_its_type(value: Any, wanted: Any, found: Any) -> None:
+    assert convert(value, wanted, "it") == found
+    assert type(convert(value, wanted, "it")) is type(found)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_a_value_that_fits_becomes_one_of_the_type(value: Any, wanted: Any, foun
         ({"²": {"no name": 1}}, dict[str, dict[str, str]], r'it\."\\u00b2"\."no name" should be a text|it\.²\.'),
     ],
 )
-def test_a_value_that_does_not_fit_is_named(value: Any, wanted: Any, words: str) -> None:
+def test_a_value_of_the_wrong_type_is_named(value: Any, wanted: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        fitted(value, wanted, "it")
+        convert(value, wanted, "it")
 
 
 @pytest.mark.parametrize("depth", [66, 500, 100_000])
 def test_json_that_is_nested_too_deeply_is_refused_before_it_exhausts_the_stack(depth: int) -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
-        parse("[" * depth + "]" * depth)
-    assert parse("[" * 64 + "]" * 64)
+        parse_json("[" * depth + "]" * depth)
+    assert parse_json("[" * 64 + "]" * 64)

@@ -5,7 +5,7 @@ import torch
 from .replay import ReplayMemory, Sample
 
 
-class Feed:
+class ReplayFeed:
     """A sampler that draws batches into reused buffers.
 
     On a CPU there is one buffer, from which the network reads. For a GPU there are two page-locked buffers, used

@@ -1,4 +1,4 @@
-"""Parameters that fit a factory's signature pass; those that do not are answered with the parameter's name."""
+"""Parameters that fit a factory's signature pass, and others are refused by name."""
 
 from typing import Literal
 
@@ -36,18 +36,18 @@ def test_bind_passes_what_fits(params):
             {"stepz": 5},
             "fire has no parameter 'stepz': did you mean 'steps'? (parameters: steps, ratio, scope, tolerance, fresh)",
         ),
-        ({"steps": "abc"}, "fire: steps must be int, not 'abc'"),
-        ({"steps": 1.0}, "fire: steps must be int, not 1.0"),
-        ({"steps": True}, "fire: steps must be int, not True"),
-        ({"ratio": True}, "fire: ratio must be float, not True"),
-        ({"ratio": None}, "fire: ratio must be float, not None"),
-        ({"fresh": 1}, "fire: fresh must be bool, not 1"),
-        ({"tolerance": "x"}, "fire: tolerance must be float or None, not 'x'"),
+        ({"steps": "abc"}, 'fire: steps should be an integer, but is "abc"'),
+        ({"steps": 1.0}, "fire: steps should be an integer, but is 1.0"),
+        ({"steps": True}, "fire: steps should be an integer, but is true"),
+        ({"ratio": True}, "fire: ratio should be a finite number, but is true"),
+        ({"ratio": None}, "fire: ratio should be a finite number, but is none"),
+        ({"fresh": 1}, "fire: fresh should be true or false, but is 1"),
+        ({"tolerance": "x"}, 'fire: tolerance should be a finite number or none, but is "x"'),
         (
             {"scope": "cnov"},
-            "fire: scope must be 'all' or 'conv' or tuple[str, ...], not 'cnov': did you mean 'conv'?",
+            "fire: scope should be one of all, conv or a list, each item a text, but is \"cnov\": did you mean 'conv'?",
         ),
-        ({"scope": ("a", 1)}, "fire: scope must be 'all' or 'conv' or tuple[str, ...], not ('a', 1)"),
+        ({"scope": ("a", 1)}, "fire: scope should be one of all, conv or a list, each item a text, but is a list of 2"),
     ],
 )
 def test_bind_refuses_what_does_not_fit(params, message):

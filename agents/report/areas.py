@@ -43,24 +43,26 @@ def areas(run: RunData, since: int = 0) -> Array:
     """Return the area under the learning curve of each task from step `since` on, (tasks,).
 
     NaN for tasks that ended before `since`, and for tasks whose final window the run has not reached."""
-    found = np.full(len(run.tasks), NAN)
+    area_of_task = np.full(len(run.tasks), NAN)
     for i, task in enumerate(run.tasks):
         if task.end > since and run.last_step >= window(task):
-            own = run.episodes.tasks == task.index
+            in_task = run.episodes.tasks == task.index
             start = max(task.start, since)
-            found[i] = learning_curve_area(run.episodes.steps[own], run.episodes.returns[own], start, task.end)
-    return found
+            area_of_task[i] = learning_curve_area(
+                run.episodes.steps[in_task], run.episodes.returns[in_task], start, task.end
+            )
+    return area_of_task
 
 
 def mean_return(run: RunData, since: int, environments: int) -> Array:
     """Return the mean return of each environment from step `since` on, (environments,).
 
     It is the mean of the areas of its tasks, weighted by their lengths. NaN if one of the tasks is unfinished."""
-    found = areas(run, since)
+    area_of_task = areas(run, since)
     length = np.array([max(0, task.end - max(task.start, since)) for task in run.tasks])
     place = np.array([task.index for task in run.tasks]) % environments
     after = length > 0
-    sums = np.bincount(place[after], (found * length)[after], environments)
+    sums = np.bincount(place[after], (area_of_task * length)[after], environments)
     steps = np.bincount(place[after], length[after], environments)
     return np.divide(sums, steps, out=np.full(environments, NAN), where=steps > 0)
 
@@ -71,7 +73,7 @@ def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], l
     The tasks that count begin at the first task switch or later, and not before the fork point. The return of the
     untrained policy is the one that the fresh agent's run logged in a task: `{"event": "untrained", "task", "return"}`.
     """
-    found: dict[str, Share] = {}
+    share_of_arm: dict[str, Share] = {}
     notes = []
     for labels in variants_of(data).values():
         if FRESH not in labels or len(labels) < 2:
@@ -82,8 +84,8 @@ def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], l
             notes.append(f"no share of a fresh agent: {labels[FRESH]} did not log the return of the untrained policy")
         elif tasks:
             others = [label for arm, label in labels.items() if arm != FRESH]
-            found |= {label: _share(data.arms[label], fresh, tasks, environments) for label in others}
-    return found, notes
+            share_of_arm |= {label: _share(data.arms[label], fresh, tasks, environments) for label in others}
+    return share_of_arm, notes
 
 
 def _share(
@@ -91,15 +93,15 @@ def _share(
 ) -> Share:
     """Return one arm's share. The overall share of a seed is NaN if one of the three returns is missing in a task."""
     at = [task.index for task in tasks]
-    own = np.stack([areas(run)[at] for run in runs])
+    of_arm = np.stack([areas(run)[at] for run in runs])
     new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else np.full(len(at), NAN) for run in runs])
     untrained = np.stack([_untrained(fresh.get(run.seed), tasks) for run in runs])
     place = np.array(at) % environments
     sums = [
-        np.stack([each[:, place == env].sum(axis=1) for env in np.unique(place)], axis=1)
-        for each in (own, new, untrained)
+        np.stack([area[:, place == env].sum(axis=1) for env in np.unique(place)], axis=1)
+        for area in (of_arm, new, untrained)
     ]
-    return Share(tasks, share_of_fresh(own, new, untrained), Spread(share_of_fresh(*sums).mean(axis=1)))
+    return Share(tasks, share_of_fresh(of_arm, new, untrained), Spread(share_of_fresh(*sums).mean(axis=1)))
 
 
 def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
@@ -107,20 +109,20 @@ def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
     return np.array([logged.get(task.index, NAN) for task in tasks])
 
 
-def share_table(found: Mapping[str, Share]) -> Table:
+def share_table(share_of_arm: Mapping[str, Share]) -> Table:
     """Return the table of the shares of a fresh agent, with tasks as rows and arms as columns."""
-    first = next(iter(found.values()))
-    rows = [["in all", *(spread_text(share.in_all, digits=2) for share in found.values())]]
+    first = next(iter(share_of_arm.values()))
+    rows = [["in all", *(spread_text(share.in_all, digits=2) for share in share_of_arm.values())]]
     for i, task in enumerate(first.tasks):
-        texts = [spread_text(Spread(share.by_task[:, i]), digits=2) for share in found.values()]
+        texts = [spread_text(Spread(share.by_task[:, i]), digits=2) for share in share_of_arm.values()]
         rows.append([f"{task.index + 1}: {task.name or task.env}", *texts])
     several = len({task.env for task in first.tasks}) > 1
     whole = "the mean over environments of their " if several else ""
-    words = (
+    note = (
         "(A − A_random) / (A_fresh − A_random), per seed. A is the area under the arm’s learning curve of a task, "
         "A_fresh that of an agent that begins with the task, A_random the mean return of the untrained policy. "
         "1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on count. "
         f"In all: {whole}share of sums over tasks. [ ]: 95 % Student-t interval over seeds. {MISSING}: unfinished, or "
         "the fresh agent learned nothing."
     )
-    return Table("Share of a fresh agent", ["task", *found], rows, words)
+    return Table("Share of a fresh agent", ["task", *share_of_arm], rows, note)

@@ -1,0 +1,48 @@
+"""Checks that agents share: each yields an error message for every setting whose value is out of range."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..engine import settings as engine_settings
+
+
+def not_positive(settings: Any, *names: str) -> Iterator[str]:
+    """Check that numbers, and all entries of tuples, are finite and above 0. None is accepted."""
+    for name, value in _options(settings, names):
+        least = min(value, default=0) if isinstance(value, tuple) else value
+        yield from engine_settings.not_positive(**{name: least})
+
+
+def negative(settings: Any, *names: str) -> Iterator[str]:
+    """Check that numbers are 0 or more. None is accepted."""
+    for name, value in _options(settings, names):
+        if value is not None and value < 0:
+            yield f"{name} must be 0 or more, got {value}"
+
+
+def outside_unit_interval(settings: Any, *names: str) -> Iterator[str]:
+    """Check that numbers lie in [0, 1]. None is accepted."""
+    for name, value in _options(settings, names):
+        if value is not None and not 0.0 <= value <= 1.0:
+            yield f"{name} must lie in [0, 1], got {value}"
+
+
+def wrong_adam_betas(betas: tuple[float, float]) -> Iterator[str]:
+    """Check that both of Adam's β lie in [0, 1)."""
+    if not all(0.0 <= beta < 1.0 for beta in betas):
+        yield f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}"
+
+
+def compile_problem() -> str | None:
+    """Return a line for the user if torch.compile does not work on this machine, else None."""
+    from ..engine.compile import can_compile  # PyTorch, which help lines do without
+
+    if can_compile():
+        return None
+    return "torch.compile does not work here (is a C++ compiler installed?): updates run in eager mode, slower"
+
+
+def _options(settings: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield option and value of each of these settings."""
+    for name in names:
+        yield f"--{name.replace('_', '-')}", getattr(settings, name)
