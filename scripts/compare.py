@@ -73,9 +73,9 @@ def main(args: Sequence[str]) -> None:
 
     from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
 
-    jobs = training.count_processes(options.jobs)
-    asked = plan_comparison(request, options, join_command("supple compare", args))
-    training.finish_queue(options.out, create(options.out, asked, jobs, warn).queue(options.out), jobs)
+    processes = training.count_processes(options.jobs)
+    comparison = plan_comparison(request, options, join_command("supple compare", args))
+    training.finish_queue(options.out, create(options.out, comparison, processes, warn).queue(options.out), processes)
 
 
 def options_of(kind: Kind) -> Any:

@@ -68,12 +68,12 @@ def work(path: Path) -> None:
         ended = f"{queue.ended} of {len(queue)} runs ended"
         return f"{ended}; `supple worker {quoted(path)}{plugins.options()}` continues"
 
-    def train(run: "QueuedRun", held: "Claim") -> None:
-        run.train(held, lambda step, end: shown.update(run.label, run.folder, step, end), warn)
+    def train(run: "QueuedRun", claim: "Claim") -> None:
+        run.train(claim, lambda step, end: progress.update(run.label, run.folder, step, end), warn)
 
     training.warn_of_other_versions(path, queue)
     say(*plan_of_queue(path, queue, 1))
-    with display(screen, len(queue), queue.ended) as shown, at_interruption(explain_continuing):
+    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
         queue.work_off(train)
     failed = len(queue.failed)
     say(f"all {len(queue)} runs of {path} have ended, {failed} of them failed")

@@ -81,11 +81,11 @@ def finish_run(path: Path, run: "Run") -> None:
         if not announced:  # by now config.json has been checked
             say(*plan_of_run(folder, step))
             announced = True
-        shown.update(str(path), run.path, step, folder.end)
+        progress.update(str(path), run.path, step, folder.end)
         forecast.run(run.path, step, folder.end)
 
     began = time.monotonic()
-    with display(screen) as shown, at_interruption(explain_continuing):
+    with display(screen) as progress, at_interruption(explain_continuing):
         try:
             run.train(watch)
         except EnvironmentFailed as error:
@@ -146,10 +146,10 @@ def train_queue(
     ignore_output_failures()
     forecast = Forecast(say)
     say(*plan_of_queue(path, queue, processes))
-    with display(screen, len(queue), queue.ended) as shown, at_interruption(explain_continuing):
+    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
 
         def watch(run: "QueuedRun", step: int, end: int) -> None:
-            shown.update(run.label, run.folder, step, end)
+            progress.update(run.label, run.folder, step, end)
             forecast.queued(run, step, queue, processes)
 
         if train_elsewhere:
