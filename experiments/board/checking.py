@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from .row import Result, Row
-from .scoring import MEASURES, Measure, suite, sum_of
+from .scoring import MEASURES, SuiteMeasure, suite, sum_of
 
 LEVEL = (
     0.0025  # chance that scores of an honest row from elsewhere leave one bound, if scores have a normal distribution
@@ -90,7 +90,7 @@ def bounds(scores: Sequence[float], spread: float) -> Bounds:
     )
 
 
-def _of_study(own: Result, again: Result, measure: Measure, same: bool) -> str | None:
+def _of_study(own: Result, again: Result, measure: SuiteMeasure, same: bool) -> str | None:
     """Return how a study's scores disagree with the new ones, or None. `same`: the numbers should be equal."""
     if own.scores.keys() != again.scores.keys():
         return f"the row has seeds {', '.join(own.scores)}, but the suite {', '.join(again.scores)}"
@@ -113,7 +113,7 @@ def _number(result: Result, seed: str) -> str:
     return "failed" if score is None else f"{score:.6f}"
 
 
-def _apart(own: Result, again: Result, measure: Measure) -> str | None:
+def _apart(own: Result, again: Result, measure: SuiteMeasure) -> str | None:
     """Return which of the bounds the scores exceed, or None."""
     scores = {seed: score for seed, score in own.scores.items() if score is not None}
     new = [score for score in again.scores.values() if score is not None]
@@ -138,7 +138,7 @@ def _apart(own: Result, again: Result, measure: Measure) -> str | None:
     return None
 
 
-def _paired(own: Result, again: Result, measure: Measure) -> float:
+def _paired(own: Result, again: Result, measure: SuiteMeasure) -> float:
     """Return how far the mean may be off judging by the differences between equal seeds, at least the finest spread.
 
     If rows nearly agree, as those of classifiers on another processor do, this is much less than `Bounds.mean`. It is

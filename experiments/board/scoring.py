@@ -23,7 +23,7 @@ FILE = Path(__file__).with_name("bench.toml")
 
 
 @dataclass(frozen=True)
-class Measure:
+class SuiteMeasure:
     """The measure of a study, and the scores that are possible.
 
     Attributes:
@@ -39,10 +39,10 @@ class Measure:
 
 
 MEASURES = {  # by study
-    "cart-pole": Measure("return", 0.0, 400.0, 30.0),  # 1 per step, and episodes end after 400
-    "nine-rooms": Measure("return", -28.0, 3.0, 1.2),  # 100 steps at −0.01 times the largest distance to a goal, 28
-    "random-labels": Measure("online_accuracy", 0.0, 1.0, 0.02),
-    "warm-start": Measure("test_accuracy@last", 0.0, 1.0, 0.004),
+    "cart-pole": SuiteMeasure("return", 0.0, 400.0, 30.0),  # 1 per step, and episodes end after 400
+    "nine-rooms": SuiteMeasure("return", -28.0, 3.0, 1.2),  # 100 steps at −0.01 times the largest distance to a goal, 28
+    "random-labels": SuiteMeasure("online_accuracy", 0.0, 1.0, 0.02),
+    "warm-start": SuiteMeasure("test_accuracy@last", 0.0, 1.0, 0.004),
 }
 CONTROLS = ("warm-start",)  # studies without a loss of plasticity, whose scores have no share
 # kind of run → the arm with the plasticity of a new network
