@@ -32,7 +32,7 @@ from supple.engine.spec import RunSpec
 from supple.envs.make import quiet_mujoco
 from supple.experiments.results import load
 from supple.metrics import generalization_gap, iqm, plasticity_score
-from supple.reports.tables.numbers import strict
+from supple.reports.tables.statistics import strict_json
 
 RUNS = Path(__file__).parents[1] / "docs" / "results" / "cycling" / "runs.jsonl"
 ARMS: dict[str, dict[str, Any]] = {
@@ -121,7 +121,7 @@ def train_one(job: Job) -> Row:
 def show(rows: Sequence[Row], out: Path) -> None:
     """Print the tables of the arms that have rows, and write their numbers to `out`."""
     scores = summarize(rows)
-    out.write_text(json.dumps(strict(scores), indent=1, allow_nan=False) + "\n")
+    out.write_text(json.dumps(strict_json(scores), indent=1, allow_nan=False) + "\n")
     names, cycles, arms = scores["environments"], scores["cycles"], scores["arms"].items()
     make_table(
         ["plasticity score, IQM [95 % interval]", "seeds"], {arm: [format_score(x), len(x["seeds"])] for arm, x in arms}

@@ -54,7 +54,7 @@ class Finding:
 # -- trials -----------------------------------------------------------------------------------------------------------
 
 
-def attached(call: str, learner: Learner) -> Intervention:
+def attach(call: str, learner: Learner) -> Intervention:
     """Return the attached intervention. Raises Refused, or Broken if it gives no reason in one line."""
     parsed = parse_call(call)
     intervention = make(parsed.name, **parsed.params)
@@ -70,7 +70,14 @@ def attached(call: str, learner: Learner) -> Intervention:
 
 
 def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES) -> None:
-    """Train from update `start` to `end`, with all moments of the intervention."""
+    """Train a network, with all moments of the intervention.
+
+    Args:
+        learner: The network.
+        it: The intervention, attached to it.
+        start: The first update.
+        end: The update before which to stop.
+    """
     for update in range(start, end):
         if update == APPLIED and it.has("apply"):
             it.apply(learner)
@@ -89,24 +96,25 @@ def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES
             it.finish_task(learner)
 
 
-def tensors(learner: Learner) -> Bits:
+def named_tensors(learner: Learner) -> Bits:
     """Return the tensors by name, not copied: parameters, those of followers, optimizer slots."""
-    found: Bits = dict(learner.module.named_parameters())
+    by_name: Bits = dict(learner.module.named_parameters())
     for i, follower in enumerate(learner.followers):
-        found |= {f"follower {i}'s {name}": tensor for name, tensor in follower.named_parameters()}
+        by_name |= {f"follower {i}'s {name}": tensor for name, tensor in follower.named_parameters()}
     names: dict[Tensor, str] = {parameter: name for name, parameter in learner.module.named_parameters()}
     for parameter, slots in learner.optimizer.state.items() if learner.optimizer else ():
-        own = {key: value for key, value in slots.items() if isinstance(value, Tensor)}
-        found |= {f"{key} of {names.get(parameter)}": value for key, value in own.items()}
-    return found
+        for key, value in slots.items():
+            if isinstance(value, Tensor):
+                by_name[f"{key} of {names.get(parameter)}"] = value
+    return by_name
 
 
-def copied(found: Bits) -> Bits:
+def copy_tensors(by_name: Bits) -> Bits:
     """Return copies of tensors."""
-    return {name: tensor.detach().clone() for name, tensor in found.items()}
+    return {name: tensor.detach().clone() for name, tensor in by_name.items()}
 
 
-def differing(before: Bits, after: Bits) -> list[str]:
+def differing_names(before: Bits, after: Bits) -> list[str]:
     """Return the names of the tensors that differ in any bit, or exist only before or after."""
 
     def same(name: str) -> bool:
@@ -121,7 +129,7 @@ def differing(before: Bits, after: Bits) -> list[str]:
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
-def explains_itself(call: str, new: Network) -> None:
+def check_text_and_docstring(call: str, new: Network) -> None:
     """Require a text form that is parsed back to the same intervention, and a docstring."""
     parsed = parse_call(call)
     it = make(parsed.name, **parsed.params)
@@ -131,15 +139,15 @@ def explains_itself(call: str, new: Network) -> None:
         raise Broken("its class has no docstring, whose first sentence `supple list interventions` shows")
 
 
-def attaches(call: str, new: Network) -> None:
+def check_attach(call: str, new: Network) -> None:
     """Require that `attach` changes nothing, and that `contract` and `numbers` return the right types."""
     learner = new()
-    before = copied(tensors(learner))
-    it = attached(call, learner)
-    if changed := differing(before, tensors(learner)):
+    before = copy_tensors(named_tensors(learner))
+    it = attach(call, learner)
+    if changed := differing_names(before, named_tensors(learner)):
         raise Broken(f"attach changed {', '.join(changed[:3])}")
-    words, numbers = it.contract(learner), it.numbers(learner)
-    if not isinstance(words, dict) or not all(isinstance(word, str) for pair in words.items() for word in pair):
+    contract, numbers = it.contract(learner), it.numbers(learner)
+    if not isinstance(contract, dict) or not all(isinstance(text, str) for pair in contract.items() for text in pair):
         raise Broken("contract() must return a dict from texts to texts")
     if not isinstance(numbers, dict):
         raise Broken(f"numbers() must return a dict from texts to tensors, not {summary(numbers)}")
@@ -147,40 +155,40 @@ def attaches(call: str, new: Network) -> None:
         raise Broken(f"numbers() must return tensors, but {strange[0]!r} is not one")
 
 
-def writes_in_place(call: str, new: Network) -> None:
+def check_tensors_stay(call: str, new: Network) -> None:
     """Require that parameters, followers and optimizer slots stay the same tensors."""
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     train(learner, it, 0, APPLIED)
-    before = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
+    before = {name: (id(tensor), tensor.data_ptr()) for name, tensor in named_tensors(learner).items()}
     trained = learner.trained().keys()
     train(learner, it, APPLIED)
     if learner.changes:  # an intervention that declares a change of structure may replace tensors
         return
-    after = {name: (id(tensor), tensor.data_ptr()) for name, tensor in tensors(learner).items()}
+    after = {name: (id(tensor), tensor.data_ptr()) for name, tensor in named_tensors(learner).items()}
     if moved := [name for name in before | after if before.get(name) != after.get(name)]:
         raise Broken(f"{moved[0]} was replaced by another tensor: write into the existing one (copy_, mul_, …)")
     if frozen := trained - learner.trained().keys():
         raise Broken(f"{min(frozen)} is no longer trained")
 
 
-def stays_finite(call: str, new: Network) -> None:
+def check_numbers_finite(call: str, new: Network) -> None:
     """Require that numbers that are finite stay finite."""
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     train(learner, it)
-    if bad := [name for name, tensor in tensors(learner).items() if not tensor.isfinite().all()]:
+    if bad := [name for name, tensor in named_tensors(learner).items() if not tensor.isfinite().all()]:
         raise Broken(f"{bad[0]} has NaN or infinite numbers after {UPDATES} updates")
 
 
-def names_what_it_wrote(call: str, new: Network) -> None:
+def check_written_names(call: str, new: Network) -> None:
     """Require that `apply` returns the names of the parameters that it wrote."""
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     if not it.has("apply"):
         return
     train(learner, it, 0, APPLIED)
-    before = copied(dict(learner.module.named_parameters()))
+    before = copy_tensors(dict(learner.module.named_parameters()))
     written = it.apply(learner)
     after: Bits = dict(learner.module.named_parameters())
     if not isinstance(written, list):
@@ -189,31 +197,31 @@ def names_what_it_wrote(call: str, new: Network) -> None:
         raise Broken(f"apply names {strange[0]!r}, which is not a parameter")
     if len(set(written)) < len(written):
         raise Broken("apply names a parameter twice")
-    if not learner.changes and (secret := [name for name in differing(before, after) if name not in written]):
+    if not learner.changes and (secret := [name for name in differing_names(before, after) if name not in written]):
         raise Broken(f"apply wrote {secret[0]}, but does not name it")
 
 
-def writes_all_or_nothing(call: str, new: Network) -> None:
+def check_refusal_writes_nothing(call: str, new: Network) -> None:
     """Require that `apply` raises ValueError before it writes anything if it cannot work."""
     for harm in (float("nan"), 0.0):
         learner = new()
-        it = attached(call, learner)
+        it = attach(call, learner)
         if not it.has("apply"):
             return
         train(learner, it, 0, APPLIED)
         with torch.no_grad():
             learner.layers[-1].weight.fill_(harm)
-        before = copied(tensors(learner))
+        before = copy_tensors(named_tensors(learner))
         try:
             it.apply(learner)
         except ValueError as error:
-            if changed := differing(before, tensors(learner)):
+            if changed := differing_names(before, named_tensors(learner)):
                 raise Broken(f"it refused a last layer of {harm} but had already changed {changed[0]}") from error
         except Exception as error:
             raise Broken(f"with a last layer of {harm} it raised {one_line(error)}") from error
 
 
-def draws_from_the_seed(call: str, new: Network) -> None:
+def check_seed(call: str, new: Network) -> None:
     """Require the same bits from the same seed, for any state of PyTorch's global generator."""
     ends = []
     for seed in (1, 2):
@@ -221,19 +229,19 @@ def draws_from_the_seed(call: str, new: Network) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             before = torch.get_rng_state()
-            train(learner, attached(call, learner))
+            train(learner, attach(call, learner))
             if not torch.equal(before, torch.get_rng_state()):
                 raise Broken("it draws from PyTorch's global generator: draw from learner.generator")
-        ends.append(copied(tensors(learner)))
-    if found := differing(*ends):
-        raise Broken(f"{found[0]} differs between two runs with the same seed")
+        ends.append(copy_tensors(named_tensors(learner)))
+    if different := differing_names(*ends):
+        raise Broken(f"{different[0]} differs between two runs with the same seed")
 
 
-def survives_a_checkpoint(call: str, new: Network) -> None:
+def check_checkpoint(call: str, new: Network) -> None:
     """Require that a run ends with the same bits if it is killed and resumed from a checkpoint."""
     whole, before, after = new(), new(), new()
-    train(whole, attached(call, whole))
-    it, resumed = attached(call, before), attached(call, after)
+    train(whole, attach(call, whole))
+    it, resumed = attach(call, before), attach(call, after)
     train(before, it, 0, SAVED)
     with tempfile.TemporaryDirectory() as folder:
         tree: dict[str, Any] = {"learner": learner_state(before), "intervention": it.state_dict()}
@@ -244,32 +252,32 @@ def survives_a_checkpoint(call: str, new: Network) -> None:
     load_learner_state(after, saved["learner"])
     resumed.load_state_dict(saved["intervention"])
     train(after, resumed, SAVED)
-    if found := differing(tensors(whole), tensors(after)):
+    if different := differing_names(named_tensors(whole), named_tensors(after)):
         raise Broken(
-            f"{found[0]} differs in a resumed run: state_dict must contain all of the intervention's state, and random "
-            f"numbers must come from the learner"
+            f"{different[0]} differs in a resumed run: state_dict must contain all of the intervention's state, and "
+            f"random numbers must come from the learner"
         )
 
 
-def treats_members_as_networks(call: str, new: Network) -> None:
+def check_members(call: str, new: Network) -> None:
     """Require that each member of a stack ends with the same values as if it were trained alone."""
     stack = new()
-    train(stack, attached(call, stack))
+    train(stack, attach(call, stack))
     for member in range(MEMBERS):
         alone = network(member, momentum=True)
-        train(alone, attached(call, alone))
+        train(alone, attach(call, alone))
         for name, value in alone.module.named_parameters():
-            own = stack.module.get_parameter(name)[member]
-            if own.shape != value.shape or not torch.allclose(own, value, rtol=1e-6, atol=1e-8):
+            stacked = stack.module.get_parameter(name)[member]
+            if stacked.shape != value.shape or not torch.allclose(stacked, value, rtol=1e-6, atol=1e-8):
                 raise Broken(f"{name} of member {member} differs from its value when it is trained alone")
 
 
-def has_a_penalty_that_can_be_compiled(call: str, new: Network) -> None:
+def check_penalty_compiles(call: str, new: Network) -> None:
     """Require that torch.compile can trace the penalty, or that the class says that it cannot."""
     from torch._dynamo.exc import Unsupported  # takes a second to import
 
     learner = new()
-    it = attached(call, learner)
+    it = attach(call, learner)
     if not it.has("penalty") or not it.traceable:
         return
     train(learner, it, 0, TASK)
@@ -280,19 +288,19 @@ def has_a_penalty_that_can_be_compiled(call: str, new: Network) -> None:
         raise Broken(f"torch.compile cannot trace the penalty ({reason}): set `traceable = False`") from error
 
 
-Promise = Callable[[str, Network], None]
+Check = Callable[[str, Network], None]
 ITSELF = "has a name that can be typed and a docstring"
-ON_EACH: dict[str, Promise] = {
-    "attach accepts or refuses, and writes nothing": attaches,
-    "writes tensors in place": writes_in_place,
-    "writes finite numbers": stays_finite,
-    "names all that it wrote": names_what_it_wrote,
-    "raises ValueError with nothing written": writes_all_or_nothing,
-    "draws from the seed alone": draws_from_the_seed,
-    "resumes from a checkpoint bit for bit": survives_a_checkpoint,
-    "has a penalty that can be compiled": has_a_penalty_that_can_be_compiled,
+ON_EACH: dict[str, Check] = {
+    "attach accepts or refuses, and writes nothing": check_attach,
+    "writes tensors in place": check_tensors_stay,
+    "writes finite numbers": check_numbers_finite,
+    "names all that it wrote": check_written_names,
+    "raises ValueError with nothing written": check_refusal_writes_nothing,
+    "draws from the seed alone": check_seed,
+    "resumes from a checkpoint bit for bit": check_checkpoint,
+    "has a penalty that can be compiled": check_penalty_compiles,
 }
-ON_A_STACK: dict[str, Promise] = {"treats members of a stack as separate networks": treats_members_as_networks}
+ON_A_STACK: dict[str, Check] = {"treats members of a stack as separate networks": check_members}
 
 
 def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Finding]:
@@ -311,29 +319,29 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the networks are small
     try:
-        found = [_find(ITSELF, explains_itself, call, ALL, network)]
+        findings = [_check_promise(ITSELF, check_text_and_docstring, call, ALL, network)]
         for name, new in (networks or NETWORKS).items():
             promises = ON_EACH | ON_A_STACK if networks is None and new().generators else ON_EACH
-            found += [_find(words, promise, call, name, new) for words, promise in promises.items()]
+            findings += [_check_promise(text, check, call, name, new) for text, check in promises.items()]
     finally:
         torch.set_num_threads(threads)
-    if all(finding.outcome == "refused" for finding in found[1:]):
-        why = f"it refuses every network here, so that nothing could be tested: {found[1].why}"
-        found[0] = Finding(ITSELF, ALL, "broken", why)
-    return found
+    if all(finding.outcome == "refused" for finding in findings[1:]):
+        why = f"it refuses every network here, so that nothing could be tested: {findings[1].why}"
+        findings[0] = Finding(ITSELF, ALL, "broken", why)
+    return findings
 
 
-def _find(words: str, promise: Promise, call: str, name: str, new: Network) -> Finding:
+def _check_promise(text: str, check: Check, call: str, name: str, new: Network) -> Finding:
     entry = interventions.get(parse_call(call).name)
     try:
         with calling(entry, "intervention", call, "it", refusals=(Broken, Refused)):
-            promise(call, new)
+            check(call, new)
     except Broken as error:
-        return Finding(words, name, "broken", str(error))
+        return Finding(text, name, "broken", str(error))
     except Refused as error:
-        return Finding(words, name, "refused", str(error))
+        return Finding(text, name, "refused", str(error))
     except PluginFault as fault:
-        return Finding(words, name, "broken", fault.what)
+        return Finding(text, name, "broken", fault.what)
     except Exception as error:  # raised by supple's own
-        return Finding(words, name, "broken", one_line(error))
-    return Finding(words, name, "kept")
+        return Finding(text, name, "broken", one_line(error))
+    return Finding(text, name, "kept")

@@ -54,8 +54,8 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
 
     def losses(start: int = 0, count: int = 24) -> Tensor:
         inputs, labels = x.narrow(-4, start, count), y.narrow(-1, start, count)
-        found = F.cross_entropy(net(inputs).flatten(0, -2), labels.flatten(), reduction="none")
-        return found.view(labels.shape)
+        loss = F.cross_entropy(net(inputs).flatten(0, -2), labels.flatten(), reduction="none")
+        return loss.view(labels.shape)
 
     def batches(count: int | None) -> Iterator[Tensor]:
         return (losses(8 * (i % 3), 8) for i in range(3 if count is None else count))
@@ -74,20 +74,20 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
     else:
         learner.generator = generators[member]
 
-    def drawn() -> dict[str, Tensor]:
+    def draw_values() -> dict[str, Tensor]:
         if member is not None:
             return redraw(plain, learner.generator)
-        each = [redraw(plain, generator) for generator in generators]
-        return {name: torch.stack([own[name] for own in each]) for name in each[0]}
+        members = [redraw(plain, generator) for generator in generators]
+        return {name: torch.stack([values[name] for values in members]) for name in members[0]}
 
-    def another() -> tuple[Tensor]:
+    def draw_inputs() -> tuple[Tensor]:
         if member is not None:
             return (x[torch.randint(24, (8,), generator=learner.generator)],)
         rows = [torch.randint(24, (8,), generator=generator) for generator in generators]
-        return (torch.stack([own[chosen] for own, chosen in zip(x, rows, strict=True)]),)
+        return (torch.stack([inputs[chosen] for inputs, chosen in zip(x, rows, strict=True)]),)
 
-    learner.redraw, learner.values = drawn, lambda outputs: outputs
-    learner.capabilities = Injectable("head"), OtherMinibatch(another)
+    learner.redraw, learner.values = draw_values, lambda outputs: outputs
+    learner.capabilities = Injectable("head"), OtherMinibatch(draw_inputs)
     return learner
 
 

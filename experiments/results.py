@@ -1,15 +1,18 @@
 """The results of runs on the disk, as data frames."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from math import isfinite
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from ..engine.kinds import find_kind
 from ..engine.storage.names import TRUNK
-from .comparisons.comparison import files_of_runs
+from ..registry import shown
+from .comparisons.comparison import Point, files_of_runs
 from .history.collect import ComparisonData, RunData
 from .history.collect import load as collect
 from .sweeps.sweep import FILE, folders_of
@@ -17,6 +20,8 @@ from .sweeps.tuning import TUNING
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+MOST_NAMES, MOST_STUDIES, MOST_ROWS = 4, 6, 40  # in a list of arms, in `repr`, in the table of a notebook
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class Results:
 
     Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
     those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
-    pandas is imported when a frame is first used.
+    pandas is imported when a frame is first used. A notebook shows a table of the arms: their seeds, the steps reached
+    and, once `scores` has been read, the number that leads the report.
 
     Attributes:
         path: The folder.
@@ -36,7 +42,41 @@ class Results:
     """
 
     path: Path
-    studies: Mapping[str, ComparisonData] = field(repr=False)  # a notebook would print every number of every run
+    studies: Mapping[str, ComparisonData]
+
+    def __repr__(self) -> str:
+        lines = [f"Results of {shown(str(self.path))}"]
+        for name, data in list(self.studies.items())[:MOST_STUDIES]:
+            seeds = sorted({run.seed for run in data.runs})
+            lines.append(
+                f"{f'{shown(name)}: ' if name else ''}{data.first.kind}, {_list_some('arm', list(data.arms))}, "
+                f"{_list_some('seed', seeds)}, {_steps_text(data.runs)} {data.unit}"
+            )
+        if len(self.studies) > MOST_STUDIES:
+            lines.append(f"and {len(self.studies) - MOST_STUDIES:,} more studies")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return a table with one row per arm, for notebooks. Names are escaped, since they come from files."""
+        rows = list(self._rows())
+        header = dict.fromkeys(name for row in rows for name in row)
+        body = [[row.get(name, "") for name in header] for row in rows[:MOST_ROWS]]
+        lines = ["".join(f"<td>{escape(shown(text))}</td>" for text in texts) for texts in body]
+        more = f"<p>and {len(rows) - MOST_ROWS:,} more arms</p>" if len(rows) > MOST_ROWS else ""
+        return (
+            f"<p>{escape(shown(str(self.path)))}</p><table><thead><tr>"
+            f"{''.join(f'<th>{escape(shown(name))}</th>' for name in header)}</tr></thead><tbody>"
+            f"{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>{more}"
+        )
+
+    def _rows(self) -> Iterator[dict[str, str]]:
+        """Yield a row of the table in notebooks for each arm: heading → text."""
+        for study, data in self.studies.items():
+            means = _leading_means(self._contents[study]) if "_contents" in self.__dict__ else {}
+            for arm, runs in data.arms.items():
+                seeds = ", ".join(str(run.seed) for run in runs)
+                row = {"kind": data.first.kind, "arm": arm, "seeds": seeds, data.unit: _steps_text(runs)}
+                yield {**({"study": study} if study else {}), **row, **means.get(arm, {})}
 
     @cached_property
     def metrics(self) -> "DataFrame":
@@ -48,9 +88,9 @@ class Results:
         """Return the finished episodes of agents: last step, task, return, length, exploded. Empty for other kinds."""
 
         def rows(run: RunData) -> Iterable[dict[str, Any]]:
-            found = run.episodes
-            steps, exploded = found.steps.astype(int), found.exploded.astype(object)
-            columns = zip(steps, found.tasks, found.returns, found.lengths, exploded, strict=True)
+            episodes = run.episodes
+            steps, exploded = episodes.steps.astype(int), episodes.exploded.astype(object)
+            columns = zip(steps, episodes.tasks, episodes.returns, episodes.lengths, exploded, strict=True)
             return (dict(zip(("step", "task", "return", "length", "exploded"), row, strict=True)) for row in columns)
 
         return self._frame(rows)
@@ -68,24 +108,52 @@ class Results:
     @cached_property
     def scores(self) -> dict[str, Any]:
         """Return the scores in the report's scores.json; for a sweep, by study."""
-        found = {
-            name: resolve_name(find_kind(data.first.kind).report).compose([self.path / name]).scores
-            for name, data in self.studies.items()
+        scores = {study: contents.scores for study, contents in self._contents.items()}
+        return scores.get("", scores)
+
+    @cached_property
+    def _contents(self) -> dict[str, Any]:
+        """Return the contents of the reports, by study."""
+        return {
+            study: resolve_name(find_kind(data.first.kind).report).compose([self.path / study])
+            for study, data in self.studies.items()
         }
-        return found.get("", found)
 
     def _frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
         from pandas import DataFrame
 
-        alone = "" in self.studies
-        found = [
-            {**({} if alone else {"study": study}), "arm": arm, "seed": run.seed, **row}
-            for study, data in self.studies.items()
-            for arm, runs in data.arms.items()
-            for run in runs
-            for row in rows(run)
-        ]
-        return DataFrame(found, columns=None if found else ["study", "arm", "seed"][alone:])
+        lines: list[dict[str, Any]] = []
+        for study, data in self.studies.items():
+            for arm, runs in data.arms.items():
+                for run in runs:
+                    labels = {**({"study": study} if study else {}), "arm": arm, "seed": run.seed}
+                    lines += [labels | row for row in rows(run)]
+        return DataFrame(lines, columns=None if lines else ["study", "arm", "seed"]["" in self.studies :])
+
+
+def _list_some(noun: str, names: Sequence[object]) -> str:
+    """Return a count with the first names: `2 arms (none, fire)`."""
+    some = [shown(str(name)) for name in names[:MOST_NAMES]]
+    some = [name if len(name) <= 40 else f"{name[:39]}…" for name in some]
+    return f"{len(names)} {noun}{'' if len(names) == 1 else 's'} ({', '.join(some)}{', …' * (len(names) > MOST_NAMES)})"
+
+
+def _steps_text(runs: Sequence[RunData]) -> str:
+    """Return the steps reached and planned as text: `512 to 1,024 of 1,024`."""
+    steps = [sorted({run.last_step for run in runs}), sorted({run.total_steps for run in runs})]
+    return " of ".join(f"{some[0]:,}" + (f" to {some[-1]:,}" if len(some) > 1 else "") for some in steps)
+
+
+def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
+    """Return label of an arm → {name of the measure that leads the report: its mean over seeds as text}."""
+    means: dict[str, dict[str, str]] = {}
+    for measure in contents.measures:
+        if measure.name == contents.measures[0].name:
+            for arm, by_seed in measure.arms.items():
+                known = [value for value in by_seed.values() if isfinite(value)]
+                text = f"{measure.scale * sum(known) / len(known):.4g}" if known else "–"
+                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{measure.unit}, mean": text}
+    return means
 
 
 def load(path: str | Path) -> Results:

@@ -57,7 +57,7 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
 
     scores.json is strict JSON, in which null stands for values that were not measured. Its keys are documented for each
     kind: agents in `agents.report.scores.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
-    models and linear networks in `cells.to_json`.
+    models and linear networks in `evaluations.to_json`.
 
     Args:
         directories: A run directory, a comparison directory of `supple compare`, or several runs of one kind other than
@@ -111,13 +111,16 @@ def _require_replaceable(place: Path) -> None:
 def write(report: Content, place: Path) -> ReportPaths:
     """Write a report to `place/report/`."""
     place.mkdir(parents=True, exist_ok=True)
-    with _uncollected(), files.lock_folder(place):  # two processes that finish one comparison both write its report
+    with (
+        _without_garbage_collection(),
+        files.lock_folder(place),
+    ):  # two processes that finish one comparison both write its report
         _require_replaceable(place)
-        plots = _write(report, place)
+        plots = _write_and_rename(report, place)
     return ReportPaths(place / FOLDER, tuple(plots))
 
 
-def _write(report: Content, place: Path) -> list[Plot]:
+def _write_and_rename(report: Content, place: Path) -> list[Plot]:
     """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
     target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
     for leftover in (temporary, old):  # of a process that was killed here
@@ -126,7 +129,7 @@ def _write(report: Content, place: Path) -> list[Plot]:
     try:
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / SCORES, body)
-        plots = [*report.plots(), *_over_measures(report)]
+        plots = [*report.plots(), *_plot_measures(report)]
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
@@ -153,13 +156,13 @@ def _discard(folder: Path, place: Path) -> None:
     files.remove(folder, place)
 
 
-def _over_measures(report: Content) -> list[Plot]:
+def _plot_measures(report: Content) -> list[Plot]:
     """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
     from .figures.profiles import profiles
     from .figures.sensitivity import sensitivity
-    from .tables.arms import by_family
+    from .tables.arms import group_by_family
 
-    first = next(iter(by_family(report.measures).values()), [])
+    first = next(iter(group_by_family(report.measures).values()), [])
     return [*sensitivity(first), *filter(None, [profiles(first)])] if first else []
 
 
@@ -183,12 +186,12 @@ def compose(*directories: Path) -> Content:
     paths = [Path(directory) for directory in directories]
     for path in paths:
         files.require_unlinked(path)
-    with _uncollected():
+    with _without_garbage_collection():
         return report_of(kind_of(paths[0])).compose(paths)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Turn off the garbage collector, which would search everything that was read for reference cycles many times.
 
     For long logs, that takes as long as a fifth of the report.

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +11,11 @@ from ..engine.storage import files
 from ..metrics import Condition, Diagnosis
 from ..metrics.diagnosis import State
 from ..registry import shown
-from .figures.style import Plot, in_legend, new_figure, tidy
+from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template
-from .tables.numbers import strict
-from .tables.tables import MISSING, Table, number
+from .tables.statistics import strict_json
+from .tables.table import MISSING, Table, number
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -60,22 +59,25 @@ class Findings:
         return [
             sentence
             for stage in self.last
-            for sentence in (*stage.diagnosis.verdict(), *self._history(stage), *_tried(stage))
+            for sentence in (*stage.diagnosis.verdict(), *self._history_sentences(stage), *_trial_sentences(stage))
         ]
 
-    def _history(self, last: Stage) -> list[str]:
+    def _history_sentences(self, last: Stage) -> list[str]:
         """Return a sentence about the states at all checkpoints, if there are several."""
-        own = [stage for stage in self.stages if stage.diagnosis.learner == last.diagnosis.learner]
-        if len(own) < 2:
+        stages = self._stages_of(last.diagnosis.learner)
+        if len(stages) < 2:
             return []
-        spans = [list(stages) for _, stages in groupby(own, lambda stage: stage.diagnosis.state)]
-        words = [f"{STATES[span[0].diagnosis.state]} {_steps(span)}" for span in spans]
-        return [f"Over the checkpoints of '{last.diagnosis.learner}': {'; '.join(words)}."]
+        spans = [list(span) for _, span in groupby(stages, lambda stage: stage.diagnosis.state)]
+        states = [f"{STATES[span[0].diagnosis.state]} {_steps_text(span)}" for span in spans]
+        return [f"Over the checkpoints of '{last.diagnosis.learner}': {'; '.join(states)}."]
+
+    def _stages_of(self, learner: str) -> list[Stage]:
+        return [stage for stage in self.stages if stage.diagnosis.learner == learner]
 
     @property
     def tables(self) -> list[Table]:
         """Two tables per network: its fit and metrics, and its layers."""
-        return [table for stage in self.last for table in (_numbers(stage), _layers(stage.diagnosis))]
+        return [table for stage in self.last for table in (_metrics_table(stage), _layers_table(stage.diagnosis))]
 
     def printable(self) -> "Group":
         """Return the tables and sentences for the terminal."""
@@ -100,12 +102,13 @@ class Findings:
         figure = new_figure(3.4)
         left, right = figure.subplots(1, 2)
         for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
-            own = [stage for stage in self.stages if stage.diagnosis.learner == name]
-            at = [stage.step for stage in own]
-            left.plot(at, [1 - stage.diagnosis.loss for stage in own], marker="o", label=in_legend(name))
-            initial = [1 - stage.diagnosis.new_loss for stage in own]
-            left.plot(at, initial, "--", color="#7a7a7a", label=in_legend(f"{name}, at initialisation"))
-            right.plot(at, [_share_dormant(stage.diagnosis.now) for stage in own], marker="o", label=in_legend(name))
+            stages = self._stages_of(name)
+            at = [stage.step for stage in stages]
+            left.plot(at, [1 - stage.diagnosis.loss for stage in stages], marker="o", label=legend_text(name))
+            initial = [1 - stage.diagnosis.new_loss for stage in stages]
+            left.plot(at, initial, "--", color="#7a7a7a", label=legend_text(f"{name}, at initialisation"))
+            dormant = [_share_dormant(stage.diagnosis.now) for stage in stages]
+            right.plot(at, dormant, marker="o", label=legend_text(name))
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
         worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss
@@ -131,38 +134,36 @@ def write(findings: Findings, folder: Path) -> None:
         title=f"Does {Path(findings.of).name} still learn?",
         facts=[_fact(stage) for stage in findings.last],
         limits=LIMITS,
-        opening=None,
         verdict=findings.verdict,
         notes=findings.remarks,
         tables=findings.tables,
         plots=plots,
         path=Path(findings.of).name,
-        version=metadata.version("supple"),
     )
     folder = folder.resolve()  # it may be a link to an empty folder
     if folder.exists():
         folder.rmdir()
     with files.atomic_folder(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
-        body = json.dumps(strict(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
+        body = json.dumps(strict_json(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / "doctor.json", body)
         exports.put(temporary / "index.html", page)
 
 
 def _fact(stage: Stage) -> tuple[str, str]:
-    return STATES[stage.diagnosis.state], _where(stage)
+    return STATES[stage.diagnosis.state], _label(stage)
 
 
-def _steps(span: Sequence[Stage]) -> str:
+def _steps_text(span: Sequence[Stage]) -> str:
     first, last = span[0].step, span[-1].step
     return f"at step {first:,}" if first == last else f"from step {first:,} to {last:,}"
 
 
-def _where(stage: Stage) -> str:
+def _label(stage: Stage) -> str:
     return stage.diagnosis.learner + ("" if stage.step is None else f", step {stage.step:,}")
 
 
-def _tried(stage: Stage) -> list[str]:
+def _trial_sentences(stage: Stage) -> list[str]:
     """Return one sentence about each intervention that was tried."""
     diagnosis = stage.diagnosis
     return [
@@ -172,23 +173,27 @@ def _tried(stage: Stage) -> list[str]:
     ]
 
 
-def _numbers(stage: Stage) -> Table:
+def _metrics_table(stage: Stage) -> Table:
     diagnosis = stage.diagnosis
     now, new = diagnosis.now, diagnosis.new
     rows = [["error on random targets", number(diagnosis.loss), number(diagnosis.new_loss)]]
-    rows += [[name.replace("_", " "), _of(now, name), _of(new, name)] for name in NUMBERS if name in now.numbers]
+    rows += [
+        [name.replace("_", " "), _metric_text(now, name), _metric_text(new, name)]
+        for name in NUMBERS
+        if name in now.numbers
+    ]
     if now.entropy is not None:
         rows.append(["entropy of the policy (maximum: 1)", number(now.entropy), number(new.entropy)])
     rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
-    return Table(_where(stage), ["metric", "now", "at initialisation"], rows)
+    return Table(_label(stage), ["metric", "now", "at initialisation"], rows)
 
 
-def _layers(diagnosis: Diagnosis) -> Table:
+def _layers_table(diagnosis: Diagnosis) -> Table:
     pairs = list(zip(diagnosis.now.units, diagnosis.new.units, strict=True))
     rows = [
         [
-            now.name, str(now.count), f"{_percent(now.dormant)} ({_percent(new.dormant)})",
-            f"{_percent(now.saturated)} ({_percent(new.saturated)})",
+            now.name, str(now.count), f"{_percent_text(now.dormant)} ({_percent_text(new.dormant)})",
+            f"{_percent_text(now.saturated)} ({_percent_text(new.saturated)})",
             f"{number(now.effective_rank)} ({number(new.effective_rank)})",
         ]
         for now, new in pairs
@@ -201,14 +206,14 @@ def _layers(diagnosis: Diagnosis) -> Table:
     return Table(f"{diagnosis.learner}: hidden units, now (at initialisation)", header, rows, words, turns=False)
 
 
-def _of(condition: Condition, name: str) -> str:
+def _metric_text(condition: Condition, name: str) -> str:
     return number(condition.numbers.get(name))
 
 
-def _percent(share: float | None) -> str:
+def _percent_text(share: float | None) -> str:
     return MISSING if share is None else f"{share:.0%}"
 
 
 def _share_dormant(condition: Condition) -> float:
-    units: Sequence = condition.units
-    return sum(each.dormant * each.count for each in units) / max(1, sum(each.count for each in units))
+    layers = condition.units
+    return sum(layer.dormant * layer.count for layer in layers) / max(1, sum(layer.count for layer in layers))

@@ -14,10 +14,10 @@ from ..registry.errors import RunError
 from ..registry.interruption import at_interruption
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def each(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
+def map_in_processes(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yield `work(item)` for all items in order, computed in as many processes as there are cores.
 
     The processes are forks of this one: a new interpreter would need seconds for imports, and would not have the
@@ -33,7 +33,15 @@ def each(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
         return
     context, waiting = get_context("fork"), list(enumerate(items))
     busy: dict[Any, tuple[int, BaseProcess]] = {}
-    made: dict[int, Made | ValueError] = {}
+    results: dict[int, Result | ValueError] = {}
+
+    def start_next() -> None:
+        number, item = waiting.pop(0)
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(work, item, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        busy[ours] = number, process
 
     def stop() -> None:
         for _, process in busy.values():
@@ -41,38 +49,33 @@ def each(work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[Made]:
 
     with at_interruption(stop):
         try:
-            for place in range(len(items)):
-                while place not in made:
+            for i in range(len(items)):
+                while i not in results:
                     while waiting and len(busy) < cores:
-                        number, item = waiting.pop(0)
-                        way, theirs = context.Pipe(duplex=False)
-                        process = context.Process(target=_work, args=(work, item, theirs), daemon=True)
-                        process.start()
-                        theirs.close()
-                        busy[way] = number, process
+                        start_next()
                     for ready in wait(list(busy)):
-                        number, ended = busy.pop(ready)
-                        made[number] = _received(ready)
-                        ended.join()
-                found = made.pop(place)
-                if isinstance(found, ValueError):
-                    raise found
-                yield found
+                        number, process = busy.pop(ready)
+                        results[number] = _receive(ready)
+                        process.join()
+                result = results.pop(i)
+                if isinstance(result, ValueError):
+                    raise result
+                yield result
         finally:
             stop()
 
 
-def _received(way: Any) -> Any:
+def _receive(connection: Any) -> Any:
     try:
-        return way.recv()
+        return connection.recv()
     except EOFError:
         raise RunError("a process that was writing a part of the report died") from None
 
 
-def _work(work: Callable[[Item], Made], item: Item, way: Connection) -> None:
+def _work(work: Callable[[Item], Result], item: Item, connection: Connection) -> None:
     for number in signals.interrupting_signals():
         signal.signal(number, signal.SIG_DFL)  # only the first process prints a message
     try:
-        way.send(work(item))
+        connection.send(work(item))
     except ValueError as error:
-        way.send(ValueError(str(error)))
+        connection.send(ValueError(str(error)))

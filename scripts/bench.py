@@ -116,7 +116,7 @@ def show(rows: "Sequence[Row]") -> None:
     """Print the board."""
     from supple.experiments.board import CONTROLS, standings, suite
     from supple.experiments.board.page import cells, header
-    from supple.reports.tables.tables import Table
+    from supple.reports.tables.table import Table
 
     studies = [study.name for study in suite()]
     ranking = standings(rows, [name for name in studies if name not in CONTROLS])

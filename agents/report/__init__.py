@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
-from ...reports.studies.side_by_side import alone
+from ...reports.studies.side_by_side import only_path
 from ...reports.tables.differences import variants_of, verdict
 from .scores import AgentScores, ArmScores, score, shares_by_seed, to_json
 from .tables import tables
@@ -26,7 +26,7 @@ __all__ = ["AGENTS", "AgentScores", "ArmScores", "score"]
 
 def compose(paths: Sequence[Path]) -> Content:
     """Return the report of one run or one comparison."""
-    data = load(alone(paths))
+    data = load(only_path(paths))
     scores = score(data)
 
     def add_videos(warn: "Warn") -> Content:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData, Segment
 from ...metrics import learning_curve_area, share_of_fresh
-from ...reports.studies.cell_tables import spread_text
+from ...reports.studies.evaluation_tables import spread_text
 from ...reports.tables.differences import variants_of
-from ...reports.tables.numbers import NAN, Spread
-from ...reports.tables.tables import MISSING, Table
+from ...reports.tables.statistics import NAN, Spread
+from ...reports.tables.table import MISSING, Table
 
 Array = NDArray[np.float64]
 FINAL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)

@@ -5,8 +5,8 @@ from matplotlib.colors import TwoSlopeNorm
 
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
-from ...reports.tables.numbers import mean
-from ...reports.tables.tables import MISSING
+from ...reports.tables.statistics import mean
+from ...reports.tables.table import MISSING
 from .scores import AgentScores
 from .tables import short_name
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import Plot
 from ...reports.figures.video import Video
-from ...reports.pages.opening import opening
-from ...reports.pages.page import limits, page, range_text, settings_of
-from ...reports.pages.run_list import command_text
+from ...reports.pages.opening import make_opening
+from ...reports.pages.page import limits_text, range_text, render_page, settings_of
 from ...reports.tables.differences import verdict
 from .scores import AgentScores
 from .tables import short_name, tables
@@ -28,19 +27,18 @@ def render(
         plots: The figures, in the order of the page.
         place: The folder that contains the report.
     """
-    config = data.first.config
-    return page(
+    return render_page(
         data,
         plots,
         tables(scores),
         scores.notes,
         title=_title(data, scores),
         facts=_facts(data),
-        limits=limits(data),
-        opening=opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
+        limits=limits_text(data),
+        opening=make_opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
-        command=command_text(config.get("command")),
+        command=data.first.command,
         place=place,
         videos=videos,
     )

@@ -27,7 +27,7 @@ from ...reports.figures.style import (
     step_unit,
     tidy,
 )
-from ...reports.tables.numbers import mean
+from ...reports.tables.statistics import mean
 from .scores import AgentScores
 from .tables import short_name
 

@@ -17,9 +17,8 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
-from ...reports.tables.differences import Difference, Measure, differences, points_of, variants_of
-from ...reports.tables.differences import to_json as differences_json
-from ...reports.tables.numbers import Spread, mean, means_at_events, spread_json, strict
+from ...reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
+from ...reports.tables.statistics import Spread, mean, means_at_events, spread_json, strict_json
 from .areas import FINAL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]
@@ -331,7 +330,7 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
         **differences_json(scores.differences),
     }
-    plain: dict[str, Any] = strict(body)
+    plain: dict[str, Any] = strict_json(body)
     return plain
 
 

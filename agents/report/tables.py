@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from ...metrics import Score, bootstrap_coverage
-from ...reports.tables.differences import tables as difference_tables
-from ...reports.tables.tables import MISSING, BySeed, Table, estimate, number, over_seeds
+from ...reports.tables.differences import difference_tables
+from ...reports.tables.table import MISSING, BySeed, Table, estimate, number, over_seeds
 from .areas import share_table
 from .scores import AgentScores, ArmScores, interval
 

@@ -1,9 +1,10 @@
 """Read the logs of a run directory, or of a comparison of arms that were forked from common trunks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
+from itertools import chain
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
@@ -24,15 +25,13 @@ from .logs import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]
 Logs = dict[str, list[Row]]
-# The entries that a report reads in config.json, comparison.json and outcome.json. Earlier versions wrote a text for
-# "data", and "supple" instead of "versions".
+# The types of the entries that a report reads in config.json, comparison.json and outcome.json.
 PLAN = {
     "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
     "only": list[tuple[str, int]],
 }  # fmt: skip
-OLDER = {"data": dict[str, str] | str, "supple": str}
 OUTCOME = {"outcome": str, "reason": str}
-ENTRIES = get_type_hints(Config) | PLAN | OLDER | OUTCOME
+ENTRIES = get_type_hints(Config) | PLAN | OUTCOME
 
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
@@ -89,7 +88,12 @@ class RunData:
     @property
     def supple(self) -> str | None:
         """The version of supple with which the run was trained."""
-        return self.config.get("supple") or self.config.get("versions", {}).get("supple")
+        return self.config.get("versions", {}).get("supple")
+
+    @property
+    def command(self) -> str:
+        """The command that started the run."""
+        return str(self.config.get("command", ""))
 
     @property
     def kind(self) -> str:
@@ -111,6 +115,11 @@ class RunData:
         logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
+    @cached_property
+    def logged(self) -> tuple[str, ...]:
+        """The names in metrics.jsonl, in the order in which they come first."""
+        return tuple(dict.fromkeys(name for row in self.metrics for name in row))
+
     def of_kind(self, event: str) -> list[Row]:
         """Return the events of one type: `intervention`, `explosion` or `task`."""
         return [row for row in self.events if row.get("event") == event]
@@ -118,19 +127,19 @@ class RunData:
     def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
         """Return the steps and the finite values of a metric, each of shape (n,), of all tasks or of one."""
         steps, tasks, values = self._columns.get(name, NOTHING)
-        own = slice(None) if task is None else tasks == task
-        return steps[own], values[own]
+        wanted = slice(None) if task is None else tasks == task
+        return steps[wanted], values[wanted]
 
     @cached_property
     def _columns(self) -> dict[str, tuple[Array, Array, Array]]:
         """Return name → (steps, tasks, values) for all finite values."""
-        found: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+        points: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
         for row in self.metrics:
             step, task = row["step"], row.get("task", -1)
             for name, value in row.items():
                 if _is_number(value):
-                    found[name].append((step, task, value))
-        return {name: tuple(np.array(cells, dtype=np.float64).T) for name, cells in found.items()}
+                    points[name].append((step, task, value))
+        return {name: tuple(np.array(of_name, dtype=np.float64).T) for name, of_name in points.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +161,11 @@ class ComparisonData:
         return next(iter(self.arms.values()))[0]
 
     @property
+    def runs(self) -> list[RunData]:
+        """The runs of all arms."""
+        return list(chain.from_iterable(self.arms.values()))
+
+    @property
     def seeds(self) -> int:
         """The largest number of seeds of an arm."""
         return max(len(runs) for runs in self.arms.values())
@@ -159,7 +173,7 @@ class ComparisonData:
     @property
     def total_steps(self) -> int:
         """The planned steps of the longest run."""
-        return max(run.total_steps for runs in self.arms.values() for run in runs)
+        return max(run.total_steps for run in self.runs)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -199,70 +213,105 @@ def load(path: Path) -> ComparisonData:
 
 
 def _load_comparison(path: Path) -> ComparisonData:
-    plan = read_object(path / "comparison.json")
+    plan, configs = read_plan(path)
     fork = int(plan.get("fork_step", 0))
-    files = files_of_runs(path, "config.json")
-    configs = {file.parent: read_object(file) for file in files}
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
-
     for folder in trunks.values():
         _require_whole(folder, configs[folder], fork)
-    arms: dict[str, list[RunData]] = {Point(arm, variant).label: [] for variant, arm in planned_points(plan)}
-    begun = cache(lambda trunk, tasks: _before(trunk, tasks, fork))  # every arm continues from the trunk of its seed
+    logs_of_trunk = cache(lambda trunk, tasks: _logs_until(fork, trunk, tasks))  # shared by all arms of its seed
+
+    def load_arm(folder: Path) -> list[RunData]:
+        trunk = trunks.get(folder.parent)
+        return load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None)
+
+    variants, points = load_points(plan, configs, load_arm)
+    arms = {Point(arm, variants[i]).label: by_seed(runs) for (i, arm), runs in points.items()}
+    notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)]
+    return ComparisonData(path, require_started(path, arms), fork, notes + notes_of_runs(path, configs))
+
+
+def read_plan(path: Path) -> tuple[Row, dict[Path, Row]]:
+    """Return the contents of comparison.json, and those of config.json for each run that has started, by folder."""
+    configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
+    return read_object(path / "comparison.json"), configs
+
+
+def load_points(
+    plan: Row, configs: Mapping[Path, Row], load_arm: Callable[[Path], list[RunData]]
+) -> tuple[list[Row], dict[tuple[int, str], list[RunData]]]:
+    """Return the variants of a comparison, and the runs of each arm in each of them: (index, arm) → runs.
+
+    The planned arms come first, with an empty list if they have no run. Trunks are left out.
+
+    Args:
+        plan: The contents of comparison.json.
+        configs: Folder of a run → contents of its config.json.
+        load_arm: Returns the runs in a folder.
+    """
+    variants, arms = list(plan.get("variants") or [{}]), list(map(str, plan.get("arms", [])))
+    planned = [(i, arm) for i in range(len(variants)) for arm in arms]
+    only = plan.get("only") or []
+    points: dict[tuple[int, str], list[RunData]] = {(i, arm): [] for i, arm in planned if not only or [arm, i] in only}
     for folder, config in configs.items():
         if config.get("arm") is not None:
-            label = Point(config["arm"], config.get("variant", {})).label
-            trunk = trunks.get(folder.parent)
-            arms.setdefault(label, []).extend(load_runs(folder, partial(begun, trunk) if trunk else None))
-    planned = plan.get("seeds", [])
-    notes = []
-    for label, runs in arms.items():
-        runs.sort(key=lambda run: run.seed)
-        if missing := sorted(set(planned) - {run.seed for run in runs}):
-            notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
-    notes += failures(path) + describe_mixed(
+            if (variant := config.get("variant", {})) not in variants:
+                variants.append(variant)
+            points.setdefault((variants.index(variant), str(config["arm"])), []).extend(load_arm(folder))
+    return variants, points
+
+
+def by_seed(runs: Iterable[RunData]) -> list[RunData]:
+    """Return the runs in the order of their seeds."""
+    return sorted(runs, key=lambda run: run.seed)
+
+
+def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
+    """Return a line that names the seeds of the plan for which an arm has no run, or []."""
+    missing = sorted(set(plan.get("seeds", [])) - {run.seed for run in runs})
+    return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
+
+
+def notes_of_runs(path: Path, configs: Mapping[Path, Row]) -> list[str]:
+    """Return sentences about failed runs, and about runs under different versions."""
+    return failures(path) + describe_mixed(
         {str(folder.relative_to(path)): config for folder, config in configs.items()}
     )
-    arms = {label: runs for label, runs in arms.items() if runs}
-    if not arms:
+
+
+def require_started(path: Path, arms: Mapping[str, list[RunData]]) -> dict[str, list[RunData]]:
+    """Return the arms that have runs. Raises ValueError if there are none."""
+    if not any(arms.values()):
         raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
-    return ComparisonData(path, arms, fork, notes)
-
-
-def planned_points(plan: Row) -> list[tuple[Row, str]]:
-    """Return the pairs of a variant and an arm in a comparison: all pairs, or those in `only`."""
-    variants, arms, only = plan.get("variants") or [{}], plan.get("arms", []), plan.get("only") or []
-    places = [(i, str(arm)) for i in range(len(variants)) for arm in arms]
-    return [(variants[i], arm) for i, arm in places if not only or [arm, i] in only]
+    return {arm: runs for arm, runs in arms.items() if runs}
 
 
 def failures(path: Path) -> list[str]:
     """Return one line for each failed run of a comparison, with its folder and the reason."""
-    found = [(file, read_object(file)) for file in files_of_runs(path, "outcome.json")]
+    outcomes = {file.parent: read_object(file) for file in files_of_runs(path, "outcome.json")}
     return [
-        f"{file.parent.relative_to(path)} failed: {outcome.get('reason')}"
-        for file, outcome in found
+        f"{folder.relative_to(path)} failed: {outcome.get('reason')}"
+        for folder, outcome in outcomes.items()
         if outcome.get("outcome") == "failed"
     ]
 
 
-def load_runs(path: Path, before: Callable[[int], Logs] | None = None) -> list[RunData]:
+def load_runs(path: Path, logs_of_trunk: Callable[[int], Logs] | None = None) -> list[RunData]:
     """Return the run in a directory, or one run per seed if it trains several at once.
 
-    `before` returns the logs of the trunk up to the fork, given the number of tasks. Raises ValueError for a damaged
-    file.
+    `logs_of_trunk` returns the logs of the trunk up to the fork, given the number of tasks. Raises ValueError for a
+    damaged file.
     """
     config = read_object(path / "config.json")
     if not config.get("tasks"):
         raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one task")
     try:
-        tasks = tuple(_segment(config, i, task) for i, task in enumerate(config["tasks"]))
+        tasks = tuple(_read_task(i, task) for i, task in enumerate(config["tasks"]))
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: {error}") from error
     _require_whole(path, config, tasks[-1].end)
-    shared = before(len(tasks)) if before else {}
+    shared = logs_of_trunk(len(tasks)) if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
-    run = RunData(path, config, tasks, _episodes(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
+    run = RunData(path, config, tasks, _as_arrays(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
     split = find_kind(run.kind).split
     return resolve_name(split)(run) if split else [run]
 
@@ -279,22 +328,21 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
         raise ValueError(str(error)) from error
 
 
-def _before(trunk: Path, tasks: int, fork: int) -> Logs:
+def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
     return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
 
 
-def _segment(config: Row, i: int, task: Row) -> Segment:
-    """Return a task of config.json. Earlier versions wrote tasks of agents and classifiers without names."""
-    name = task.get("name") or task.get("env") or config.get("settings", {}).get("dataset", "")
-    known = {key: task[key] for key in ("index", "start", "end", "cycle", "env", "size") if key in task}
-    segment: Segment = schema.convert({**known, "name": name}, Segment, f"tasks[{i}]")
+def _read_task(i: int, task: Row) -> Segment:
+    """Return a task of config.json."""
+    known = {field.name: task[field.name] for field in fields(Segment) if field.name in task}
+    segment: Segment = schema.convert(known, Segment, f"tasks[{i}]")
     if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
         raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} is not valid")
     return segment
 
 
-def _episodes(rows: list[Row]) -> Episodes:
+def _as_arrays(rows: list[Row]) -> Episodes:
     count = len(rows)
     steps, returns = (np.fromiter(map(itemgetter(name), rows), np.float64, count) for name in ("step", "return"))
     tasks = np.fromiter([row.get("task", 0) for row in rows], np.int64, count)
@@ -304,26 +352,31 @@ def _episodes(rows: list[Row]) -> Episodes:
 
 
 def read_object(file: Path) -> Row:
-    """Return the contents of config.json, comparison.json or outcome.json, with or without checksums.
+    """Return the contents of config.json, comparison.json or outcome.json.
 
     Raises ValueError, which names the file and any entry that was changed or has the wrong type.
     """
+    contents = read_signed(file)
     try:
-        value = signed_json.read_json(file, str(file.parent), signed=False)
-    except RunError as error:
-        raise ValueError(str(error)) from error
-    try:
-        _check_types(value, ENTRIES, "")
-        if kind := all_kinds().get(value.get("algorithm", "")):
-            _check_types(value.get("settings", {}), get_type_hints(kind.settings_class()), "settings")
+        _check_types(contents, ENTRIES, "")
+        if kind := all_kinds().get(contents.get("algorithm", "")):
+            _check_types(contents.get("settings", {}), get_type_hints(kind.settings_class()), "settings")
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
-    return value
+    return contents
 
 
-def _check_types(found: Row, types: Mapping[str, Any], where: str) -> None:
+def read_signed(file: Path) -> Row:
+    """Return the contents of a JSON file with checksums. Raises ValueError if it has none, or is damaged."""
+    try:
+        return signed_json.read_json(file, str(file.parent))
+    except RunError as error:
+        raise ValueError(str(error)) from error
+
+
+def _check_types(entries: Row, types: Mapping[str, Any], where: str) -> None:
     """Raise ValueError for an entry of the wrong type. Entries that are not in `types` may have any type."""
-    schema.convert_entries({name: value for name, value in found.items() if name in types}, types, where)
+    schema.convert_entries({name: value for name, value in entries.items() if name in types}, types, where)
 
 
 def _is_number(value: object) -> bool:

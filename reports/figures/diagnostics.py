@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ...experiments.history.collect import ComparisonData, Row, RunData
-from ..tables.numbers import mean
+from ..tables.statistics import mean
 from .style import (
     FAINT,
     INK,
@@ -19,6 +19,7 @@ from .style import (
     legend,
     mark_stream,
     new_figure,
+    new_panels,
     on_common_steps,
     seeds_phrase,
     step_unit,
@@ -56,19 +57,16 @@ MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per a
 
 def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | None:
     """Plot small multiples of every learner's metrics in a fixed order: all metrics, or those in `only`."""
-    found = _metric_names([run for runs in data.arms.values() for run in runs])
-    names = [name for name in found if not only or name.split("/", 1)[1] in only]
+    names = [name for name in _metric_names(data.runs) if not only or name.split("/", 1)[1] in only]
     if not names:
         return None
     styles = arm_styles(data.labels)
     divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
-    columns = 2 if len(names) == 4 else min(3, len(names))
-    rows = -(-len(names) // columns)
-    figure = new_figure(0.45 + 2.05 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+    columns = 2 if len(names) == 4 else 3
+    figure, grid = new_panels(len(names), 0.45, 2.05, columns=columns, sharex=True)
     metrics = [name.split("/", 1)[1] for name in names]
     banded = len(data.arms) <= MOST_BANDS
-    for name, axes in zip(names, grid, strict=False):
+    for name, axes in zip(names, grid, strict=True):
         learner, metric = name.split("/", 1)
         title = TITLES.get(metric, metric.replace("_", " "))
         tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
@@ -76,7 +74,7 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
         axes.set_xlim(0, data.total_steps / divisor)
         axes.locator_params(nbins=5)  # the panels are small, and every tick takes time to draw
         drawn = []
-        for style, series in _pieces(data, name, styles):
+        for style, series in _series_by_style(data, name, styles):
             steps, values = on_common_steps(series)
             lines = values if banded or not steps.size else values.mean(axis=0, keepdims=True)
             draw_band(axes, steps / divisor, lines, style)
@@ -84,9 +82,7 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
         shown = np.concatenate(drawn)
         if shown.size and shown.min() > 0 and shown.max() > 200 * shown.min():
             axes.set_yscale("log")
-    for axes in grid[len(names) :]:
-        axes.set_axis_off()
-    for axes in grid[max(0, len(names) - columns) : len(names)]:
+    for axes in grid[-columns:]:
         axes.set_xlabel(steps_label, fontsize=9)
         axes.tick_params(labelbottom=True)
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
@@ -94,18 +90,20 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
     switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
         f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
-        f"none of them alone proves a loss of plasticity. {_of_injection(data)}"
+        f"none of them alone proves a loss of plasticity. {_injection_sentence(data)}"
         f"{seeds_phrase(data.seeds) if banded or data.seeds == 1 else f'Means over {data.seeds} seeds.'}"
     )
     return Plot("metrics", "Inside the network", caption, figure)
 
 
-def _pieces(data: ComparisonData, name: str, styles: dict[str, Row]) -> list[tuple[Row, list[tuple[Array, Array]]]]:
+def _series_by_style(
+    data: ComparisonData, name: str, styles: dict[str, Row]
+) -> list[tuple[Row, list[tuple[Array, Array]]]]:
     """Return (style, series per seed) for the trunks, and for each arm from the fork on."""
     fork = data.fork_step or 0
     pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
     if fork:
-        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
+        trunks = {run.seed: run for run in data.runs}
         before = [_between(run.series(name), -1, fork) for run in trunks.values()]
         pieces.append(({"color": FAINT, "linestyle": "-"}, before))
     for label, runs in data.arms.items():
@@ -120,27 +118,26 @@ def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Arra
 
 def _metric_names(runs: Sequence[RunData]) -> list[str]:
     """Return the logged names `learner/metric`, those with a title first, without metrics of single layers."""
-    logged = {name for run in runs for row in run.metrics for name in row if name.count("/") == 1}
+    logged = {name for run in runs for name in run.logged if name.count("/") == 1}
     learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
     names = []
     for learner in learners:
-        mine = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
-        untitled = mine - TITLES.keys() if "weight_norm" in mine else set()  # losses and policies: only with a title
-        order = [m for m in TITLES if m in mine] + sorted(untitled)
-        names += [f"{learner}/{metric}" for metric in order]
+        metrics = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
+        untitled = metrics - TITLES.keys() if "weight_norm" in metrics else set()  # losses and policies need a title
+        names += [f"{learner}/{metric}" for metric in [*(m for m in TITLES if m in metrics), *sorted(untitled)]]
     return [name for name in names if any(run.series(name)[0].size for run in runs)]
 
 
 def before_and_after(data: ComparisonData) -> Plot | None:
     """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
-    found = [m for m in COMPARED if any(m in pair for *_, pairs in rows for pair in pairs)]
-    if not rows or not found:
+    metrics = [metric for metric in COMPARED if any(metric in before | after for *_, (before, after) in rows)]
+    if not metrics:
         return None
     styles = arm_styles(data.labels)
     figure = new_figure(1.1 + 0.3 * len(rows))
-    grid = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
-    for axes, metric in zip(grid, found, strict=True):
+    grid = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for axes, metric in zip(grid, metrics, strict=True):
         tidy(axes, TITLES[metric].split(" of ")[0].replace("units (share)", "units"), grid="both")
         for row, (label, _, (before, after)) in enumerate(rows):
             if metric in before and metric in after:
@@ -160,23 +157,22 @@ def before_and_after(data: ComparisonData) -> Plot | None:
     several = "mean over seeds" if data.seeds > 1 else "1 seed"
     caption = (
         f"Metrics of the same probe batch right before and right after each intervention ({several}). They show the "
-        "immediate effect on the network, not whether it then learned better. " + _of_injection(data)
+        "immediate effect on the network, not whether it then learned better. " + _injection_sentence(data)
     ).strip()
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
 
 
-def _of_injection(data: ComparisonData) -> str:
+def _injection_sentence(data: ComparisonData) -> str:
     """Return a sentence for captions if the architecture of a run changed, or ""."""
-    events = (event for runs in data.arms.values() for run in runs for event in run.of_kind("intervention"))
+    events = (event for run in data.runs for event in run.of_kind("intervention"))
     return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
     """Return (arm, row label, (before, after)): one row per step, or one per arm if there are too many."""
     divisor, _, suffix = step_unit(data.total_steps)
-    events = [
-        (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
-    ]
+    of_arms = [(label, run) for label, runs in data.arms.items() for run in runs]
+    events = [(label, event) for label, run in of_arms for event in run.of_kind("intervention")]
     learners = {event.get("learner") for _, event in events}
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for label, event in events:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
 from ...metrics import performance_profile
-from ..tables.arms import padded, scores_of
+from ..tables.arms import pad_columns, scores_of
 from ..tables.differences import Measure
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
@@ -23,34 +23,37 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     Return None if an arm has too few scores, or there are too many arms to distinguish.
     """
     scaled = len({measure.place for measure in measures}) > 1
-    limits = {measure.place: _limits(measures, measure.place) for measure in measures}
+    limits = {measure.place: _score_range(measures, measure.place) for measure in measures}
     arms: dict[str, list[Array]] = {}
     for measure in measures:
         low, high = limits[measure.place] if scaled else (0.0, 1.0)
         for arm in measure.arms:
-            scores = scores_of(measure, arm)
-            if scores.size:
-                arms.setdefault(arm, []).append((scores - low) / ((high - low) or 1.0))
-    known = {arm: padded(columns) for arm, columns in arms.items() if sum(map(len, columns)) >= FEWEST}
+            of_arm = scores_of(measure, arm)
+            if of_arm.size:
+                arms.setdefault(arm, []).append((of_arm - low) / ((high - low) or 1.0))
+    known = {arm: pad_columns(columns) for arm, columns in arms.items() if sum(map(len, columns)) >= FEWEST}
     if not 1 < len(known) <= MOST_ARMS or set(arms) - known.keys() - {FRESH}:
         return None
-    every = np.concatenate([matrix[np.isfinite(matrix)] for matrix in known.values()])
-    if not (span := float(np.ptp(every))):
+    scores = np.concatenate([matrix[np.isfinite(matrix)] for matrix in known.values()])
+    if not (span := float(np.ptp(scores))):
         return None
-    at = np.linspace(every.min() - 0.02 * span, every.max() + 0.02 * span, THRESHOLDS)
+    thresholds = np.linspace(scores.min() - 0.02 * span, scores.max() + 0.02 * span, THRESHOLDS)
     figure, styles = new_figure(3.4, width=8.0), arm_styles(list(known))
     axes = figure.subplots()
     tidy(axes)
-    less = measures[0].lower_is_better
+    lower = measures[0].lower_is_better
     for arm, matrix in known.items():
-        profile = performance_profile(-matrix if less else matrix, -at if less else at)
-        axes.plot(at, profile.share, linewidth=1.8, **styles[arm])
-        axes.fill_between(at, profile.low, profile.high, color=styles[arm]["color"], alpha=0.12, linewidth=0)
-    family = (measures[0].family or measures[0].name) + (" (%)" if measures[0].percent else "")
-    axes.set_xlabel(f"{family}{', 0 to 1 in each environment' if scaled else ''}: τ", fontsize=9.5, color=INK)
-    axes.set_ylabel(f"share of runs {'<' if less else '>'} τ", fontsize=9.5, color=INK)
+        profile = performance_profile(-matrix if lower else matrix, -thresholds if lower else thresholds)
+        axes.plot(thresholds, profile.share, linewidth=1.8, **styles[arm])
+        axes.fill_between(thresholds, profile.low, profile.high, color=styles[arm]["color"], alpha=0.12, linewidth=0)
+    axes.set_xlabel(
+        f"{measures[0].group}{measures[0].unit}{', 0 to 1 in each environment' if scaled else ''}: τ",
+        fontsize=9.5,
+        color=INK,
+    )
+    axes.set_ylabel(f"share of runs {'<' if lower else '>'} τ", fontsize=9.5, color=INK)
     axes.set_ylim(-0.02, 1.02)
-    axes.set_xlim(at[0], at[-1])
+    axes.set_xlim(thresholds[0], thresholds[-1])
     legend(figure, list(known))
     over = " and ".join(
         filter(None, ["seeds", "variants" if len({m.variant for m in measures}) > 1 else "", "environments" * scaled])
@@ -62,9 +65,9 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     return Plot("performance_profiles", "Performance profiles", caption, figure)
 
 
-def _limits(measures: Sequence[Measure], place: str) -> tuple[float, float]:
+def _score_range(measures: Sequence[Measure], place: str) -> tuple[float, float]:
     """Return the smallest and the largest score in an environment."""
-    every = np.concatenate(
+    scores = np.concatenate(
         [scores_of(measure, arm) for measure in measures if measure.place == place for arm in measure.arms]
     )
-    return (float(every.min()), float(every.max())) if every.size else (0.0, 1.0)
+    return (float(scores.min()), float(scores.max())) if scores.size else (0.0, 1.0)

@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from ...engine.forks import FRESH, NONE
 from ...metrics import t_interval
 from ..tables.arms import point_of, scores_of
 from ..tables.differences import Measure
-from .style import INK, Plot, arm_styles, legend, new_figure, tidy
+from ..tables.table import variant_text
+from .style import INK, Plot, arm_styles, legend, new_panels, tidy
 
 Array = NDArray[np.float64]
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)])")  # in a hook's text
@@ -42,51 +44,50 @@ class Panel:
     level: dict[str, Array] = field(default_factory=dict)
     cloud: bool = False
 
+    @property
+    def values(self) -> list[float]:
+        """The varied number at all points."""
+        return [value for line in self.lines.values() for value in line]
+
 
 def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
     """Return a figure for each varied number, for measures of one family in all variants and environments."""
-    found: dict[str, dict[tuple[str, str], Panel]] = defaultdict(dict)
+    panels: dict[str, dict[tuple[str, str], Panel]] = defaultdict(dict)
     for measure in measures:
         for arm in measure.arms:
-            for name, value, label, rest in _places(measure, arm):
-                panel = found[name].setdefault((measure.place, rest), Panel(measure.place, rest))
+            for name, value, label, rest in _find_places(measure, arm):
+                panel = panels[name].setdefault((measure.place, rest), Panel(measure.place, rest))
                 panel.lines[label][value] = scores_of(measure, arm)
                 if BLANK in label:
-                    panel.level |= {each: scores_of(measure, each) for each in (NONE, FRESH) if each in measure.arms}
-    plots = []
-    for name, panels in found.items():
-        curves = _joined(list(panels.values()))
-        if curves:
-            plots.append(_figure(name, curves, measures[0]))
-    return plots
+                    panel.level |= {
+                        plain: scores_of(measure, plain) for plain in (NONE, FRESH) if plain in measure.arms
+                    }
+    shown = {name: _select_panels(list(of_name.values())) for name, of_name in panels.items()}
+    return [_plot_panels(name, of_name, measures[0]) for name, of_name in shown.items() if of_name]
 
 
-def _places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
+def _find_places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]]:
     """Return the places of an arm in figures: (name of a number, value, line, panel) for each of its numbers."""
     text, variant = point_of(measure, arm)
     places = []
     for match in NUMBER.finditer(text):
         blank = text[: match.start(2)] + BLANK + text[match.end(2) :]
-        places.append((match[1], float(match[2]), blank, _words(variant)))
+        places.append((match[1], float(match[2]), blank, variant_text(variant)))
     for name, value in variant.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             rest = {key: other for key, other in variant.items() if key != name}
-            places.append((name, float(value), text, _words(rest)))
+            places.append((name, float(value), text, variant_text(rest)))
     return places
 
 
-def _words(variant: Any) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in variant.items())
-
-
-def _joined(panels: Sequence[Panel]) -> list[Panel]:
+def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     """Return the panels that have a line with at least two points.
 
     If there are none but the number has many values, return one panel with all points: they were drawn at random, so
     that no two of them have the same other settings.
     """
     curves = [panel for panel in panels if any(len(line) > 1 for line in panel.lines.values())]
-    values = {value for panel in panels for line in panel.lines.values() for value in line}
+    values = set(chain.from_iterable(panel.values for panel in panels))
     if curves or len(values) < FEW:
         return curves
     cloud = Panel("", "", cloud=True)
@@ -96,44 +97,39 @@ def _joined(panels: Sequence[Panel]) -> list[Panel]:
     return [cloud]
 
 
-def _figure(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
+def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     labels = list(dict.fromkeys(label for panel in panels for label in (*panel.level, *panel.lines)))
     styles = arm_styles(labels)
     shown = panels[:MOST_PANELS]
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = new_figure(0.5 + 2.8 * rows, width=min(11.0, 3.0 + 4.0 * columns))
-    one = len({panel.place for panel in shown}) == 1  # panels of one environment share a scale
-    grid = list(figure.subplots(rows, columns, squeeze=False, sharey=one).ravel())
-    values = [value for panel in shown for line in panel.lines.values() for value in line]
-    for axes, panel in zip(grid, shown, strict=False):
+    one_environment = len({panel.place for panel in shown}) == 1  # its panels share a scale
+    width = min(11.0, 3.0 + 4.0 * min(3, len(shown)))
+    figure, grid = new_panels(len(shown), 0.5, 2.8, width, sharey=one_environment)
+    values = list(chain.from_iterable(panel.values for panel in shown))
+    for axes, panel in zip(grid, shown, strict=True):
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
-        _scale(axes, values)
+        _scale_axis(axes, values)
         for label, scores in panel.level.items():
             if scores.size:
                 axes.axhline(scores.mean(), linewidth=1.4, zorder=1, alpha=0.8, **styles[label])
         for i, (label, line) in enumerate(panel.lines.items()):
-            _draw(axes, line, styles[label], i, panel.cloud)
+            _draw_line(axes, line, styles[label], i, panel.cloud)
         axes.set_xlabel(name.replace("_", " "), fontsize=9.5, color=INK)
-    for axes in grid[len(shown) :]:
-        axes.set_axis_off()
-    family = (measure.family or measure.name) + (" (%)" if measure.percent else "")
+    family = measure.group + measure.unit
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
     joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
-    left = (
-        f" {len(panels) - len(shown)} more combinations of settings are not shown." if len(panels) > len(shown) else ""
-    )
+    hidden = len(panels) - len(shown)
+    more = f" {hidden} more combinations of settings are not shown." if hidden else ""
     level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{left} "
+        f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{more} "
         "If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{re.sub(r'[^a-z0-9]+', '_', name.lower())}", f"Sensitivity to {words}", caption, figure)
 
 
-def _draw(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:
+def _draw_line(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:
     at = sorted(value for value, scores in line.items() if scores.size)
     if not at:
         return
@@ -148,7 +144,7 @@ def _draw(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: in
             axes.vlines(value, *ends, color=color, linewidth=1.2, alpha=0.6)
 
 
-def _scale(axes: Axes, values: Sequence[float]) -> None:
+def _scale_axis(axes: Axes, values: Sequence[float]) -> None:
     """Make an axis logarithmic if its values span decades, and symmetric-logarithmic if they include 0."""
     sizes = [abs(value) for value in values if value]
     if not sizes or max(sizes) < DECADES * min(sizes):

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from ..tables.tables import number
+from ..tables.table import number
 
 Array = NDArray[np.float64]
 POINTS = 120  # of a curve; with more, neighbouring points are averaged
@@ -20,14 +20,18 @@ DRAWING = Markup(
 )
 
 
-def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
-    """Return curves over steps 0 to `end` as an SVG element, with colours from the page's style sheet.
+def draw_curves(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
+    """Return curves over steps as an SVG element, with colours from the page's style sheet.
 
-    `curves` are pairs of steps and values, each of shape (n,), finite and sorted by step. `marks` come from `marked`.
+    Args:
+        title: A text for those who do not see the curves.
+        curves: Pairs of steps and values, each of shape (n,), finite and sorted by step.
+        end: The last step of the horizontal axis, which begins at 0.
+        marks: Vertical lines, from `draw_marks`.
     """
-    curves = [thinned(*curve) for curve in curves if curve[0].size]
-    every = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
-    low, high = float(every.min()), float(every.max())
+    curves = [thin(*curve) for curve in curves if curve[0].size]
+    points = np.concatenate([values for _, values in curves]) if curves else np.zeros(1)
+    low, high = float(points.min()), float(points.max())
     across, up = WIDTH / max(end, 1), HEIGHT / ((high - low) or 1.0)
     lines = [_points(steps * across, HEIGHT - (values - low) * up) for steps, values in curves]
     return DRAWING.format(
@@ -36,12 +40,12 @@ def drawing(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: 
     )  # fmt: skip
 
 
-def marked(steps: Sequence[float], end: int) -> Markup:
+def draw_marks(steps: Sequence[float], end: int) -> Markup:
     """Return vertical lines at these steps, for drawings over steps 0 to `end`."""
     return Markup("").join(MARK.format(round(at * WIDTH / max(end, 1)), HEIGHT) for at in steps)
 
 
-def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
+def thin(steps: Array, values: Array) -> tuple[Array, Array]:
     """Return at most `POINTS` points of a curve, by averaging neighbouring points."""
     if len(steps) <= POINTS:
         return steps, values

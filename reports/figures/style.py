@@ -56,7 +56,7 @@ class Plot:
 
     def save(self, folder: Path) -> None:
         """Write the figure as NAME.png and NAME.svg."""
-        texts_as_they_are(self.figure)
+        show_texts_literally(self.figure)
         # draws once, while savefig draws twice; compresses in half the time, for 10 % more bytes
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks; the page and tables have them
@@ -68,37 +68,36 @@ class Plot:
         (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8", newline="\n")
 
 
-def texts_as_they_are(figure: Figure) -> None:
+def show_texts_literally(figure: Figure) -> None:
     """Draw the texts of a figure as they are: no formulas, nothing that cannot be seen, and nothing overlong.
 
     Names of arms, tasks and layers may hold `$` and anything else. Numbers at the axes keep their powers of ten.
     """
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            if isinstance(given := axis.get_major_formatter(), (FixedFormatter, FuncFormatter)):
-                labels = given.format_ticks(list(axis.get_majorticklocs()))
-                axis.set_major_formatter(
-                    FixedFormatter([_no_formula(shortened(label, MOST_AT_TICKS)) for label in labels])
-                )
-    at_ticks = {id(text) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels()}
+    all_axis = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    for axis in all_axis:
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, (FixedFormatter, FuncFormatter)):
+            labels = formatter.format_ticks(list(axis.get_majorticklocs()))
+            axis.set_major_formatter(FixedFormatter([_no_formula(shorten(label, MOST_AT_TICKS)) for label in labels]))
+    at_ticks = {id(text) for axis in all_axis for text in axis.get_ticklabels()}
     for text in figure.findobj(Text):
         if isinstance(text, Text) and id(text) not in at_ticks and text.get_text():
-            text.set_text(_no_formula("\n".join(map(shortened, text.get_text().split("\n")))))
+            text.set_text(_no_formula("\n".join(map(shorten, text.get_text().split("\n")))))
 
 
 def _no_formula(text: str) -> str:
     return re.sub(r"(?<!\\)\$", r"\\$", text)  # panels that share an axis come here twice
 
 
-def shortened(label: str, most: int = MOST_LETTERS) -> str:
+def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
     text = shown(label)
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
-def in_legend(label: str) -> str:
+def legend_text(label: str) -> str:
     """Return the text of a label in a legend, from which matplotlib leaves out those that begin with `_`."""
-    return f"{NOTHING}{shortened(label)}" if label.startswith("_") else shortened(label)
+    return f"{NOTHING}{shorten(label)}" if label.startswith("_") else shorten(label)
 
 
 def _shortened(svg: str) -> str:
@@ -128,6 +127,34 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height), dpi=160, layout=layout, facecolor="white")
 
 
+def new_panels(
+    count: int,
+    margin: float,
+    row: float,
+    width: float = WIDTH,
+    columns: int = 3,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels, the last row of which may have fewer.
+
+    Args:
+        count: Number of panels.
+        margin: Height of the figure without its panels, in inches.
+        row: Height of a row of panels, in inches.
+        width: Width of the figure, in inches.
+        columns: The most panels in a row.
+        sharex, sharey: Whether all panels have the same horizontal or vertical axis.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = new_figure(margin + row * rows, width)
+    grid = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).ravel())
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, grid[:count]
+
+
 def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
     """Apply the common style to one panel."""
     axes.spines[["top", "right"]].set_visible(False)
@@ -136,18 +163,22 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
     axes.set_axisbelow(True)
     axes.grid(axis=grid, color="#e4e4e4", linewidth=0.7)  # type: ignore[arg-type]
     if title:
-        axes.set_title(shortened(title), loc="left", fontsize=10.5, fontweight="bold", color=INK)
+        axes.set_title(shorten(title), loc="left", fontsize=10.5, fontweight="bold", color=INK)
 
 
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
     """Draw one legend above all panels, in as few rows as possible.
 
-    `among` are the arms that determine the colours, if there are more than `labels`.
+    Args:
+        figure: The figure.
+        labels: The arms in it.
+        fork: Whether it shows the fork, and the trunks before it.
+        among: The arms that determine the colours, if there are more than `labels`.
     """
     styles = arm_styles(among or labels)
     names = {FRESH: "fresh agent"}
     handles = [
-        Line2D([], [], linewidth=2.2, label=in_legend(names.get(label, label)), **styles[label]) for label in labels
+        Line2D([], [], linewidth=2.2, label=legend_text(names.get(label, label)), **styles[label]) for label in labels
     ]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
@@ -196,7 +227,12 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
 def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
     """Draw the mean over seeds, with its interval or, for two seeds, with the seeds as thin lines.
 
-    With `dots`, the points that the line joins are marked.
+    Args:
+        axes: The panel.
+        steps: The steps, of shape (points,).
+        values: The values, of shape (seeds, points), without NaN.
+        style: The style of the line, from `arm_styles`.
+        dots: Whether to mark the points that the line joins.
     """
     if not steps.size:
         return
@@ -218,7 +254,14 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line."""
+    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line.
+
+    Args:
+        axes: The panel.
+        run: The run whose tasks to mark.
+        divisor: Steps per unit of the horizontal axis.
+        fork: The step of the fork, or None.
+    """
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...registry import shown
-from ..tables.tables import MISSING, Table
+from ..tables.table import MISSING, Table
 
 if TYPE_CHECKING:
     from ..figures.style import Plot
@@ -32,7 +32,7 @@ LATEX = {
 def write(folder: Path, tables: Sequence[Table], plots: "Sequence[Plot]") -> None:
     """Write every figure as NAME.png and NAME.svg, and every table as tables/NAME.csv and tables/NAME.tex."""
     (folder / FOLDER).mkdir()
-    for name, table in named(tables):
+    for name, table in with_file_names(tables):
         put(folder / FOLDER / f"{name}.csv", as_csv(table))
         put(folder / FOLDER / f"{name}.tex", as_latex(table))
     for plot in plots:
@@ -49,7 +49,7 @@ def put_json(file: Path, body: str) -> None:
     file.write_text(LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n", encoding="utf-8", newline="\n")
 
 
-def named(tables: Sequence[Table]) -> list[tuple[str, Table]]:
+def with_file_names(tables: Sequence[Table]) -> list[tuple[str, Table]]:
     """Return each table with a file name made from its title, numbered if it is not unique."""
     found: dict[str, Table] = {}
     for table in tables:
@@ -81,19 +81,19 @@ def as_csv(table: Table) -> str:
 def as_latex(table: Table) -> str:
     """Return a table for LaTeX with the package booktabs. The title is its caption, and its words are a comment."""
     lines = [f"% {shown(line)}" for line in table.words.split("\n")] if table.words else []
-    lines += [r"\begin{table}", r"\centering", rf"\caption{{{escaped(table.title)}}}"]
+    lines += [r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"\toprule", _row(table.header), r"\midrule"]
     lines += [*map(_row, table.rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Return a text with LaTeX's special characters escaped."""
     return "".join(LATEX.get(letter, letter) for letter in " ".join(shown(text).split()))
 
 
 def _row(cells: Sequence[str]) -> str:
-    text = " & ".join(map(escaped, cells)) + r" \\"
+    text = " & ".join(map(escape_latex, cells)) + r" \\"
     return f"{{}}{text}" if text.startswith(("[", "*")) else text  # which would be an option of the line before
 
 

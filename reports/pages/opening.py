@@ -2,11 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
 from ...experiments.history.collect import ComparisonData, RunData
-from ..tables.differences import LEVEL, Difference, Measure, between, called, differences
+from ..tables.differences import (
+    LEVEL,
+    Difference,
+    Measure,
+    baseline_name,
+    differences,
+    group_by,
+    pairwise_differences,
+)
 
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only
@@ -23,7 +32,7 @@ class Opening:
     test: str = ""
 
 
-def opening(data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "") -> Opening:
+def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "") -> Opening:
     """Return the opening of a report.
 
     Args:
@@ -33,150 +42,148 @@ def opening(data: ComparisonData, what: str, measures: Sequence[Measure], meanin
             for the first one only, in every environment and variant.
         meaning: The definition of the first one, if its name is not enough.
     """
-    compared = [_arms(data, what), _lengths(data), _seeds(data)]
+    compared = [_arms_sentence(data, what), _steps_sentence(data), _seeds_sentence(data)]
     if not measures or len(data.arms) == 1:
         return Opening(compared)
-    name, *others = dict.fromkeys(map(_family, measures))
+    name, *others = dict.fromkeys(measure.group for measure in measures)
     main = f"{name} ({meaning})" if meaning else name
-    compared.append(f"Arms are compared by {main}{f', and also by {listed(_cut(others))}' if others else ''}.")
-    return Opening(compared, *concluded(measures), _test(measures))
+    compared.append(
+        f"Arms are compared by {main}{f', and also by {join_words(_cut_names(others))}' if others else ''}."
+    )
+    return Opening(compared, *conclude(measures), _test_sentence(measures))
 
 
-def concluded(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
+def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
     """Return the sentences on what can be concluded, in all measures, and on what cannot, in the first one.
 
     A difference can be concluded if its corrected p is below .05. Its interval then excludes 0.
     """
-    first = _family(measures[0])
+    first = measures[0].group
     can: dict[str, list[str]] = {first: []}
     cannot = []
     to_baselines = [(measure, differences([measure])) for measure in measures]
-    to_others = [(measure, between(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
+    to_others = [(measure, pairwise_differences(measure)) for measure in measures if 2 < len(measure.arms) <= MOST_ARMS]
     compared = [*to_baselines, *to_others]
-    for measure, found in compared:
-        prefix, name = f"{measure.variant}: " if measure.variant else "", _family(measure)
-        can.setdefault(name, []).extend(prefix + sentence for sentence in _apart(found))
-        if name == first:
-            cannot += [prefix + sentence for sentence in _together(found)]
-    if not any(found for measure, found in compared if _family(measure) == first):
+    for measure, of_measure in compared:
+        prefix = f"{measure.variant}: " if measure.variant else ""
+        can.setdefault(measure.group, []).extend(prefix + sentence for sentence in _significant_sentences(of_measure))
+        if measure.group == first:
+            cannot += [prefix + sentence for sentence in _other_sentences(of_measure)]
+    if not any(of_measure for measure, of_measure in compared if measure.group == first):
         cannot = [f"No two arms have a value of {first} for the same seed, so they are not compared."]
     can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
-    return _shortened([sentence for sentences in can.values() for sentence in sentences]), _shortened(cannot)
+    return _cut_sentences(list(chain.from_iterable(can.values()))), _cut_sentences(cannot)
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Return words as text: `a`, `a and b`, or `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def counted(number: int, word: str) -> str:
+def count_text(number: int, word: str) -> str:
     """Return a number with its noun: `1 seed`, `2 seeds`."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _apart(found: Sequence[Difference]) -> list[str]:
-    groups: dict[tuple[str, bool], list[Difference]] = {}
-    for each in found:
-        if each.told_apart:
-            groups.setdefault((each.baseline, each.paired.mean > 0), []).append(each)
+def _significant_sentences(compared: Sequence[Difference]) -> list[str]:
+    significant = (difference for difference in compared if difference.significant)
+    groups = group_by(significant, lambda difference: (difference.baseline, difference.paired.mean > 0))
     return [_higher_or_lower(group) for group in groups.values()]
 
 
 def _higher_or_lower(group: Sequence[Difference]) -> str:
     first, n = group[0], group[0].paired.n
-    in_all = all(_agreeing(each) == each.paired.n == n for each in group)
-    arms = listed(
-        [each.arm if in_all else f"{each.arm} (in {_agreeing(each)} of {each.paired.n} seeds)" for each in group]
+    in_all = all(_count_agreeing(difference) == difference.paired.n == n for difference in group)
+    arms = join_words(
+        [
+            difference.arm
+            if in_all
+            else f"{difference.arm} (in {_count_agreeing(difference)} of {difference.paired.n} seeds)"
+            for difference in group
+        ]
     )
     verb, word = "has" if len(group) == 1 else "have", "higher" if first.paired.mean > 0 else "lower"
     seeds = (", in both seeds" if n == 2 else f", in all {n:,} seeds") if in_all else ""
-    return f"{arms} {verb} a {word} {first.measure.name} than {called(first.baseline)}{seeds}."
+    return f"{arms} {verb} a {word} {first.measure.name} than {baseline_name(first.baseline)}{seeds}."
 
 
-def _agreeing(each: Difference) -> int:
+def _count_agreeing(difference: Difference) -> int:
     """Return the number of seeds whose difference has the sign of the mean."""
-    return sum(value * each.paired.mean > 0 for value in each.by_seed.values())
+    return sum(value * difference.paired.mean > 0 for value in difference.by_seed.values())
 
 
-def _together(found: Sequence[Difference]) -> list[str]:
-    groups: dict[tuple[str, bool], list[Difference]] = {}
-    for each in found:
-        if not each.told_apart:
-            groups.setdefault((each.baseline, each.paired.n == 1), []).append(each)
+def _other_sentences(compared: Sequence[Difference]) -> list[str]:
+    others = (difference for difference in compared if not difference.significant)
+    groups = group_by(others, lambda difference: (difference.baseline, difference.paired.n == 1))
     return [_chance(group) if single else _no_difference(group) for (_, single), group in groups.items()]
 
 
 def _no_difference(group: Sequence[Difference]) -> str:
     first, verb = group[0], "does" if len(group) == 1 else "do"
-    needed = listed([f"{'about ' if each.paired.seeds_needed else ''}{each.needed}" for each in group])
-    arms = listed([each.arm for each in group])
-    name = first.measure.name
-    return f"{arms} {verb} not differ significantly from {called(first.baseline)} in {name} (seeds needed: {needed})."
+    needed = join_words([difference.about_seeds_needed for difference in group])
+    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
+    return f"{arms} {verb} not differ significantly from {baseline} in {first.measure.name} (seeds needed: {needed})."
 
 
 def _chance(group: Sequence[Difference]) -> str:
     first, verb = group[0], "has" if len(group) == 1 else "have"
-    arms, name = listed([each.arm for each in group]), first.measure.name
+    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
     return (
-        f"{arms} {verb} 1 seed in common with {called(first.baseline)}: any difference in {name} may be due to chance."
+        f"{arms} {verb} 1 seed in common with {baseline}: any difference in {first.measure.name} may be due to chance."
     )
 
 
-def _shortened(sentences: list[str]) -> list[str]:
+def _cut_sentences(sentences: list[str]) -> list[str]:
     more = len(sentences) - MOST
-    return sentences if more <= 0 else [*sentences[:MOST], f"{counted(more, 'more sentence')}: see the tables below."]
+    return (
+        sentences if more <= 0 else [*sentences[:MOST], f"{count_text(more, 'more sentence')}: see the tables below."]
+    )
 
 
-def _arms(data: ComparisonData, what: str) -> str:
-    names = [f"{arm} ({about})" if (about := _about(arm, runs)) else arm for arm, runs in data.arms.items()]
+def _arms_sentence(data: ComparisonData, what: str) -> str:
+    names = [f"{arm}{_about(arm, runs)}" for arm, runs in data.arms.items()]
     if len(names) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
-    return f"{len(names):,} arms of {what} were compared: {listed(_cut(names))}."
+    return f"{len(names):,} arms of {what} were compared: {join_words(_cut_names(names))}."
 
 
-def _cut(names: Sequence[str]) -> list[str]:
+def _cut_names(names: Sequence[str]) -> list[str]:
     more = len(names) - MOST_ARMS
     return [*names[:MOST_ARMS], *([f"{more:,} more"] if more > 0 else [])]
 
 
 def _about(arm: str, runs: Sequence[RunData]) -> str:
-    """Return a description of an arm whose name does not contain its hooks."""
+    """Return a description in parentheses of an arm whose name does not contain its hooks, or ""."""
     hooks = [str(hook) for hook in runs[0].config.get("hooks", [])]
-    hidden = listed([hook for hook in hooks if hook not in arm])
-    return ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
+    hidden = join_words([hook for hook in hooks if hook not in arm])
+    about = ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
+    return f" ({about})" if about else ""
 
 
-def _lengths(data: ComparisonData) -> str:
-    runs = [run for runs in data.arms.values() for run in runs]
-    steps, tasks = sorted({run.total_steps for run in runs}), sorted({len(run.tasks) for run in runs})
-    words = f"Each run has {_range(steps)} {find_kind(data.first.kind).unit}"
-    return f"{words}, in {_range(tasks)} tasks." if tasks != [1] else f"{words}."
+def _steps_sentence(data: ComparisonData) -> str:
+    steps, tasks = sorted({run.total_steps for run in data.runs}), sorted({len(run.tasks) for run in data.runs})
+    sentence = f"Each run has {_range_text(steps)} {find_kind(data.first.kind).unit}"
+    return f"{sentence}, in {_range_text(tasks)} tasks." if tasks != [1] else f"{sentence}."
 
 
-def _seeds(data: ComparisonData) -> str:
+def _seeds_sentence(data: ComparisonData) -> str:
     of_arms = [sorted({run.seed for run in runs}) for runs in data.arms.values()]
-    counts, who = (
-        sorted(set(map(len, of_arms))),
-        "Each arm was trained with" if len(of_arms) > 1 else "It was trained with",
-    )
+    counts = sorted(set(map(len, of_arms)))
+    who = "Each arm was trained with" if len(of_arms) > 1 else "It was trained with"
     if all(seeds == of_arms[0] for seeds in of_arms) and len(of_arms[0]) <= MOST_ARMS:
-        words = f"{who} {counted(len(of_arms[0]), 'seed')} ({listed([str(seed) for seed in of_arms[0]])})"
+        sentence = f"{who} {count_text(len(of_arms[0]), 'seed')} ({join_words([str(seed) for seed in of_arms[0]])})"
     else:
-        words = f"{who} {_range(counts)} seed{'' if counts == [1] else 's'}"
+        sentence = f"{who} {_range_text(counts)} seed{'' if counts == [1] else 's'}"
     if not data.fork_step or len(of_arms) == 1:
-        return f"{words}."
-    return f"{words}, and the arms of a seed continue from one trunk of {data.fork_step:,} steps."
+        return f"{sentence}."
+    return f"{sentence}, and the arms of a seed continue from one trunk of {data.fork_step:,} steps."
 
 
-def _range(numbers: Sequence[int]) -> str:
+def _range_text(numbers: Sequence[int]) -> str:
     return f"{numbers[0]:,}" + (f" to {numbers[-1]:,}" if len(numbers) > 1 else "")
 
 
-def _family(measure: Measure) -> str:
-    return measure.family or measure.name
-
-
-def _test(measures: Sequence[Measure]) -> str:
+def _test_sentence(measures: Sequence[Measure]) -> str:
     if all(len(seeds) < 2 for measure in measures for seeds in measure.arms.values()):
         return ""
     few = max(len(measure.arms) for measure in measures) <= MOST_ARMS

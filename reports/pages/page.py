@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,16 +13,21 @@ from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
 from ..figures.style import Plot
 from ..figures.video import Video
-from ..studies.side_by_side import differing
-from ..tables.tables import Table, contracts, event_rows
-from .exports import named
+from ..studies.side_by_side import differing_settings
+from ..tables.table import Table, contracts, event_rows
+from .exports import with_file_names
 from .opening import Opening
 from .run_list import run_lines
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
+# the parts of layout.html that a page may leave out
+OPTIONAL = {
+    "numbers": "scores.json", "opening": None, "verdict": (), "notes": (), "tables": (), "plots": (),
+    "version": metadata.version("supple"),
+}  # fmt: skip
 
 
-def page(
+def render_page(
     data: ComparisonData,
     plots: Sequence[Plot],
     tables: Sequence[Table],
@@ -39,16 +45,25 @@ def page(
 ) -> str:
     """Return a page as text. Names and settings are escaped, since they come from files.
 
-    `facts` are the numbers below the title, (value, description). `limits` says what these runs cannot show. `verdict`
-    has the sentences of `differences.verdict`, and `opening` those at the top.
-    `place` is the folder that contains the report.
+    Args:
+        data: The runs, by arm.
+        plots: The figures.
+        tables: The tables.
+        notes: Sentences about missing, failed and unfinished runs.
+        title: The title.
+        facts: Numbers below the title, as (value, description).
+        limits: What these runs cannot show.
+        opening: The sentences at the top.
+        verdict: The sentences of `differences.verdict`.
+        settings: Settings of the runs, as (name, value).
+        command: The command that started the runs.
+        place: The folder that contains the report.
+        videos: Videos of trained agents.
     """
     resets, idle = contracts(data)
-    config = data.first.config
-    runs = [run for runs in data.arms.values() for run in runs]
-    return template("template.html").render(
+    config, events = data.first.config, event_rows(data)
+    return template("report.html").render(
         what="report",
-        numbers="scores.json",
         title=title,
         facts=facts,
         limits=limits,
@@ -62,18 +77,18 @@ def page(
         idle=idle,
         videos=videos,
         hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
-        events=(events := event_rows(data))[:MOST_EVENTS],
-        every_event=len(events),
-        runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
+        events=events[:MOST_EVENTS],
+        total_events=len(events),
+        runs=run_lines(place, data.runs) if len({run.path for run in data.runs}) > 1 else [],
         settings=settings,
-        versions=flat(config.get("versions", {})),
+        versions=setting_texts(config.get("versions", {})),
         command=command,
         path=data.path.resolve().name,
         version=data.first.supple or "",
     )
 
 
-def address(path: object) -> str:
+def url_of(path: object) -> str:
     """Return a relative path as the address in a link. The names of folders need not be UTF-8."""
     return quote(str(path), errors="surrogateescape")
 
@@ -85,26 +100,27 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["named"] = named
-    environment.filters["urlencode"] = address
+    environment.globals |= OPTIONAL | {"with_file_names": with_file_names}
+    environment.filters["urlencode"] = url_of
     return environment.get_template(name)
 
 
-def limits(data: ComparisonData) -> str:
+def limits_text(data: ComparisonData) -> str:
     """Return one or two sentences about the limits of these runs."""
-    return " ".join(filter(None, (_of_seeds(data), _of_what_is_told(data))))
+    return " ".join(filter(None, (_limits_of_seeds(data), _limits_of_knowledge(data))))
 
 
-def _of_what_is_told(data: ComparisonData) -> str:
-    told = [arm for arm in data.arms if "@task" in arm]
-    others = [arm for arm in data.arms if arm not in (*told, FRESH)]
-    if not told or not others:
+def _limits_of_knowledge(data: ComparisonData) -> str:
+    """Return a sentence if only some arms know when the task changes, or ""."""
+    informed = [arm for arm in data.arms if "@task" in arm]
+    others = [arm for arm in data.arms if arm not in (*informed, FRESH)]
+    if not informed or not others:
         return ""
     verb = "is" if len(others) == 1 else "are"
     return f"Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
 
 
-def _of_seeds(data: ComparisonData) -> str:
+def _limits_of_seeds(data: ComparisonData) -> str:
     if len(data.arms) == 1 and data.seeds == 1:
         return "One run: it shows what happened once, not what usually happens, and is not compared with anything."
     if data.seeds == 1:
@@ -120,7 +136,7 @@ def range_text(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def flat(values: Any) -> list[tuple[str, str]]:
+def setting_texts(values: Any) -> list[tuple[str, str]]:
     """Return settings as pairs of texts."""
     if not isinstance(values, dict):
         return []
@@ -129,8 +145,10 @@ def flat(values: Any) -> list[tuple[str, str]]:
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
-    different, every = differing([[run] for run in runs]), [dict(flat(run.config.get("settings", {}))) for run in runs]
-    return [
-        (name, "; ".join(dict.fromkeys(each.get(name, "") for each in every)) if name in different else text)
-        for name, text in every[0].items()
-    ]
+    different = differing_settings([[run] for run in runs])
+    texts = [dict(setting_texts(run.config.get("settings", {}))) for run in runs]
+    pairs = []
+    for name, text in texts[0].items():
+        values = dict.fromkeys(of_run.get(name, "") for of_run in texts)
+        pairs.append((name, "; ".join(values) if name in different else text))
+    return pairs

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
@@ -14,6 +13,7 @@ from ...experiments.comparisons.comparison import files_of_runs
 from ...experiments.history.collect import RunData, read_object
 from ...experiments.queue.queue import OUTCOME
 from ...registry import quoted
+from ..tables.table import variant_text
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,15 @@ class RunLine:
 
 def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
     """Return a line for each run directory. `place` is the folder that contains the report."""
-    names = names_of(runs)
+    names = page_names(runs)
     lines = {}
     for run in runs:
-        variant = ", ".join(
-            f"{name.replace('_', ' ')} {value}" for name, value in run.config.get("variant", {}).items()
-        )
+        variant = variant_text(run.config.get("variant", {}))
         steps = f"{run.last_step:,} of {run.total_steps:,}"
         ended = ", ".join(outcomes(run.path)) or "left"
         arm = str(run.config.get("arm") or "")
         folder = Path(os.path.relpath(run.path, place)).as_posix()
-        command = alone(run) or command_text(run.config.get("command"))
+        command = command_alone(run) or run.command
         lines[run.path] = RunLine(names[run.path], arm, variant, run.whose_events, steps, ended, folder, command)
     return list(lines.values())
 
@@ -57,21 +55,21 @@ def outcomes(folder: Path) -> list[str]:
     return [str(read_object(file).get("outcome")) for file in files]
 
 
-def names_of(runs: Sequence[RunData]) -> dict[Path, str]:
+def page_names(runs: Sequence[RunData]) -> dict[Path, str]:
     """Return the name of each run's page, by folder: its path inside the comparison, such as `seed-0.lr=0.1.fire`.
 
     Names are numbered if they are not unique.
     """
-    found: dict[str, Path] = {}
+    pages: dict[str, Path] = {}
     for path in dict.fromkeys(run.path for run in runs):
         parts = path.parts[-3:]
         first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
         name = shorten(joined := ".".join(parts[first:]), joined, LONGEST - len(".html"))
-        found[name if name not in found else f"{name}.{len(found)}"] = path
-    return {path: name for name, path in found.items()}
+        pages[name if name not in pages else f"{name}.{len(pages)}"] = path
+    return {path: name for name, path in pages.items()}
 
 
-def alone(run: RunData) -> str:
+def command_alone(run: RunData) -> str:
     """Return the command that trains such a run, or "" if no single command can.
 
     There is none for a run with a trunk or plug-ins, the reference, or a benchmark, whose name is not recorded.
@@ -81,17 +79,12 @@ def alone(run: RunData) -> str:
         return ""
     words = ["supple", "train", kind.name]
     settings = config.get("settings", {})
-    for each in fields(kind.settings_class()):
-        default = each.default if each.default is not NO_DEFAULT else None
-        value = settings.get(each.name, default)
-        if each.name == "hook":
+    for setting in fields(kind.settings_class()):
+        default = setting.default if setting.default is not NO_DEFAULT else None
+        value = settings.get(setting.name, default)
+        if setting.name == "hook":
             words += [word for hook in value or () if hook != NONE for word in ("--hook", hook)]
         elif (tuple(value) if isinstance(value, list) else value) != default:
             values = value if isinstance(value, list) else [value]
-            words += [f"--{each.name.replace('_', '-')}", *map(str, values)]
+            words += [f"--{setting.name.replace('_', '-')}", *map(str, values)]
     return " ".join(map(quoted, [*words, "--out", "again"]))
-
-
-def command_text(command: Any) -> str:
-    """Return a command line as text. Older runs recorded it as a list."""
-    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")

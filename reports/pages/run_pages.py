@@ -1,6 +1,7 @@
 """A page for each run of a report: curves, events, settings, and commands to resume or repeat the run."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from ...engine.forks import NONE
 from ...engine.kinds import find_kind
 from ...experiments.history.collect import Row, RunData
 from ...registry import quoted
-from ..figures.sketch import drawing, marked
-from ..tables.tables import number
+from ..figures.sketch import draw_curves, draw_marks
+from ..tables.table import number, variant_text
 from . import exports
-from .page import flat, template
-from .run_list import alone, command_text, names_of
+from .page import setting_texts, template
+from .run_list import command_alone, page_names
 
 Array = NDArray[np.float64]
 FOLDER = "runs"
@@ -28,84 +29,89 @@ LIMITS = "One run: it shows what happened once, not what usually happens, and is
 def write(folder: Path, runs: Sequence[RunData]) -> None:
     """Write FOLDER/runs/NAME.html for each run. Seeds that were trained as a stack share a page."""
     (folder / FOLDER).mkdir()
-    for path, name in names_of(runs).items():
-        text = page(name, [run for run in runs if run.path == path])
+    for path, name in page_names(runs).items():
+        text = render_run(name, [run for run in runs if run.path == path])
         exports.put(folder / FOLDER / f"{name}.html", text)
 
 
-def page(name: str, runs: Sequence[RunData]) -> str:
+def render_run(name: str, runs: Sequence[RunData]) -> str:
     """Return the page of one run as text. `runs` has one entry per seed of the run."""
     run, config = runs[0], runs[0].config
-    variant = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
+    variant = variant_text(config.get("variant", {}))
     arm = str(config.get("arm") or ", ".join(config.get("hooks", [])) or NONE)
     facts = [
         (f"{run.last_step:,}", f"of {run.total_steps:,} {find_kind(run.kind).unit}"),
         (str(len(run.of_kind("intervention"))), "interventions"),
         (run.whose_events, "seed"),
     ]
-    events = [_event(event) for event in run.events[:MOST_EVENTS]]
+    events = [_event_row(event) for event in run.events[:MOST_EVENTS]]
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
-        facts=facts, limits=LIMITS, opening=None, verdict=[], notes=[], tables=[], plots=[], version=run.supple or "",
-        curves=list(_curves(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
+        facts=facts, limits=LIMITS, version=run.supple or "",
+        curves=list(_draw_logs(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
             (_events_title(run), ("step", "event", "details"), events),
-            ("Settings", ("setting", "value"), flat(config.get("settings", {}))),
-            ("Versions", ("package", "version"), flat(config.get("versions", {}))),
+            ("Settings", ("setting", "value"), setting_texts(config.get("settings", {}))),
+            ("Versions", ("package", "version"), setting_texts(config.get("versions", {}))),
         ],
     )  # fmt: skip
 
 
-def _curves(runs: Sequence[RunData]) -> dict[str, Markup]:
+def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     """Return drawings by title: returns of episodes, logged numbers without their parts, and results of tasks."""
     end = max(run.total_steps for run in runs)
-    marks = marked([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
-    found: dict[str, list[tuple[Array, Array]]] = {}
+    marks = draw_marks([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
+    series: dict[str, list[tuple[Array, Array]]] = {}
     if any(run.episodes.steps.size for run in runs):
-        found["episode return"] = [_sorted(run.episodes.steps, run.episodes.returns) for run in runs]
-    logged = dict.fromkeys(name for run in runs for row in run.metrics[:1] + run.metrics[-20:] for name in row)
+        series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
+    rows = [row for run in runs for row in run.metrics[:1] + run.metrics[-20:]]
+    logged = dict.fromkeys(chain.from_iterable(rows))
     for name in (name for name in logged if name not in PLACE and name.count("/") < 2):
-        found[name] = [run.series(name) for run in runs]
-    for name in dict.fromkeys(name for run in runs for row in run.outcomes[:1] for name in row if name not in PLACE):
-        found[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
-    shown = {name: curves for name, curves in found.items() if any(curve[0].size for curve in curves)}
+        series[name] = [run.series(name) for run in runs]
+    results = dict.fromkeys(chain.from_iterable(row for run in runs for row in run.outcomes[:1]))
+    for name in (name for name in results if name not in PLACE):
+        series[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
+    shown = {name: curves for name, curves in series.items() if any(curve[0].size for curve in curves)}
     return {
-        name.replace("_", " "): drawing(name, curves, end, marks) for name, curves in list(shown.items())[:MOST_CURVES]
+        name.replace("_", " "): draw_curves(name, curves, end, marks)
+        for name, curves in list(shown.items())[:MOST_CURVES]
     }
 
 
-def _sorted(steps: Array, values: Array) -> tuple[Array, Array]:
+def _sort_by_step(steps: Array, values: Array) -> tuple[Array, Array]:
     order = np.argsort(steps, kind="stable")
     return steps[order], values[order]
 
 
 def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
-    known = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
-    steps, values = np.array(known, dtype=np.float64).reshape(-1, 2).T
-    return _sorted(steps, values)
+    points = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
+    steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
+    return _sort_by_step(steps, values)
 
 
 def _events_title(run: RunData) -> str:
     return "Events" if len(run.events) <= MOST_EVENTS else f"The first of {len(run.events):,} events"
 
 
-def _event(event: Row) -> tuple[str, str, str]:
-    rest = {name: value for name, value in event.items() if name not in ("event", "step", "contract")}
-    return f"{event['step']:,}", str(event["event"]), "; ".join(f"{name}: {_short(v)}" for name, v in rest.items())
+def _event_row(event: Row) -> tuple[str, str, str]:
+    details = {name: value for name, value in event.items() if name not in ("event", "step", "contract")}
+    text = "; ".join(f"{name}: {_value_text(value)}" for name, value in details.items())
+    return f"{event['step']:,}", str(event["event"]), text
 
 
-def _short(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_short(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_value_text(item)}" for name, item in value.items())
     if isinstance(value, list):
-        return " ".join(map(_short, value))
+        return " ".join(map(_value_text, value))
     return number(value) if isinstance(value, float) else str(value)
 
 
 def _commands(run: RunData) -> list[tuple[str, str]]:
     """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
-    found = [("Resume this run, if it is unfinished", f"supple resume {quoted(run.path)}")]
-    if again := alone(run):
-        found.append(("Repeat this run alone", again))
-    typed = command_text(run.config.get("command"))
-    return [*found, *([("Command that started it", typed)] if typed else [])]
+    commands = {
+        "Resume this run, if it is unfinished": f"supple resume {quoted(run.path)}",
+        "Repeat this run alone": command_alone(run),
+        "Command that started it": run.command,
+    }
+    return [(description, command) for description, command in commands.items() if command]

@@ -7,18 +7,17 @@ from pathlib import Path
 
 from ...experiments.history.collect import ComparisonData
 from ..figures.style import Plot
-from ..studies.study import Study
+from ..studies.study import ReportedStudy
 from ..tables.differences import Measure
-from ..tables.tables import Table
-from .opening import opening
-from .page import flat, limits, page, range_text, settings_of
-from .run_list import command_text
+from ..tables.table import Table
+from .opening import make_opening
+from .page import limits_text, range_text, render_page, setting_texts, settings_of
 
 FEW = 4  # task names that fit into a title
 
 
-def render(
-    study: Study,
+def render_study(
+    study: ReportedStudy,
     title: str,
     tables: Sequence[Table],
     lines: Sequence[str],
@@ -27,30 +26,41 @@ def render(
     plots: Sequence[Plot],
     place: Path,
 ) -> str:
-    """Return the page as text. `lines` summarise the tables, and `verdict` the differences in `measures`."""
+    """Return the page as text.
+
+    Args:
+        study: The study.
+        title: The beginning of the title, before the tasks.
+        tables: The tables.
+        lines: Sentences that summarise them.
+        measures: The numbers by which arms are compared.
+        verdict: Sentences about the differences in these.
+        plots: The figures.
+        place: The folder that contains the report.
+    """
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
-    runs = [run for each in study.arms.values() for run in each]
+    runs = study.runs
     first, *others = tables
-    data = [(name, text) for name, text in flat(runs[0].config.get("data")) if text]
+    data = [(name, text) for name, text in setting_texts(runs[0].config.get("data")) if text]
     names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders
     stream = " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks"
-    return page(
+    return render_page(
         ComparisonData(study.path, study.arms),
         plots,
         [replace(first, words=" ".join([*lines, first.words])), *others],
         study.notes,
         title=f"{title}: {stream}",
         facts=_facts(study),
-        limits=limits(ComparisonData(study.path, by_cell)),
-        opening=opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures),
+        limits=limits_text(ComparisonData(study.path, by_cell)),
+        opening=make_opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures),
         verdict=verdict,
         settings=[*data, *settings_of(runs)],
-        command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in runs)),
+        command="\n".join(dict.fromkeys(run.command for run in runs)),
         place=place,
     )
 
 
-def _facts(study: Study) -> list[tuple[str, str]]:
+def _facts(study: ReportedStudy) -> list[tuple[str, str]]:
     runs = [run for _, _, runs in study.cells for run in runs]
     facts = [(range_text({run.total_steps for run in runs}), "updates per run")]
     if (tasks := {len(run.tasks) for run in runs}) != {1}:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...experiments.history.collect import RunData
     from ..figures.style import Plot
     from ..tables.differences import Measure
-    from ..tables.tables import Table
+    from ..tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideBySide:
     """The labels of runs of a kind that are shown side by side.
 
     `named` is a setting that is part of the name of an arm, together with its hooks; "" for none. `benchmark` returns
@@ -61,12 +61,11 @@ class Beside:
 class Report:
     """The functions that make the report of one kind of run.
 
-    `compose` returns the contents of the report of some directories. `beside` is None if runs cannot be shown side by
-    side.
+    `compose` returns the contents of the report of some directories. `side_by_side` is None if runs cannot be shown so.
     """
 
     compose: Callable[[Sequence[Path]], Content]
-    beside: Beside | None = None
+    side_by_side: SideBySide | None = None
 
 
 def report_of(kind: str) -> Report:

@@ -1,164 +1,205 @@
-"""Figures of a study: the first phase, which its arms share, and evaluations over time."""
+"""The evaluations of a study's runs as numbers per arm: at the start, at the end, and the best."""
 
-import re
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData
-from ..figures.diagnostics import before_and_after, metrics_over_time
-from ..figures.style import (
-    BASELINE,
-    FORK,
-    INK,
-    PALETTE,
-    Plot,
-    arm_styles,
-    draw_band,
-    legend,
-    mark_stream,
-    new_figure,
-    on_common_steps,
-    seeds_phrase,
-    step_unit,
-    tidy,
-)
-from .cell_tables import is_share
-from .cells import evaluated, short_names
-from .study import Study
+from ...engine.forks import NONE
+from ...experiments.history.collect import RunData
+from ..tables.statistics import NAN, Spread, means_at_events, spread_json, strict_json
+from .study import Group, ReportedStudy
 
 Array = NDArray[np.float64]
-MOST_LINES = 21  # in one panel: three rounds of the palette
-FEW_POINTS = 20
-ABRUPT = 0.25  # share of a run whose losses may exceed the panel: after a reset, they begin where pretraining did
-CUT = "Curves are cut where a loss exceeds its panel. "
+PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
 
 
-def views(study: Study, apart: bool = False) -> list[tuple[str, ComparisonData]]:
-    """Return the variants and arms that share a panel, as (variant, data).
+@dataclass(frozen=True, eq=False)
+class Number:
+    """One evaluated number of the runs of a cell, per seed; NaN for unfinished runs.
 
-    With `apart`, or if there are too many lines to distinguish, each variant has its own panel.
+    Attributes:
+        base: Its value for the model before any change.
+        first: Its value at the beginning of the run, after interventions at that step.
+        final: Its value after the last update.
+        best: The smallest of all values for a loss, otherwise the largest.
+        minus_none: The final value minus that of the arm `none` with the same seed and variant.
     """
-    if len(study.groups) == 1:
-        return [("", study.groups[0].data)]
-    if apart or len(study.cells) > MOST_LINES:
-        return [(group.words, group.data) for group in study.groups]
-    arms = {study.name(group, arm): runs for group, arm, runs in study.cells}
-    return [("", ComparisonData(study.path, arms))]
+
+    base: Spread
+    first: Spread
+    final: Spread
+    best: Spread
+    minus_none: Spread
+
+    @property
+    def gain(self) -> Spread:
+        """The final value minus the base value."""
+        return Spread(self.final.values - self.base.values)
 
 
-def of_views(study: Study, apart: bool = False) -> list[Plot]:
-    """Return the figures of evaluations, metrics, and interventions before and after, for each view."""
-    plots = []
-    for words, data in views(study, apart):
-        for make in (curves, metrics_over_time, before_and_after):
-            if (plot := make(data)) is not None:
-                short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
-                plots.append(
-                    replace(plot, name=plot.name + short, title=f"{plot.title}: {words}" if words else plot.title)
-                )
-    return plots
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One arm in one variant. `at_events` has means over its interventions, before and after."""
+
+    group: Group
+    arm: str
+    runs: list[RunData]
+    numbers: dict[str, Number]
+    at_events: dict[str, float]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)
 
 
-def first_phase(study: Study) -> Plot | None:
-    """Plot the losses of the phase that all arms share, with the updates at which second phases begin."""
-    trunks = list(study.trunks.values())
-    names = [name for name in ("val_loss", "train_loss") if any(trunk.series(name)[0].size for trunk in trunks)]
-    if not names:
-        return None
-    end = max(int(trunk.config.get("stop_step") or trunk.total_steps) for trunk in trunks)
-    divisor, label, _ = step_unit(end, "updates")
-    figure = new_figure(3.6)
-    axes = figure.subplots()
-    tidy(axes)
-    drawn = []
-    for name, color in zip(names, (BASELINE, PALETTE[0]), strict=False):
-        steps, values = on_common_steps([trunk.series(name) for trunk in trunks])
-        draw_band(axes, steps / divisor, values, {"color": color, "label": name.replace("_", " ")})
-        drawn.append((steps, values))
-    cut = limit(axes, *_ends(drawn, end))
-    marks: dict[float, list[str]] = defaultdict(list)
+@dataclass(frozen=True)
+class Gap:
+    """The final value of `none` minus that of the best other arm in a variant, for the seeds that both have."""
+
+    group: Group
+    arm: str
+    spread: Spread
+
+
+def read_cells(study: ReportedStudy) -> list[Cell]:
+    """Return the numbers of every arm in every variant, in the order of `Study.cells`."""
+    cells = []
+    for group, arm, runs in study.cells:
+        plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
+        numbers = {name: _number(name, runs, plain, arm) for name in evaluated_names(runs)}
+        events = [event for run in runs for event in run.of_kind("intervention")]
+        cells.append(Cell(group, arm, runs, numbers, means_at_events(events)))
+    return cells
+
+
+def evaluated_names(runs: Sequence[RunData]) -> list[str]:
+    """Return the names of evaluated numbers in the order of the logs: `val_loss`, and parts such as `val_loss/brown`.
+
+    Metrics of the network, such as `model/srank`, are not included.
+    """
+    logged = [name for run in runs for name in run.logged if name not in PLACE]
+    whole = {name for name in logged if "/" not in name}
+    names = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
+    return [name for name in names if any(run.series(name)[0].size for run in runs)]
+
+
+def compared_names(cells: Sequence[Cell]) -> list[str]:
+    """Return the names of the numbers that any cell evaluated, without their parts and without training losses."""
+    names = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    return [name for name in names if "/" not in name and name != "train_loss"]
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return short names of the parts of numbers: `val_loss/brown` → `brown`, or file names if these are unique."""
+    parts = {name: name.partition("/")[2] for name in names if "/" in name}
+    files = {name: Path(part).name for name, part in parts.items()}
+    return files if len(set(files.values())) == len(files) else parts
+
+
+def is_finished(run: RunData) -> bool:
+    return run.last_step >= run.total_steps
+
+
+def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
+    """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
+    by_group = []
     for group in study.groups:
-        starts = [int(run.config.get("start_step", 0)) for runs in group.data.arms.values() for run in runs]
-        for start in dict.fromkeys(starts):
-            axes.axvline(start / divisor, zorder=1, **FORK)
-        marks[float(np.mean(starts)) / divisor].append(group.words or "start")
-    for where, words in marks.items():
-        axes.annotate(
-            ", ".join(words), (where, 1), (-3, -3), xycoords=("data", "axes fraction"),
-            textcoords="offset points", rotation=90, ha="right", va="top", fontsize=8.5, color=FORK["color"],
-        )  # fmt: skip
-    axes.set_xlim(0, 1.01 * end / divisor)
-    axes.set_xlabel(label, fontsize=9.5, color=INK)
-    axes.legend(frameon=False, fontsize=9.5, loc="lower left")
-    caption = f"Dashed lines: beginnings of second phases. {CUT if cut else ''}" + seeds_phrase(len(trunks))
-    return Plot("first_phase", "The first phase", caption, figure)
+        others = {
+            cell.arm: cell.numbers[name].minus_none
+            for cell in cells
+            if cell.group is group and cell.arm != NONE and name in cell.numbers
+        }
+        known = {arm: spread for arm, spread in others.items() if spread.known.size}
+        if known:
+            best = min(known, key=lambda arm: known[arm].mean)
+            by_group.append(Gap(group, best, Spread(-known[best].values)))
+    return by_group
 
 
-def curves(data: ComparisonData) -> Plot | None:
-    """Plot small multiples of all evaluated numbers over updates."""
-    names = evaluated([run for runs in data.arms.values() for run in runs])
-    if not names:
-        return None
-    divisor, label, _ = step_unit(data.total_steps, "updates")
-    figure, grid = _panels(len(names))
-    cut = False
-    short = short_names(names)
-    for axes, name in zip(grid, names, strict=False):
-        whole = name.split("/")[0].replace("_", " ") + (" (%)" if is_share(name) else "")
-        tidy(axes, f"{whole}: {short[name]}" if name in short else whole)
-        mark_stream(axes, data.first, divisor, None)
-        top, bottom = draw_arms(axes, data, name, divisor, 100.0 if is_share(name) else 1.0)
-        if "loss" in name:
-            cut |= limit(axes, top, bottom)
-        axes.set_xlim(0, data.total_steps / divisor)
-        axes.set_xlabel(label, fontsize=9.5, color=INK)
-    legend(figure, list(data.arms), among=data.labels)
-    switches = "Thin vertical lines are task switches. " if len(data.first.tasks) > 1 else ""
-    caption = f"Evaluations during training. {switches}{CUT if cut else ''}" + seeds_phrase(data.seeds)
-    return Plot("evaluations", "Evaluations", caption, figure)
+def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return the contents of scores.json for a study. `more` has further keys for each cell.
+
+    Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`, `tasks`, `notes`, and `variants`, a
+    list with one entry per variant of the settings: `variant` (setting → value) and `arms`: label →
+        `seeds`, `updates` (as planned, from the beginning of the run), `start_step`, `finished`, `interventions`,
+        `at_interventions`; for every evaluated number its `base` (of the model before any change: from the arm `none`
+        if there is one), `first` (before the first update, after interventions at that step), `final`, `best`, `gain`
+        (final − base) and `minus_none` (final − that of `none`, paired by seed); and for continual learning `tasks`,
+        `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is forgetting),
+        `transfer`, `average`, `last`, and the last three of these `by_task`.
+        Each number has `mean`, `sd` (ddof 1), `interval` (Student's, 95 %) and `per_seed`, null for unfinished runs.
+    `differences`, `verdict`: see `differences.to_json`.
+    `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
+    """
+    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{} for _ in cells], strict=True)]
+    variants = []
+    for group in study.groups:
+        arms = {cell.arm: entry for cell, entry in zip(cells, entries, strict=True) if cell.group is group}
+        variants.append({"variant": dict(group.variant), "arms": arms})
+    body: dict[str, Any] = strict_json(
+        {
+            "supple": study.first.supple,
+            "algorithm": study.kind,
+            "data": study.first.config.get("data"),
+            "tasks": [task.name for task in study.first.tasks],
+            "notes": study.notes,
+            "variants": variants,
+            "gaps": [
+                {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
+                for gap in gaps(study, cells)
+            ],
+        }
+    )
+    return body
 
 
-def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure with `count` panels, at most three in a row."""
-    columns = min(3, count)
-    rows = -(-count // columns)
-    figure = new_figure(0.4 + 2.6 * rows)
-    grid = list(figure.subplots(rows, columns, squeeze=False).ravel())
-    for axes in grid[count:]:
-        axes.set_axis_off()
-    return figure, grid[:count]
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    return {
+        "seeds": cell.seeds,
+        "updates": [run.total_steps for run in cell.runs],
+        "start_step": [int(run.config.get("start_step", 0)) for run in cell.runs],
+        "finished": [is_finished(run) for run in cell.runs],
+        **{name: _number_json(number) for name, number in cell.numbers.items()},
+        "interventions": sum(len(run.of_kind("intervention")) for run in cell.runs),
+        "at_interventions": cell.at_events,
+    }
 
 
-def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale: float = 1.0) -> tuple[float, float]:
-    """Draw the curves of all arms. Return the largest value after the first quarter, and the smallest of all."""
-    styles, drawn = arm_styles(data.labels), []
-    for label, runs in data.arms.items():
-        steps, values = on_common_steps([run.series(name) for run in runs])
-        dots = len(steps) < FEW_POINTS and "loss" not in name  # losses may be cut, but dots are not clipped
-        draw_band(axes, steps / divisor, scale * values, styles[label], dots)
-        drawn.append((steps, scale * values))
-    return _ends(drawn, data.total_steps)
+def _number_json(number: Number) -> dict[str, Any]:
+    values = ("base", "first", "final", "best", "gain", "minus_none")
+    return {value: spread_json(getattr(number, value)) for value in values}
 
 
-def _ends(drawn: Sequence[tuple[Array, Array]], total: int) -> tuple[float, float]:
-    """Return the largest value after the first `ABRUPT` share of the updates, and the smallest of all; NaN if none."""
-    late = [values[:, steps >= ABRUPT * total] for steps, values in drawn if steps.size]
-    tops = [values.max() for values in late if values.size]
-    bottoms = [values.min() for _, values in drawn if values.size]
-    return max(tops, default=np.nan), min(bottoms, default=np.nan)
+def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Number:
+    extreme = np.min if "loss" in name else np.max
+    final = [_final(run, name) for run in runs]
+    others = [_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs]
+    return Number(
+        base=_spread(_first(plain.get(run.seed, run), name) for run in runs),
+        first=_spread(_first(run, name) for run in runs),
+        final=_spread(final),
+        best=_spread(
+            float(extreme(run.series(name)[1])) if np.isfinite(f) else NAN for run, f in zip(runs, final, strict=True)
+        ),
+        minus_none=Spread(np.array(final) - np.array(others)),
+    )
 
 
-def limit(axes: Axes, top: float, bottom: float) -> bool:
-    """Cut a panel of losses above `top` if that removes at least half of its height. Return whether it was cut."""
-    highest = axes.dataLim.y1
-    if not np.isfinite([top, bottom]).all() or top <= bottom or highest - bottom < 2 * (top - bottom):
-        return False
-    margin = 0.08 * (top - bottom)
-    axes.set_ylim(bottom - margin, top + 2 * margin)
-    return True
+def _spread(values: Any) -> Spread:
+    return Spread(np.array(list(values), dtype=np.float64))
+
+
+def _first(run: RunData, name: str) -> float:
+    """Return the evaluation before the first update."""
+    steps, values = run.series(name)
+    return float(values[0]) if steps.size and steps[0] == 0 else NAN
+
+
+def _final(run: RunData, name: str) -> float:
+    """Return the evaluation after the last update; NaN for an unfinished run."""
+    steps, values = run.series(name)
+    return float(values[-1]) if steps.size and steps[-1] == run.total_steps else NAN

@@ -6,8 +6,9 @@ from itertools import chain
 from pathlib import Path
 
 from ...engine.storage.versions import describe_mixed
-from ...experiments.history.collect import ComparisonData, Row, RunData, load, load_runs
-from .content import Beside, report_of
+from ...experiments.history.collect import ComparisonData, Row, RunData, by_seed, load, load_runs
+from ..tables.differences import group_by
+from .content import SideBySide, report_of
 
 Entry = list[RunData]  # the runs of one directory, one per seed
 # Settings that do not change results, or only how often they are measured.
@@ -20,85 +21,86 @@ INCIDENTAL = {
 def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     """Return the arms of each benchmark, from directories of runs of one kind, or of one comparison.
 
-    The kind defines its benchmarks, and the setting that names an arm together with its hooks (`Beside`). Arms with the
-    same name in one benchmark are distinguished by the parameters and settings in which they differ. Runs that differ
-    only in their seeds are one arm.
+    The kind defines its benchmarks, and the setting that names an arm together with its hooks (`SideBySide`). Arms with
+    the same name in one benchmark are distinguished by the parameters and settings in which they differ. Runs that
+    differ only in their seeds are one arm.
 
     Raises:
         ValueError: The runs cannot be shown side by side, or a file is damaged.
     """
     if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
         data = load(paths[0])
-        return {_beside(data.first).benchmark(data.first): data}
-    entries = [_entry(path) for path in dict.fromkeys(paths)]
+        return {_benchmark([data.first]): data}
+    entries = [_read_entry(path) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
-    by_arm: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        by_arm[_arm(entry[0], bare=True)].append(entry)
     labels: dict[Path, str] = {}
-    for name, group in by_arm.items():
-        labels |= _labels(name, group)
-    found: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
+    for name, group in group_by(entries, lambda entry: _arm_name(entry[0], bare=True)).items():
+        labels |= _label_runs(name, group)
+    benchmarks: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
-        found[_beside(entry[0]).benchmark(entry[0])][labels[entry[0].path]] += entry
+        benchmarks[_benchmark(entry)][labels[entry[0].path]] += entry
     palette = tuple(dict.fromkeys(labels.values()))
     place = paths[0] if len(paths) == 1 else Path("side by side")
     return {
         name: ComparisonData(
             place,
-            {label: sorted(arms[label], key=lambda run: run.seed) for label in palette if label in arms},
-            notes=describe_mixed({_folder(run, paths): run.config for runs in arms.values() for run in runs}),
+            {label: by_seed(arms[label]) for label in palette if label in arms},
+            notes=describe_mixed({_folder_name(run, paths): run.config for runs in arms.values() for run in runs}),
             palette=palette,
         )
-        for name, arms in found.items()
+        for name, arms in benchmarks.items()
     }
 
 
-def _folder(run: RunData, paths: Sequence[Path]) -> str:
+def _folder_name(run: RunData, paths: Sequence[Path]) -> str:
     return run.path.name if len(paths) == 1 else str(run.path)
 
 
-def differing(entries: Sequence[Entry]) -> list[str]:
+def differing_settings(entries: Sequence[Entry]) -> list[str]:
     """Return the names of the settings in which these runs differ, except incidental ones."""
     settings = [_settings(entry[0]) for entry in entries]
     names = dict.fromkeys(chain.from_iterable(settings))
     return [n for n in names if n not in INCIDENTAL and any(s.get(n) != settings[0].get(n) for s in settings)]
 
 
-def alone(paths: Sequence[Path]) -> Path:
+def only_path(paths: Sequence[Path]) -> Path:
     """Return the only directory, for a kind whose runs cannot be shown side by side. Raises ValueError for several."""
     if len(paths) > 1:
-        _entry(paths[0])
+        _read_entry(paths[0])
     return paths[0]
 
 
-def _entry(path: Path) -> Entry:
+def _read_entry(path: Path) -> Entry:
     if (path / "comparison.json").is_file():
         raise ValueError(f"{path} is a comparison: report it alone, because only single runs can be side by side")
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} is not a run directory: it has no config.json")
     runs = load_runs(path)
-    _beside(runs[0])
+    _labelling(runs[0])
     return runs
 
 
-def _beside(run: RunData) -> Beside:
+def _labelling(run: RunData) -> SideBySide:
     """Return how runs of this kind are labelled. Raises ValueError if they cannot be shown side by side."""
-    if (found := report_of(run.kind).beside) is None:
+    if (labelling := report_of(run.kind).side_by_side) is None:
         raise ValueError(f"{run.path} is a run of {run.kind}: these cannot be shown side by side")
-    return found
+    return labelling
 
 
-def _arm(run: RunData, bare: bool = False) -> str:
+def _benchmark(entry: Entry) -> str:
+    return _labelling(entry[0]).benchmark(entry[0])
+
+
+def _arm_name(run: RunData, bare: bool = False) -> str:
     """Return the name of an arm: the one in config.json, or the setting that names it and its hooks.
 
     With `bare`, the parameters of that setting are left out.
     """
     if run.config.get("arm"):
         return str(run.config["arm"])
-    called = str(_settings(run).get(_beside(run).named, ""))
-    return " + ".join(filter(None, [called.split("(")[0] if bare else called, *run.config.get("hooks", [])])) or "none"
+    value = str(_settings(run).get(_labelling(run).named, ""))
+    return " + ".join(filter(None, [value.split("(")[0] if bare else value, *run.config.get("hooks", [])])) or "none"
 
 
 def _settings(run: RunData) -> Row:
@@ -106,29 +108,27 @@ def _settings(run: RunData) -> Row:
     return settings
 
 
-def _labels(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
+def _label_runs(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
     """Return a label for each run directory: `name`, with as many details as are needed within one benchmark."""
-    columns: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        columns[_beside(entry[0]).benchmark(entry[0])].append(entry)
-    if all(_same_arm(column) for column in columns.values()):
+    columns = group_by(entries, _benchmark)
+    if all(_are_one_arm(column) for column in columns.values()):
         return {entry[0].path: name for entry in entries}
     if level == 3:  # even the names of their folders are the same
         return {entry[0].path: str(entry[0].path) for entry in entries}
-    apart: dict[str, list[Entry]] = defaultdict(list)
+    detailed: dict[str, list[Entry]] = defaultdict(list)
     for column in columns.values():
-        names = [n for n in differing(column) if n not in ("hook", _beside(column[0][0]).named)]
+        names = [n for n in differing_settings(column) if n not in ("hook", _labelling(column[0][0]).named)]
         for entry in column:
-            words = [_arm(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
+            words = [_arm_name(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
             label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
-            apart[label].append(entry)
+            detailed[label].append(entry)
     labels: dict[Path, str] = {}
-    for label, group in apart.items():
-        labels |= _labels(label, group, level + 1)
+    for label, group in detailed.items():
+        labels |= _label_runs(label, group, level + 1)
     return labels
 
 
-def _same_arm(entries: Sequence[Entry]) -> bool:
+def _are_one_arm(entries: Sequence[Entry]) -> bool:
     """Return whether these runs are one arm: they differ only in their seeds."""
     seeds = [run.seed for entry in entries for run in entry]
-    return not differing(entries) and len(set(seeds)) == len(seeds)
+    return not differing_settings(entries) and len(set(seeds)) == len(seeds)

@@ -1,6 +1,7 @@
 """Tables of all arms in all variants: means, interquartile means, and probabilities of improvement."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,36 +18,30 @@ from ...metrics import (
     probability_of_improvement,
     t_interval,
 )
-from .differences import Measure
-from .tables import MISSING, BySeed, Table, estimate
+from .differences import Measure, group_by
+from .table import MISSING, BySeed, Table, estimate
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
 
-def by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+def group_by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     """Return the measures by name, one per variant of the settings."""
-    found: dict[str, list[Measure]] = {}
-    for measure in measures:
-        found.setdefault(measure.name, []).append(measure)
-    return found
+    return group_by(measures, lambda measure: measure.name)
 
 
-def by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
+def group_by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     """Return the measures by family, with all environments and variants."""
-    found: dict[str, list[Measure]] = {}
-    for measure in measures:
-        found.setdefault(measure.family or measure.name, []).append(measure)
-    return found
+    return group_by(measures, lambda measure: measure.group)
 
 
 def scores_of(measure: Measure, arm: str) -> Array:
     """Return the finite numbers of an arm, of shape (seeds,). Shares are in %."""
     values = np.array(list(measure.arms[arm].values()), dtype=np.float64)
-    return values[np.isfinite(values)] * (100.0 if measure.percent else 1.0)
+    return values[np.isfinite(values)] * measure.scale
 
 
-def better(measure: Measure, arm: str) -> Array:
+def oriented_scores(measure: Measure, arm: str) -> Array:
     """Return the finite numbers of an arm, of shape (seeds,), negated if lower is better."""
     return scores_of(measure, arm) * (-1.0 if measure.lower_is_better else 1.0)
 
@@ -55,7 +50,9 @@ def point_of(measure: Measure, arm: str) -> Point:
     return measure.points.get(arm, Point(arm, {}))
 
 
-def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), beside: Published | None = None) -> Table:
+def arms_table(
+    measures: Sequence[Measure], shares: Sequence[Measure] = (), published: Published | None = None
+) -> Table:
     """Return a table with one row per arm and variant.
 
     Its columns are the mean, the interquartile mean, the probability of improvement over the baseline, the share of a
@@ -64,7 +61,7 @@ def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), besi
     Args:
         measures: Measures of one name, one per variant.
         shares: As in `Content`.
-        beside: Published numbers, or None.
+        published: Published numbers, or None.
     """
     cells = [(measure, arm) for measure in measures for arm in measure.arms]
     points = [point_of(measure, arm) for measure, arm in cells]
@@ -72,51 +69,53 @@ def arms_table(measures: Sequence[Measure], shares: Sequence[Measure] = (), besi
     first = measures[0]
     columns: dict[str, list[str]] = {
         "arm": [arm for arm, _ in points],
-        **{name.replace("_", " "): [_value(variant.get(name)) for _, variant in points] for name in varied},
+        **{name.replace("_", " "): [_setting_text(variant.get(name)) for _, variant in points] for name in varied},
         "seeds": [str(scores_of(*cell).size) for cell in cells],
-        "mean [95 %]": [_mean(scores_of(*cell)) for cell in cells],
-        "IQM [95 %]": [_iqm(scores_of(*cell)) for cell in cells],
-        f"P(better than {first.baselines[0]}) [95 %]": [_against(*cell) for cell in cells],
-        "share of a fresh agent": [_share(shares, *cell) for cell in cells],
-        **({"published": [_published(beside, point) for point in points]} if beside else {}),
+        "mean [95 %]": [_mean_text(scores_of(*cell)) for cell in cells],
+        "IQM [95 %]": [_iqm_text(scores_of(*cell)) for cell in cells],
+        f"P(better than {first.baselines[0]}) [95 %]": [_improvement_over_baseline(*cell) for cell in cells],
+        "share of a fresh agent": [_share_text(shares, *cell) for cell in cells],
+        **({"published": [_published_text(published, point) for point in points]} if published else {}),
     }
-    shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
-    words = [_words(first, [scores_of(*cell).size for cell in cells])]
-    if "published" in shown and beside:
-        words.append(f"Published: {beside.measure}, {beside.source}.")
-    rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    return Table(first.name + (" (%)" if first.percent else ""), list(shown), rows, " ".join(words), turns=False)
+    table = Table.from_columns(first.name + first.unit, columns, turns=False)
+    words = [_explanation(first, [scores_of(*cell).size for cell in cells])]
+    if "published" in table.header and published:
+        words.append(f"Published: {published.measure}, {published.source}.")
+    return replace(table, words=" ".join(words))
 
 
 def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
     """Return a table of interquartile means over environments, each scaled by its runs; None for one environment."""
-    places = list(dict.fromkeys(measure.place for measure in measures))
-    if len(places) < 2:
+    environments = {measure.place for measure in measures}
+    if len(environments) < 2:
         return None
-    whole: dict[tuple[str, str], Array] = {}
-    points: dict[tuple[str, str], Point] = {}
-    for variant in dict.fromkeys(measure.variant for measure in measures):
-        own = [measure for measure in measures if measure.variant == variant]
-        for arm in own[0].arms:
-            matrix = np.array(
-                [[measure.arms[arm].get(seed, np.nan) for measure in own] for seed in own[0].arms[arm]], dtype=float
-            ).reshape(-1, len(own))
-            matrix = matrix[np.isfinite(matrix).all(axis=1)] * (-1.0 if own[0].lower_is_better else 1.0)
+    labels, matrices = [], []
+    for variant, of_variant in group_by(measures, lambda measure: measure.variant).items():
+        for arm in of_variant[0].arms:
+            matrix = _complete_scores(of_variant, arm)
             if matrix.size:
-                whole[variant, arm], points[variant, arm] = matrix, point_of(own[0], arm)
-    if not whole:
+                labels.append(", ".join(filter(None, [variant, point_of(of_variant[0], arm)[0]])))
+                matrices.append(matrix)
+    if not matrices:
         return None
-    found = plasticity_score({str(key): matrix for key, matrix in whole.items()}, floor=-np.inf)
+    scores = plasticity_score({str(i): matrix for i, matrix in enumerate(matrices)}, floor=-np.inf)
     rows = []
-    for key, matrix in whole.items():
-        score = found[str(key)]
+    for label, matrix, score in zip(labels, matrices, scores.values(), strict=True):
         text = estimate(score.iqm, (score.low, score.high) if len(matrix) > 1 else None)
-        rows.append([", ".join(filter(None, [key[0], points[key][0]])), str(len(matrix)), text])
+        rows.append([label, str(len(matrix)), text])
     words = (
-        f"Interquartile mean over seeds and {len(places)} environments. Each environment is scaled so that 0 and 1 are "
-        "the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval."
+        f"Interquartile mean over seeds and {len(environments)} environments. Each environment is scaled so that 0 and "
+        "1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval."
     )
     return Table(f"{family}, all environments", ["arm", "seeds", "IQM [95 %]"], rows, words, turns=False)
+
+
+def _complete_scores(measures: Sequence[Measure], arm: str) -> Array:
+    """Return the scores of an arm, higher is better, of shape (seeds, measures), for seeds with a score in all."""
+    seeds = measures[0].arms[arm]
+    scores = np.array([[measure.arms[arm].get(seed, np.nan) for measure in measures] for seed in seeds], dtype=float)
+    scores = scores.reshape(-1, len(measures))
+    return scores[np.isfinite(scores).all(axis=1)] * (-1.0 if measures[0].lower_is_better else 1.0)
 
 
 def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
@@ -130,8 +129,9 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
     rows = [[row, *(_pair(measures, row, column) for column in arms)] for row in arms]
     words = (
         "Probability that a run of the row's arm ends better than a run of the column's arm, averaged over "
-        f"{_count(measures)}. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. Seeds are "
-        "drawn independently for each arm, so this does not use that arms share seeds, unlike the paired differences."
+        f"{_count_text(measures)}. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. Seeds "
+        "are drawn independently for each arm, so this does not use that arms share seeds, unlike the paired "
+        "differences."
     )
     return Table(f"Probability of improvement in {family}", ["better than →", *arms], rows, words, turns=False)
 
@@ -139,19 +139,20 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
 def _pair(measures: Sequence[Measure], row: str, column: str) -> str:
     if row == column:
         return MISSING
-    both = [measure for measure in measures if row in measure.arms and column in measure.arms]
-    return _improvement([(better(measure, row), better(measure, column)) for measure in both])
+    return _improvement_text([measure for measure in measures if {row, column} <= measure.arms.keys()], row, column)
 
 
-def _improvement(tasks: Sequence[tuple[Array, Array]]) -> str:
-    known = [(x, y) for x, y in tasks if x.size and y.size]
+def _improvement_text(measures: Sequence[Measure], arm: str, other: str) -> str:
+    """Return the probability that a run of an arm is better than one of another, averaged over measures, as text."""
+    pairs = [(oriented_scores(measure, arm), oriented_scores(measure, other)) for measure in measures]
+    known = [(x, y) for x, y in pairs if x.size and y.size]
     if not known:
         return MISSING
-    found = probability_of_improvement(padded([x for x, _ in known]), padded([y for _, y in known]))
-    return estimate(found.mean, None if found.low is None or found.high is None else (found.low, found.high))
+    p = probability_of_improvement(pad_columns([x for x, _ in known]), pad_columns([y for _, y in known]))
+    return estimate(p.mean, None if p.low is None or p.high is None else (p.low, p.high))
 
 
-def padded(columns: Sequence[Array]) -> Array:
+def pad_columns(columns: Sequence[Array]) -> Array:
     """Return columns of different lengths as one array of shape (runs, tasks), filled with NaN."""
     whole = np.full((max(map(len, columns)), len(columns)), np.nan)
     for i, column in enumerate(columns):
@@ -159,47 +160,47 @@ def padded(columns: Sequence[Array]) -> Array:
     return whole
 
 
-def _against(measure: Measure, arm: str) -> str:
+def _improvement_over_baseline(measure: Measure, arm: str) -> str:
     """Return the probability of improvement of an arm over the baseline of its variant, as text."""
     baseline = measure.baselines[0]
-    return MISSING if arm == baseline else _improvement([(better(measure, arm), better(measure, baseline))])
+    return MISSING if arm == baseline else _improvement_text([measure], arm, baseline)
 
 
-def _share(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
-    own = next((each for each in shares if each.variant == measure.variant and arm in each.arms), None)
-    return MISSING if own is None else _mean(scores_of(own, arm))
+def _share_text(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
+    share = next((share for share in shares if share.variant == measure.variant and arm in share.arms), None)
+    return MISSING if share is None else _mean_text(scores_of(share, arm))
 
 
-def _published(beside: Published, point: Point) -> str:
-    value = beside.rows.get(Point(*point).folder)
+def _published_text(published: Published, point: Point) -> str:
+    value = published.rows.get(Point(*point).folder)
     return MISSING if value is None else f"{value:g}".replace("-", "−")
 
 
-def _mean(values: Array) -> str:
+def _mean_text(values: Array) -> str:
     if not values.size:
         return MISSING
     ends = t_interval(values)
     return BySeed.of(estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))), values.tolist())
 
 
-def _iqm(values: Array) -> str:
+def _iqm_text(values: Array) -> str:
     if not values.size:
         return MISSING
     return estimate(iqm(values), bootstrap_interval(values[:, None]) if values.size > 1 else None)
 
 
-def _value(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     return MISSING if value is None else str(value)
 
 
-def _count(measures: Sequence[Measure]) -> str:
+def _count_text(measures: Sequence[Measure]) -> str:
     variants = len({measure.variant for measure in measures})
     places = len({measure.place for measure in measures})
     words = [f"{variants} variants" if variants > 1 else "", f"{places} environments" if places > 1 else ""]
     return " and ".join(filter(None, words)) or "their seeds"
 
 
-def _words(measure: Measure, seeds: Sequence[int]) -> str:
+def _explanation(measure: Measure, seeds: Sequence[int]) -> str:
     """Return a text about the columns and the coverage of intervals from so few seeds."""
     least = min((n for n in seeds if n > 1), default=1)
     if least == 1:

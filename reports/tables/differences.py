@@ -1,9 +1,9 @@
 """Paired differences between arms with the same seeds: comparisons, tables, sentences, and scores.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from ...engine.forks import FRESH, NONE
 from ...experiments.comparisons.comparison import Point
 from ...experiments.history.collect import ComparisonData
 from ...metrics import PairedDifference, holm, paired_difference
-from .tables import MISSING, BySeed, Table, estimate, number
+from .table import MISSING, BySeed, Table, estimate, number, variant_text
 
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
 ABOUT = (
@@ -52,6 +54,21 @@ class Measure:
         return any(word in self.name.lower() for word in LOWER)
 
     @property
+    def unit(self) -> str:
+        """The end of a heading about these numbers."""
+        return " (%)" if self.percent else ""
+
+    @property
+    def group(self) -> str:
+        """The name of the family, or that of the measure if it has none."""
+        return self.family or self.name
+
+    @property
+    def scale(self) -> float:
+        """The factor with which the numbers are shown: 100 for shares."""
+        return 100.0 if self.percent else 1.0
+
+    @property
     def baselines(self) -> list[str]:
         """The arms with which others are compared: `none` or the first arm, and the fresh agent."""
         methods = [arm for arm in self.arms if arm != FRESH]
@@ -76,21 +93,27 @@ class Difference:
     p_holm: float | None = None
 
     @property
-    def told_apart(self) -> bool:
+    def significant(self) -> bool:
+        """Whether the corrected p is below .05."""
         return self.p_holm is not None and self.p_holm < LEVEL
 
     @property
     def text(self) -> str:
         """The mean and its interval as text, such as `112 [85, 139]`, in % if the measure is a share."""
-        scale, p = 100.0 if self.measure.percent else 1.0, self.paired
-        return estimate(scale * p.mean, None if p.low is None or p.high is None else (scale * p.low, scale * p.high))
+        scale, low, high = self.measure.scale, self.paired.low, self.paired.high
+        return estimate(scale * self.paired.mean, None if low is None or high is None else (scale * low, scale * high))
 
     @property
-    def needed(self) -> str:
+    def seeds_needed(self) -> str:
         """The number of seeds needed for a significant difference as text; a dash if unknown."""
         if self.paired.p_t is None:
             return MISSING
         return "over 10,000" if self.paired.seeds_needed is None else f"{self.paired.seeds_needed:,}"
+
+    @property
+    def about_seeds_needed(self) -> str:
+        """The number of seeds needed in sentences."""
+        return f"{'about ' if self.paired.seeds_needed else ''}{self.seeds_needed}"
 
 
 def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
@@ -98,13 +121,13 @@ def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
 
     Arms are compared within their variant. If every variant has only one arm, these are compared with each other.
     """
-    found: dict[str, dict[str, str]] = {}
+    variants: dict[str, dict[str, str]] = {}
     for label, runs in data.arms.items():
         config = runs[0].config
-        words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in config.get("variant", {}).items())
-        found.setdefault(words, {})[str(config.get("arm") or label)] = label
-    alone = all(len(arms) == 1 for arms in found.values())
-    return {"": {label: label for label in data.arms}} if alone else found
+        variant = variant_text(config.get("variant", {}))
+        variants.setdefault(variant, {})[str(config.get("arm") or label)] = label
+    one_arm_each = all(len(arms) == 1 for arms in variants.values())
+    return {"": {label: label for label in data.arms}} if one_arm_each else variants
 
 
 def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
@@ -113,99 +136,105 @@ def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Poin
     return {arm: Point(str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
 
 
+def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return the items by their keys, in the order in which the keys come first."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def differences(measures: Sequence[Measure]) -> list[Difference]:
     """Return all differences of arms to `none` (or to the first arm) and to the fresh agent, for shared seeds.
 
     The fresh agent itself is not compared with the baseline, because it is not a method.
     """
-    return [each for measure in measures for baseline in measure.baselines for each in _to(measure, baseline)]
+    pairs = [
+        (measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
+        for measure in measures
+        for baseline in measure.baselines
+    ]
+    return [difference for measure, of_baseline in pairs for difference in _compare(measure, of_baseline)]
 
 
-def between(measure: Measure) -> list[Difference]:
+def pairwise_differences(measure: Measure) -> list[Difference]:
     """Return the differences between all pairs of arms that are not baselines. p is corrected over these pairs."""
     others = [arm for arm in measure.arms if arm not in measure.baselines]
-    return _compared(measure, [(arm, first) for first, arm in combinations(others, 2)])
+    return _compare(measure, [(arm, first) for first, arm in combinations(others, 2)])
 
 
-def _to(measure: Measure, baseline: str) -> list[Difference]:
-    return _compared(measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
-
-
-def _compared(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+def _compare(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
     """Return the differences of these pairs (arm, baseline). p is corrected over all of them."""
-    found = []
+    compared = []
     for arm, baseline in pairs:
-        of_arm, base = measure.arms[arm], measure.arms[baseline]
-        if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - base.get(seed, np.nan))]:
-            values, zeros = np.array([(of_arm[seed], base[seed]) for seed in seeds]).T
+        of_arm, of_baseline = measure.arms[arm], measure.arms[baseline]
+        if seeds := [seed for seed in of_arm if np.isfinite(of_arm[seed] - of_baseline.get(seed, np.nan))]:
+            values, zeros = np.array([(of_arm[seed], of_baseline[seed]) for seed in seeds]).T
             by_seed = dict(zip(seeds, (values - zeros).tolist(), strict=True))
-            found.append(
+            compared.append(
                 Difference(measure, arm, baseline, by_seed, paired_difference(values, zeros, comparisons=len(pairs)))
             )
-    tests = {i: each.paired.p_t for i, each in enumerate(found) if each.paired.p_t is not None}
-    corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
-    return [replace(each, p_holm=corrected.get(i)) for i, each in enumerate(found)]
+    p_values = {i: difference.paired.p_t for i, difference in enumerate(compared) if difference.paired.p_t is not None}
+    corrected = dict(zip(p_values, holm(list(p_values.values())).tolist(), strict=True))
+    return [replace(difference, p_holm=corrected.get(i)) for i, difference in enumerate(compared)]
 
 
-def tables(found: Sequence[Difference], about: str = "") -> list[Table]:
+def difference_tables(compared: Sequence[Difference], about: str = "") -> list[Table]:
     """Return one table per baseline: differences by seed, their means and tests. `about` explains the measures."""
-    baselines = dict.fromkeys(each.baseline for each in found)
-    return [_table(baseline, [each for each in found if each.baseline == baseline], about) for baseline in baselines]
+    by_baseline = group_by(compared, lambda difference: difference.baseline)
+    return [_table(baseline, group, about) for baseline, group in by_baseline.items()]
 
 
-def _table(baseline: str, found: Sequence[Difference], about: str) -> Table:
+def _table(baseline: str, compared: Sequence[Difference], about: str) -> Table:
     columns = {
-        "arm": [each.arm for each in found],
-        "variant": [each.measure.variant for each in found],
-        "measure": [each.measure.name + (" (%)" if each.measure.percent else "") for each in found],
-        "difference": [_with_seeds(each) for each in found],
-        "p": [_p_text(each.p_holm).removeprefix("= ") for each in found],
-        "p (signs)": [_p_text(each.paired.p_sign_flip).removeprefix("= ") for each in found],
-        "seeds needed": [each.needed for each in found],
-        "by seed": [_by_seed(each) for each in found],
+        "arm": [difference.arm for difference in compared],
+        "variant": [difference.measure.variant for difference in compared],
+        "measure": [difference.measure.name + difference.measure.unit for difference in compared],
+        "difference": [_with_seeds(difference) for difference in compared],
+        "p": [_p_text(difference.p_holm).removeprefix("= ") for difference in compared],
+        "p (signs)": [_p_text(difference.paired.p_sign_flip).removeprefix("= ") for difference in compared],
+        "seeds needed": [difference.seeds_needed for difference in compared],
+        "by seed": [_by_seed(difference) for difference in compared],
     }
-    shown = {name: texts for name, texts in columns.items() if set(texts) - {MISSING, ""}}
-    words = (ABOUT if "p" in shown else SINGLE).format(
-        baseline=called(baseline), signs=SIGNS if "p (signs)" in shown else ""
+    table = Table.from_columns(f"Difference to {baseline_name(baseline)}", columns)
+    words = (ABOUT if "p" in table.header else SINGLE).format(
+        baseline=baseline_name(baseline), signs=SIGNS if "p (signs)" in table.header else ""
     )
-    rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    return Table(f"Difference to {called(baseline)}", list(shown), rows, f"{about} {words}".strip())
+    return replace(table, words=f"{about} {words}".strip())
 
 
-def verdict(found: Sequence[Difference]) -> list[str]:
+def verdict(compared: Sequence[Difference]) -> list[str]:
     """Return one sentence per arm and baseline, with significant differences and the measures without one.
 
     Significant means a corrected p below .05. An interval that excludes 0 is not enough.
     """
-    groups: dict[tuple[str, str, str], list[Difference]] = {}
-    for each in found:
-        groups.setdefault((each.baseline, each.measure.variant, each.arm), []).append(each)
+    groups = group_by(compared, lambda difference: (difference.baseline, difference.measure.variant, difference.arm))
     return [_sentence(group) for group in groups.values()]
 
 
 def _sentence(group: Sequence[Difference]) -> str:
-    first, counts = group[0], sorted({each.paired.n for each in group})
+    first, counts = group[0], sorted({difference.paired.n for difference in group})
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     variant = f"{first.measure.variant}: " if first.measure.variant else ""
-    who = f"{variant}{first.arm} against {called(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
+    who = f"{variant}{first.arm} against {baseline_name(first.baseline)}, {seeds} seed{'s' if counts[-1] > 1 else ''}: "
     if counts[-1] == 1:
         return f"{who}any difference may be due to chance."
-    apart = [
-        f"{each.measure.name} is {'higher' if each.paired.mean > 0 else 'lower'}: {each.text}"
-        f"{' percentage points' if each.measure.percent else ''} (p {_p_text(each.p_holm)} after Holm)"
-        for each in group
-        if each.told_apart
+    significant = [
+        f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.text}"
+        f"{' percentage points' if difference.measure.percent else ''} (p {_p_text(difference.p_holm)} after Holm)"
+        for difference in group
+        if difference.significant
     ]
-    rest = [each for each in group if not each.told_apart and each.paired.n > 1]
     names = [
-        f"{each.measure.name} ({'about ' if each.paired.seeds_needed else ''}{each.needed} seeds needed)"
-        for each in rest
+        f"{difference.measure.name} ({difference.about_seeds_needed} seeds needed)"
+        for difference in group
+        if not difference.significant and difference.paired.n > 1
     ]
-    untold = [f"no significant difference in {', '.join(names)}"] if names else []
-    return f"{who}{'; '.join([*apart, *untold])}."
+    others = [f"no significant difference in {', '.join(names)}"] if names else []
+    return f"{who}{'; '.join([*significant, *others])}."
 
 
-def to_json(found: Sequence[Difference]) -> dict[str, Any]:
+def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
     """Return differences for scores.json.
 
     Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
@@ -215,22 +244,22 @@ def to_json(found: Sequence[Difference]) -> dict[str, Any]:
     """
     rows = [
         {
-            "measure": each.measure.name,
-            "variant": each.measure.variant,
-            "arm": each.arm,
-            "baseline": each.baseline,
-            "seeds": list(each.by_seed),
-            "per_seed": list(each.by_seed.values()),
-            "mean": each.paired.mean,
-            "interval": None if each.paired.low is None else [each.paired.low, each.paired.high],
-            "p_t": each.paired.p_t,
-            "p_holm": each.p_holm,
-            "p_sign_flip": each.paired.p_sign_flip,
-            "seeds_needed": each.paired.seeds_needed,
+            "measure": difference.measure.name,
+            "variant": difference.measure.variant,
+            "arm": difference.arm,
+            "baseline": difference.baseline,
+            "seeds": list(difference.by_seed),
+            "per_seed": list(difference.by_seed.values()),
+            "mean": difference.paired.mean,
+            "interval": None if difference.paired.low is None else [difference.paired.low, difference.paired.high],
+            "p_t": difference.paired.p_t,
+            "p_holm": difference.p_holm,
+            "p_sign_flip": difference.paired.p_sign_flip,
+            "seeds_needed": difference.paired.seeds_needed,
         }
-        for each in found
+        for difference in compared
     ]
-    return {"differences": rows, "verdict": verdict(found)}
+    return {"differences": rows, "verdict": verdict(compared)}
 
 
 def _p_text(p: float | None) -> str:
@@ -240,18 +269,18 @@ def _p_text(p: float | None) -> str:
     return "< .001" if p < 0.001 else f"= {f'{p:.3f}'.removeprefix('0')}"
 
 
-def _by_seed(each: Difference) -> str:
-    if each.paired.n == 1:
+def _by_seed(difference: Difference) -> str:
+    if difference.paired.n == 1:
         return MISSING  # it would repeat the difference
-    scale = 100.0 if each.measure.percent else 1.0
-    return ", ".join(number(scale * value) for value in each.by_seed.values())
+    return ", ".join(number(difference.measure.scale * value) for value in difference.by_seed.values())
 
 
-def _with_seeds(each: Difference) -> str:
-    scale = 100.0 if each.measure.percent else 1.0
-    return BySeed.of(each.text, {seed: scale * value for seed, value in each.by_seed.items()})
+def _with_seeds(difference: Difference) -> str:
+    return BySeed.of(
+        difference.text, {seed: difference.measure.scale * value for seed, value in difference.by_seed.items()}
+    )
 
 
-def called(baseline: str) -> str:
+def baseline_name(baseline: str) -> str:
     """Return the name of a baseline in sentences."""
     return "the fresh agent" if baseline == FRESH else baseline

@@ -3,16 +3,15 @@
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ...engine.storage import signed_json
+from ...experiments.history.collect import read_signed
 from ...experiments.sweeps.study import Published
 from ...registry import schema
-from ...registry.errors import RunError
-from .tables import MISSING, Table, number
+from .table import MISSING, Table, number
 
 TUNED = "tuned.json"
 
 
-class Tried(TypedDict):
+class TriedPoint(TypedDict):
     """One point of a search. `score` is None if one of its runs failed. `seconds` are of training."""
 
     arm: str
@@ -20,7 +19,7 @@ class Tried(TypedDict):
     seconds: float
 
 
-class Tuned(TypedDict):
+class TuningRecord(TypedDict):
     """The contents of tuned.json: the rule of the search, and the points and chosen point of each arm.
 
     Arms are named by their text, with the names of searched values in braces.
@@ -31,62 +30,56 @@ class Tuned(TypedDict):
     seeds: list[int]
     share: float
     measure: str
-    arms: dict[str, list[Tried]]
+    arms: dict[str, list[TriedPoint]]
     chosen: dict[str, str]
     hours: float
 
 
-def published(sweep: Path) -> dict[str, Published]:
+def read_published(sweep: Path) -> dict[str, Published]:
     """Return the published numbers of a sweep's studies, by study. Raises ValueError for a damaged file."""
-    file = sweep / "sweep.json"
-    found: dict[str, Published] = _entry(_read(file).get("published", {}), dict[str, Published], "published", file)
-    return found
+    published: dict[str, Published] = _sweep_entry(sweep, "published", dict[str, Published])
+    return published
 
 
-def title(sweep: Path) -> str:
+def read_title(sweep: Path) -> str:
     """Return the title of a sweep, or "" if its file has none. Raises ValueError for a damaged file."""
-    file = sweep / "sweep.json"
-    about: dict[str, Any] = _entry(_read(file).get("about", {}), dict[str, Any], "about", file)
-    return str(about.get("title", ""))
+    return str(_sweep_entry(sweep, "about", dict[str, Any]).get("title", ""))
 
 
-def tuning(study: Path) -> list[Table]:
+def tuning_tables(study: Path) -> list[Table]:
     """Return the tables of how a study's arms were tuned, or []. Raises ValueError for a damaged file."""
     file = study / TUNED
     if not file.is_file():
         return []
-    found: Tuned = _entry(_read(file), Tuned, "", file)
-    rows = [_row(template, tried, found["chosen"].get(template)) for template, tried in found["arms"].items()]
-    seeds = ", ".join(map(str, found["seeds"]))
+    record: TuningRecord = _convert(read_signed(file), TuningRecord, "", file)
+    chosen = [_row(arm, points, record["chosen"].get(arm)) for arm, points in record["arms"].items()]
+    seeds = ", ".join(map(str, record["seeds"]))
     words = (
-        f"Method {found['method']}: {found['points']} points per arm, each trained with seeds {seeds}, which the "
-        f"results do not use, for {found['share']:.0%} of the planned steps, and ranked by {found['measure']}; "
-        f"{number(found['hours'])} hours in total."
+        f"Method {record['method']}: {record['points']} points per arm, each trained with seeds {seeds}, which the "
+        f"results do not use, for {record['share']:.0%} of the planned steps, and ranked by {record['measure']}; "
+        f"{number(record['hours'])} hours in total."
     )
-    every = [
-        [template, each["arm"], number(each["score"])] for template, tried in found["arms"].items() for each in tried
-    ]
+    tried = [[arm, point["arm"], number(point["score"])] for arm, points in record["arms"].items() for point in points]
     return [
-        Table("How the arms were tuned", ["arm", "chosen", "its score", "all scores", "failed"], rows, words, False),
-        Table("All points of the search", ["arm", "point", "score"], every, f"Score: {found['measure']}.", False),
+        Table("How the arms were tuned", ["arm", "chosen", "its score", "all scores", "failed"], chosen, words, False),
+        Table("All points of the search", ["arm", "point", "score"], tried, f"Score: {record['measure']}.", False),
     ]
 
 
-def _row(template: str, tried: list[Tried], chosen: str | None) -> list[str]:
-    scores = [each["score"] for each in tried if each["score"] is not None]
-    best = next((each["score"] for each in tried if each["arm"] == chosen), None)
+def _row(arm: str, points: list[TriedPoint], chosen: str | None) -> list[str]:
+    scores = [point["score"] for point in points if point["score"] is not None]
+    best = next((point["score"] for point in points if point["arm"] == chosen), None)
     span = f"{number(min(scores))} to {number(max(scores))}" if scores else MISSING
-    return [template, chosen or MISSING, number(best), span, str(len(tried) - len(scores))]
+    return [arm, chosen or MISSING, number(best), span, str(len(points) - len(scores))]
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return signed_json.read_json(file, str(file.parent), signed=False)
-    except RunError as error:
-        raise ValueError(str(error)) from error
+def _sweep_entry(sweep: Path, name: str, wanted: Any) -> Any:
+    """Return an entry of sweep.json, converted to its type; an empty one if it is missing."""
+    file = sweep / "sweep.json"
+    return _convert(read_signed(file).get(name, {}), wanted, name, file)
 
 
-def _entry(value: Any, wanted: Any, where: str, file: Path) -> Any:
+def _convert(value: Any, wanted: Any, where: str, file: Path) -> Any:
     try:
         return schema.convert(value, wanted, where)
     except ValueError as error:

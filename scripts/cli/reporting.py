@@ -35,8 +35,8 @@ def show_sweep_report(path: Path) -> None:
     from supple import reports
     from supple.experiments.sweeps.sweep import open_sweep
     from supple.experiments.sweeps.tuning import TUNING
-    from supple.reports.of_sweeps import overview, reported
-    from supple.reports.tables.published import published, title
+    from supple.reports.sweep_report import compose_sweep, write_study_reports
+    from supple.reports.tables.published import read_published, read_title
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
     # tuning runs are no results: a table of their study lists them
@@ -45,16 +45,16 @@ def show_sweep_report(path: Path) -> None:
     try:
         for folder in (path, *studies.values()):
             reports.place_of([folder], None)
-        for study in reported(studies, published(path)):
+        for study in write_study_reports(studies, read_published(path)):
             if study.section is None:
                 warn(study.problem)
                 continue
-            screen.print(study.said)
-            say(*study.where)
+            screen.print(study.summary)
+            say(*study.paths)
             sections.append(study.section)
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
-    content = overview(path, sections, planned, title(path))
+    content = compose_sweep(path, sections, planned, read_title(path))
     screen.print(reports.summary(content, str(path)))
     say(*reports.write(content, path).lines)

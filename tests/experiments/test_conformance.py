@@ -1,4 +1,4 @@
-"""Every intervention keeps what it promises, and one that does not is found."""
+"""Every intervention keeps the rules, and one that breaks a rule is found."""
 
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,11 @@ def test_every_intervention_keeps_what_it_promises(name: str) -> None:
     assert broken(conform(PARAMETERS.get(name, name))) == []
 
 
-def test_one_that_refuses_every_network_is_not_taken_for_kept() -> None:
+def test_an_intervention_that_refuses_every_network_is_broken() -> None:
     assert broken(conform("sib"))[0].startswith(f"{ITSELF}, all: broken (it refuses every network here")
 
 
-def test_networks_of_ones_own_are_tried_instead() -> None:
+def test_own_networks_are_used_instead() -> None:
     def new() -> Learner:
         torch.manual_seed(0)
         module, x = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)), torch.ones(3, 2)

@@ -1,4 +1,4 @@
-"""An intervention on trial: the number of a network that had it, and the network as it was."""
+"""Trying out an intervention: the loss that it leads to, and the network restored."""
 
 import copy
 
@@ -24,7 +24,7 @@ def learner() -> Learner:
     return target
 
 
-def test_it_is_the_loss_of_a_network_that_had_the_intervention() -> None:
+def test_it_returns_the_loss_of_a_network_after_the_intervention() -> None:
     target, twin = learner(), learner()
     twin.optimizer = None
     make("redo").apply(twin)
@@ -34,7 +34,7 @@ def test_it_is_the_loss_of_a_network_that_had_the_intervention() -> None:
 
 
 @pytest.mark.parametrize("name", ["fire", "snp", "redo", "reset"])
-def test_the_network_its_optimizer_and_its_draws_are_as_they_were(name: str) -> None:
+def test_network_optimizer_and_generators_are_restored(name: str) -> None:
     target = learner()
     assert target.optimizer is not None
     target.loss().backward()
@@ -56,6 +56,6 @@ def test_the_network_its_optimizer_and_its_draws_are_as_they_were(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["l2_init", "muon", "injection", "hare_tortoise"])
-def test_what_does_not_rewrite_weights_at_one_moment_is_refused(name: str) -> None:
+def test_interventions_that_do_more_than_rewrite_weights_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} cannot be tried out"):
         loss_after(learner(), make(name), 2)

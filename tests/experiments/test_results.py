@@ -1,11 +1,12 @@
 """Results from Python: every line of the logs in a frame, under its arm and seed; the scores of the report."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from supple.experiments.results import load
+from supple.experiments.results import Results, load
 from supple.scripts.main import dispatch
 
 PPO = (
@@ -64,7 +65,45 @@ def test_a_single_run_is_one_arm(tmp_path: Path) -> None:
     assert results.tasks["arm"].unique().tolist() == ["none"]
     assert results.episodes.empty
     assert results.episodes.columns.tolist() == ["arm", "seed"]
-    assert len(repr(results)) < 300  # what a notebook shows of `supple.train(…)`
+
+
+def test_its_text_names_kind_arms_seeds_steps_and_folder(compared: Path) -> None:
+    assert repr(load(compared)) == (
+        f"Results of {compared}\nppo, 2 arms (none, fire), 2 seeds (3, 4), 240 of 240 environment steps"
+    )
+
+
+def test_a_notebook_shows_a_row_for_each_arm_and_the_leading_number_once_scores_are_read(compared: Path) -> None:
+    results = load(compared)
+    assert "<td>fire</td><td>3, 4</td><td>240 of 240</td></tr>" in results._repr_html_()
+    assert "final return" not in results._repr_html_()
+    for arm, scores in results.scores["arms"].items():
+        row = f"<td>{arm}</td><td>3, 4</td><td>240 of 240</td><td>{scores['final_return'][0]:.4g}</td></tr>"
+        assert row in results._repr_html_()
+    assert "<th>final return, mean</th>" in results._repr_html_()
+
+
+def test_a_notebook_shows_names_as_texts(compared: Path) -> None:
+    data = load(compared).studies[""]
+    results = Results(Path("<b>"), {"<i>": replace(data, arms={"<script>alert(1)</script>\x1b[2J": data.arms["fire"]})})
+    html = results._repr_html_()
+    assert "<td>&lt;i&gt;</td>" in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert not [part for part in ("<script", "<b>", "<i>", "\x1b") if part in html]
+    assert "\x1b" not in repr(results)
+
+
+def test_many_arms_and_studies_are_cut(compared: Path) -> None:
+    data = load(compared).studies[""]
+    many = replace(
+        data, arms={f"l2_init(strength={i}) with a long name of an arm": data.arms["fire"] for i in range(99)}
+    )
+    results = Results(compared, {f"study {i}": many for i in range(9)})
+    assert len(repr(results).splitlines()) == 8
+    assert repr(results).endswith("and 3 more studies")
+    assert max(map(len, repr(results).splitlines())) < 300
+    assert results._repr_html_().count("<tr>") == 41
+    assert "and 851 more arms" in results._repr_html_()
 
 
 def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:

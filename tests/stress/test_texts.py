@@ -29,9 +29,9 @@ import pytest
 from supple.engine.user_code import plugins
 from supple.interventions import interventions
 from supple.registry import quoted, shown
-from supple.reports.figures.style import Plot, in_legend, legend, new_figure, tidy
+from supple.reports.figures.style import Plot, legend, legend_text, new_figure, tidy
 from supple.reports.pages import exports
-from supple.reports.tables.tables import Table
+from supple.reports.tables.table import Table
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
@@ -257,7 +257,7 @@ def test_texts_in_tables_and_figures(tmp_path: Path) -> None:
             yield f"{what}: warnings of a figure", "; ".join(str(each.message) for each in caught)
             drawn = (folder / "one.svg").read_text(encoding="utf-8")
             yield f"{what}: svg", as_xml(drawn)
-            yield f"{what}: in a legend", "hidden" if in_legend(text).startswith("_") else ""
+            yield f"{what}: in a legend", "hidden" if legend_text(text).startswith("_") else ""
 
     held("tables and figures", attempts())
 

@@ -10,6 +10,7 @@ from supple.agents.report import score
 from supple.agents.report.areas import areas, mean_return
 from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
+from supple.engine.storage.signed_json import write_json
 from supple.reports import build_report, load
 
 LENGTH, UNTRAINED = 100, -20.0
@@ -30,7 +31,7 @@ def write_run(folder, arm, seed, envs, tasks, start=0, stop=None, untrained=True
     ]  # fmt: skip
     config = {"algorithm": "ppo", "seed": seed, "total_steps": LENGTH * tasks, "hooks": [], "arm": arm, "settings": {},
               "tasks": spans}  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
+    write_json(folder / "config.json", config)
     steps = range(start + 5, (stop or LENGTH * tasks) + 1, 5)
     episodes = [
         {"step": s, "task": (s - 1) // LENGTH, "return": level(arm or "none", (s - 1) // LENGTH, seed)} for s in steps
@@ -44,7 +45,7 @@ def write_run(folder, arm, seed, envs, tasks, start=0, stop=None, untrained=True
 def compare(path, arms=tuple(LEARNED), seeds=(0, 1, 2), envs=("CartPole-v1",), tasks=3, fork=0, **more):
     path.mkdir()
     plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
-    (path / "comparison.json").write_text(json.dumps(plan))
+    write_json(path / "comparison.json", plan)
     for seed in seeds:
         if fork:
             write_run(path / f"seed-{seed}" / "trunk", None, seed, envs, tasks, stop=fork)

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from supple.agents.report import score
+from supple.engine.storage.signed_json import write_json
 from supple.metrics import human_normalized, iqm
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.diagnostics import before_and_after
@@ -28,14 +29,14 @@ def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evalu
     """Write a run of one game from step `start` to `stop`. Its returns reach 900 at the fork, evaluations more."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
     folder.mkdir(parents=True)
-    task = {"index": 0, "cycle": 0, "env": game, "start": 0, "end": TOTAL}
+    task = {"index": 0, "cycle": 0, "env": game, "name": game, "start": 0, "end": TOTAL}
     hooks = [f"{arm}@{FORK}"] if arm not in (None, "none") else []
     config = {
-        "supple": "0.1.0", "algorithm": "dqn", "seed": seed, "total_steps": TOTAL, "start_step": start, "arm": arm,
-        "hooks": hooks, "versions": {"torch": "2.13.0"}, "command": "supple compare dqn", "tasks": [task],
+        "algorithm": "dqn", "seed": seed, "total_steps": TOTAL, "start_step": start, "arm": arm, "hooks": hooks,
+        "versions": {"torch": "2.13.0", "supple": "0.1.0"}, "command": "supple compare dqn", "tasks": [task],
         "settings": {"env": game, "eval_episodes": 5, "eval_epsilon": 0.001},
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
+    write_json(folder / "config.json", config)
     goal = ARMS[arm or "none"]
 
     def level(step):
@@ -83,7 +84,7 @@ def intervention(hook, arm, rng):
 def write_comparison(folder, seeds=(0, 1, 2), **run):
     folder.mkdir(parents=True)
     plan = {"algorithm": "dqn", "arms": list(ARMS), "seeds": seeds, "fork_step": FORK}
-    (folder / "comparison.json").write_text(json.dumps(plan))
+    write_json(folder / "comparison.json", plan)
     for seed in seeds:
         write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=FORK, **run)
         for arm in ARMS:

@@ -13,6 +13,7 @@ import scipy.stats
 from rich.console import Console
 
 from supple.agents.report import score
+from supple.engine.storage.signed_json import read_json, write_json
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 
@@ -39,6 +40,7 @@ def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2,
             "index": i,
             "cycle": i // len(envs),
             "env": envs[i % len(envs)],
+            "name": envs[i % len(envs)],
             "start": i * per_task,
             "end": (i + 1) * per_task,
         }
@@ -47,12 +49,12 @@ def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2,
     total = tasks[-1]["end"]
     stop = total if stop is None else stop
     config = {
-        "supple": "0.1.0", "algorithm": "ppo", "seed": seed, "total_steps": total, "start_step": start,
-        "hooks": list(hooks), "arm": arm, "versions": {"python": "3.12.1", "torch": "2.13.0"},
+        "algorithm": "ppo", "seed": seed, "total_steps": total, "start_step": start,
+        "hooks": list(hooks), "arm": arm, "versions": {"python": "3.12.1", "torch": "2.13.0", "supple": "0.1.0"},
         "settings": {"sequence": ",".join(envs), "cycles": cycles, "steps_per_task": per_task, "hook": list(hooks)},
         "tasks": tasks, "command": f"supple compare ppo --cycles {cycles} --seed {seed}",
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
+    write_json(folder / "config.json", config)
     talent = ARMS.get(arm or "none", 0.8)
     episodes, metrics, events = [], [], []
     for task in tasks:
@@ -113,7 +115,7 @@ def intervention(step, hook, rng):
 def write_comparison(folder, seeds=(0,), fork=60_000, **stream):
     folder.mkdir(parents=True)
     plan = {"algorithm": "ppo", "arms": list(ARMS), "seeds": list(seeds), "fork_step": fork}
-    (folder / "comparison.json").write_text(json.dumps(plan))
+    write_json(folder / "comparison.json", plan)
     for seed in seeds:
         write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=fork, **stream)
         for i, arm in enumerate(ARMS):
@@ -388,13 +390,13 @@ def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
     arms = ["none", *(f"l2_init(strength={value})" for value in (1, 2, 3, 4))]
     folder.mkdir()
     plan = {"algorithm": "ppo", "arms": arms, "seeds": [0], "fork_step": 0, "variants": variants}
-    (folder / "comparison.json").write_text(json.dumps(plan))
+    write_json(folder / "comparison.json", plan)
     for variant in variants:
         for i, arm in enumerate(arms):
             run = folder / "seed-0" / f"activation={variant['activation']}" / str(i)
             write_run(run, arm=arm, envs=("Hopper-v5",), cycles=1, per_task=12_000)
-            config = json.loads((run / "config.json").read_text())
-            (run / "config.json").write_text(json.dumps(config | {"variant": variant}))
+            config = read_json(run / "config.json", "")
+            write_json(run / "config.json", config | {"variant": variant})
     paths = build_report(folder)
     names = {figure.stem for figure in paths.figures}
     assert {"learning_curves_activation_relu", "learning_curves_activation_tanh", "sensitivity_strength"} <= names

@@ -6,11 +6,12 @@ import pytest
 
 from supple.agents.report import score
 from supple.engine.kinds import all_kinds
+from supple.engine.storage.signed_json import read_json, write_json
 from supple.reports import build_report, load, read_jsonl
 
 TASKS = [
-    {"index": 0, "cycle": 0, "env": "Hopper-v5", "start": 0, "end": 100},
-    {"index": 1, "cycle": 0, "env": "Ant-v5", "start": 100, "end": 200},
+    {"index": 0, "cycle": 0, "env": "Hopper-v5", "name": "Hopper-v5", "start": 0, "end": 100},
+    {"index": 1, "cycle": 0, "env": "Ant-v5", "name": "Ant-v5", "start": 100, "end": 200},
 ]
 
 
@@ -21,7 +22,7 @@ def episode(step, value, task=0):
 def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=()):
     folder.mkdir(parents=True)
     config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": [], "total_steps": 200, "tasks": TASKS}
-    (folder / "config.json").write_text(json.dumps(config))
+    write_json(folder / "config.json", config)
     for name, rows in (("episodes", episodes), ("metrics", metrics), ("events", events)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
@@ -29,9 +30,7 @@ def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=()):
 
 def write_comparison(folder, arms, seeds, fork=100):
     folder.mkdir()
-    (folder / "comparison.json").write_text(
-        json.dumps({"algorithm": "ppo", "arms": arms, "seeds": seeds, "fork_step": fork})
-    )
+    write_json(folder / "comparison.json", {"algorithm": "ppo", "arms": arms, "seeds": seeds, "fork_step": fork})
     return folder
 
 
@@ -86,16 +85,16 @@ def test_trunk_beyond_the_fork_does_not_enter_an_arm(tmp_path):
 def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path):
     folder = write_comparison(tmp_path / "c", ["none", "fire"], [0])
     rates = [{"learning_rate": 1e-3}, {"learning_rate": 1e-4}]
-    plan = json.loads((folder / "comparison.json").read_text())
-    (folder / "comparison.json").write_text(json.dumps({**plan, "variants": rates}))
+    plan = read_json(folder / "comparison.json", "")
+    write_json(folder / "comparison.json", {**plan, "variants": rates})
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
         for arm, run in {None: "trunk", "none": "none"}.items():
             path = write_run(
                 place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))], arm
             )
-            config = json.loads((path / "config.json").read_text())
-            (path / "config.json").write_text(json.dumps({**config, "variant": variant}))
+            config = read_json(path / "config.json", "")
+            write_json(path / "config.json", {**config, "variant": variant})
     data = load(folder)
     assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
     assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
@@ -117,8 +116,8 @@ def test_missing_arms_and_seeds_are_noted(tmp_path):
 def test_single_run_is_named_by_its_hooks(tmp_path):
     run = write_run(tmp_path / "run", [episode(50, 1.0)])
     assert list(load(run).arms) == ["none"]
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps({**config, "hooks": ["fire@task", "l2_init"]}))
+    config = read_json(run / "config.json", "")
+    write_json(run / "config.json", {**config, "hooks": ["fire@task", "l2_init"]})
     assert list(load(run).arms) == ["fire@task, l2_init"]
 
 
@@ -148,26 +147,13 @@ def test_other_directory_is_refused_with_what_a_run_contains(tmp_path):
 @pytest.mark.parametrize("kind", ["pppo", ""])
 def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kind):
     run = write_run(tmp_path / "run", [episode(50, 1.0)])
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps({**config, "algorithm": kind}))
+    config = read_json(run / "config.json", "")
+    write_json(run / "config.json", {**config, "algorithm": kind})
     with pytest.raises(ValueError, match=f"unknown kind of run '{kind}'") as caught:
         build_report(run)
     assert "\n" not in str(caught.value)
     assert all(known in str(caught.value) for known in all_kinds())
     assert not (run / "report").exists()
-
-
-def test_tasks_are_named_as_older_runs_named_them(tmp_path):
-    def names(**changes):
-        config = {**json.loads((run / "config.json").read_text()), **changes}
-        (run / "config.json").write_text(json.dumps(config))
-        return [task.name for task in load(run).first.tasks]
-
-    run = write_run(tmp_path / "run", [])
-    assert names() == ["Hopper-v5", "Ant-v5"]
-    assert names(tasks=[{**task, "name": f"task {task['index']}"} for task in TASKS]) == ["task 0", "task 1"]
-    spans = [{"index": 0, "start": 0, "end": 10, "size": 5}]
-    assert names(algorithm="vision", settings={"dataset": "mnist", "seeds": [0]}, tasks=spans) == ["mnist"]
 
 
 def test_comparison_without_a_run_is_refused(tmp_path):
@@ -185,15 +171,31 @@ def test_comparison_without_a_run_is_refused(tmp_path):
         ),
     ],
 )
-def test_episode_that_makes_no_sense_names_the_file(tmp_path, rows, message):
+def test_invalid_episode_names_the_file(tmp_path, rows, message):
     with pytest.raises(ValueError, match=message) as caught:
         load(write_run(tmp_path / "run", rows))
     assert "episodes.jsonl" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"seed": 0}', '{"tasks": []}', '{"tasks": [{"index": 0}]}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"seed": 0}'])
 def test_damaged_config_names_the_file(tmp_path, text):
     run = write_run(tmp_path / "run", [])
     (run / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.json: "):
+    with pytest.raises(ValueError, match=r"config\.json") as caught:
+        load(run)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tasks", [[], [{"index": 0}], [{**TASKS[0], "end": -1}], [TASKS[1]]])
+def test_config_without_valid_tasks_names_the_file(tmp_path, tasks):
+    run = write_run(tmp_path / "run", [])
+    write_json(run / "config.json", {**read_json(run / "config.json", ""), "tasks": tasks})
+    with pytest.raises(ValueError, match=r"config\.json: .*task"):
+        load(run)
+
+
+def test_file_without_checksums_is_refused(tmp_path):
+    run = write_run(tmp_path / "run", [])
+    (run / "config.json").write_text(json.dumps(read_json(run / "config.json", "")))
+    with pytest.raises(ValueError, match=r"config\.json was not written by this version of supple"):
         load(run)

@@ -1,4 +1,4 @@
-"""Lines of logs that cannot be ones are named by file and number."""
+"""Invalid lines of logs are named by file and number."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_lines_as_runs_write_them_are_read(tmp_path: Path, log: str) -> None:
         ("tasks", {"accuracies": [0.5, {}]}, "'accuracies' should hold numbers, but holds an object of 0"),
     ],
 )
-def test_a_line_that_cannot_be_one_is_named_by_its_number(tmp_path: Path, log: str, edit: Any, words: str) -> None:
+def test_an_invalid_line_is_named_by_its_number(tmp_path: Path, log: str, edit: Any, words: str) -> None:
     (tmp_path / f"{log}.jsonl").write_text(json.dumps(GOOD[log]) + "\n" + json.dumps(GOOD[log] | edit) + "\n")
     with pytest.raises(ValueError, match=rf"{log}\.jsonl, line 2: ") as caught:
         read_log(tmp_path, log, 2)
@@ -47,7 +47,7 @@ def test_a_line_that_cannot_be_one_is_named_by_its_number(tmp_path: Path, log: s
 
 
 @pytest.mark.parametrize(("log", "field"), [("metrics", "step"), ("episodes", "return"), ("tasks", "task")])
-def test_a_line_without_what_it_is_about_is_named(tmp_path: Path, log: str, field: str) -> None:
+def test_a_line_without_a_required_field_is_named(tmp_path: Path, log: str, field: str) -> None:
     rest = {name: value for name, value in GOOD[log].items() if name != field}
     (tmp_path / f"{log}.jsonl").write_text(json.dumps(rest) + "\n")
     with pytest.raises(ValueError, match=rf"{log}\.jsonl, line 1: it has no '{field}'"):

@@ -18,7 +18,7 @@ from supple.experiments.sweeps.space import Choice, Range, Values
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
-from supple.reports.tables.published import tuning
+from supple.reports.tables.published import tuning_tables
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
 RATE = Range(1e-4, 1.0, log=True)
@@ -143,7 +143,7 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
         config = json.loads((job.folder / "config.json").read_text())
         assert config["stop_step"] == (None if job.spec.seeds == (0,) else 28)
         assert f"learning_rate={config['settings']['learning_rate']}" in job.spec.labels.arm
-    chosen, tried = tuning(path / "lin")
+    chosen, tried = tuning_tables(path / "lin")
     assert [row[1] for row in chosen.rows] == list(told["chosen"].values())
     assert len(tried.rows) == 10
 

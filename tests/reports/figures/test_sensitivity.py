@@ -32,7 +32,7 @@ def lines(plot: Plot) -> list[tuple[list[float], list[float]]]:
     ]
 
 
-def test_a_number_in_the_text_of_a_hook_is_a_line_over_decades_beside_the_level_of_none() -> None:
+def test_a_number_in_hooks_is_a_line_on_a_logarithmic_axis_with_none_as_a_level() -> None:
     (plot,) = sensitivity([measure([("none", {}), *((arm, {}) for arm in STRENGTHS)])])
     assert plot.name == "sensitivity_strength"
     assert lines(plot) == [([1e-4, 1e-3, 1e-2], [1.1, 2.1, 3.1])]
@@ -41,7 +41,7 @@ def test_a_number_in_the_text_of_a_hook_is_a_line_over_decades_beside_the_level_
     assert any(set(np.round(line.get_ydata(), 6)) == {0.1} for line in axes.get_lines())  # type: ignore[call-overload]
 
 
-def test_a_setting_is_a_line_an_arm_and_other_settings_are_panels() -> None:
+def test_a_varied_setting_has_a_line_per_arm_and_a_panel_per_value_of_other_settings() -> None:
     variants = [{"width": width, "activation": name} for name in ("relu", "tanh") for width in (64, 96)]
     (plot,) = sensitivity([measure([(arm, variant) for variant in variants for arm in ("none", "fire@task")])])
     assert [axes.get_title("left") for axes in plot.figure.axes] == ["activation relu", "activation tanh"]
@@ -49,12 +49,12 @@ def test_a_setting_is_a_line_an_arm_and_other_settings_are_panels() -> None:
     assert plot.figure.axes[0].get_xscale() == "linear"
 
 
-def test_a_zero_among_decades_keeps_its_place() -> None:
+def test_an_axis_with_0_is_symmetric_logarithmic() -> None:
     (plot,) = sensitivity([measure([(f"l2(strength={value})", {}) for value in ("0.0", "1e-3", "1e-1")])])
     assert plot.figure.axes[0].get_xscale() == "symlog"
 
 
-def test_points_that_share_nothing_else_are_not_joined() -> None:
+def test_points_whose_other_settings_differ_are_not_joined() -> None:
     drawn = [("none", {"learning_rate": 0.1 * 3**i, "width": 10 + i}) for i in range(5)]
     plots = sensitivity([measure(drawn)])
     assert [plot.name for plot in plots] == ["sensitivity_learning_rate", "sensitivity_width"]
@@ -63,11 +63,11 @@ def test_points_that_share_nothing_else_are_not_joined() -> None:
 
 
 @pytest.mark.parametrize("arms", [["none", "fire@task"], ["redo(tau=0.1)@every:1000", "fire(steps=5)"]])
-def test_where_no_number_varies_there_is_no_figure(arms: list[str]) -> None:
+def test_there_is_no_figure_if_no_number_varies(arms: list[str]) -> None:
     assert sensitivity([measure([(arm, {}) for arm in arms])]) == []
 
 
-def test_profiles_need_ten_scores_an_arm_and_say_which_share_of_runs_lies_above() -> None:
+def test_profiles_need_ten_scores_per_arm_and_are_higher_for_the_better_arm() -> None:
     assert profiles([measure([("none", {}), ("fire@task", {})], seeds=9)]) is None
     plot = profiles([measure([("none", {}), ("fire@task", {})], seeds=10)])
     assert plot is not None

@@ -3,8 +3,8 @@
 import csv
 import io
 
-from supple.reports.pages.exports import as_csv, as_latex, named
-from supple.reports.tables.tables import Table
+from supple.reports.pages.exports import as_csv, as_latex, with_file_names
+from supple.reports.tables.table import Table
 
 TABLE = Table(
     "ReDo & L2_init: 95 %",
@@ -21,7 +21,7 @@ def test_csv_has_numbers_as_numbers_and_intervals_in_columns_of_their_own() -> N
     assert rows[1] == ['l2_init(strength=1e-3), "x"', "", "", "", ".034", ""]
 
 
-def test_latex_escapes_what_it_would_take_for_a_command() -> None:
+def test_latex_escapes_special_characters() -> None:
     text = as_latex(TABLE)
     assert r"\caption{ReDo \& L2\_init: 95 \%}" in text
     assert r"none & 1,112 [$-$85, 1,139] & -- & 0.1 $\to$ 8 \\" in text
@@ -29,6 +29,6 @@ def test_latex_escapes_what_it_would_take_for_a_command() -> None:
     assert r"\textbackslash{}input\{x\}" in as_latex(Table(r"\input{x}", ["a"], [["b"]]))
 
 
-def test_tables_that_are_called_the_same_have_files_of_their_own() -> None:
-    names = [name for name, _ in named([TABLE, TABLE, Table("../§", ["a"], [])])]
+def test_tables_with_the_same_title_have_different_file_names() -> None:
+    names = [name for name, _ in with_file_names([TABLE, TABLE, Table("../§", ["a"], [])])]
     assert names == ["redo-l2-init-95", "redo-l2-init-95-1", "table"]

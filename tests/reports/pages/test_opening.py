@@ -1,15 +1,15 @@
-"""The opening of a report: its sentences claim what the intervals carry, and nothing else."""
+"""The opening of a report: its sentences claim what the tests allow, and nothing else."""
 
-import json
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supple.engine.storage.signed_json import write_json
 from supple.reports import load
-from supple.reports.pages.opening import concluded, counted, listed, opening
-from supple.reports.tables.differences import Measure, between, differences
+from supple.reports.pages.opening import conclude, count_text, join_words, make_opening
+from supple.reports.tables.differences import Measure, differences, pairwise_differences
 
 few = settings(max_examples=40, deadline=None)
 ARMS = ("none", "fire", "reset", "fresh")
@@ -29,10 +29,10 @@ def measure(name="return", variant="", **arms):
 @given(scores)
 def test_what_is_concluded_has_intervals_that_exclude_0(arms) -> None:
     one = Measure("return", arms)
-    found = {(each.arm, each.baseline): each for each in [*differences([one]), *between(one)]}
-    can, cannot = concluded([one])
+    found = {(each.arm, each.baseline): each for each in [*differences([one]), *pairwise_differences(one)]}
+    can, cannot = conclude([one])
     claimed = set()
-    if not any(each.told_apart for each in found.values()):
+    if not any(each.significant for each in found.values()):
         assert can == ["Nothing about return: no difference is significant."]
         can = []
     for sentence in can:
@@ -45,9 +45,9 @@ def test_what_is_concluded_has_intervals_that_exclude_0(arms) -> None:
             assert sign * (each.paired.low if sign > 0 else each.paired.high) > 0
             if everywhere:
                 assert all(sign * value > 0 for value in each.by_seed.values())
-    assert claimed == {pair for pair, each in found.items() if each.told_apart}
+    assert claimed == {pair for pair, each in found.items() if each.significant}
     for (arm, baseline), each in found.items():
-        if not each.told_apart:
+        if not each.significant:
             assert any(arm in line and baseline in line for line in cannot)
 
 
@@ -55,35 +55,35 @@ CLEAR = {"none": [1.0, 2, 3, 4, 5], "fire": [101.0, 111, 105, 107, 100], "reset"
 
 
 def test_arms_with_the_same_conclusion_share_a_sentence() -> None:
-    can, cannot = concluded([measure(**CLEAR)])
+    can, cannot = conclude([measure(**CLEAR)])
     assert can == ["fire and reset have a higher return than none, in all 5 seeds."]
     assert cannot == ["reset does not differ significantly from fire in return (seeds needed: over 10,000)."]
 
 
-def test_seeds_that_disagree_are_counted() -> None:
-    can, _ = concluded([measure(none=[0.0] * 8, fire=[5.0, 6, 5, 6, 5, 6, 5, -0.1])])
+def test_seeds_with_a_difference_of_the_same_sign_are_counted() -> None:
+    can, _ = conclude([measure(none=[0.0] * 8, fire=[5.0, 6, 5, 6, 5, 6, 5, -0.1])])
     assert can == ["fire (in 7 of 8 seeds) has a higher return than none."]
 
 
-def test_two_seeds_are_both() -> None:
-    can, _ = concluded([measure(none=[0.0, 0], fire=[-5.0, -5])])
+def test_two_seeds_are_called_both_seeds() -> None:
+    can, _ = conclude([measure(none=[0.0, 0], fire=[-5.0, -5])])
     assert can == ["fire has a lower return than none, in both seeds."]
 
 
 def test_one_seed_concludes_nothing() -> None:
-    can, cannot = concluded([measure(none=[1.0], fire=[9.0], reset=[3.0])])
+    can, cannot = conclude([measure(none=[1.0], fire=[9.0], reset=[3.0])])
     assert can == ["Nothing about return: no difference is significant."]
     assert cannot[0] == "fire and reset have 1 seed in common with none: any difference in return may be due to chance."
 
 
 def test_arms_without_a_common_seed_are_not_compared() -> None:
-    _, cannot = concluded([Measure("return", {"none": {0: 1.0}, "fire": {1: 1.0}})])
+    _, cannot = conclude([Measure("return", {"none": {0: 1.0}, "fire": {1: 1.0}})])
     assert cannot == ["No two arms have a value of return for the same seed, so they are not compared."]
 
 
-def test_other_measures_are_told_where_they_differ() -> None:
+def test_other_measures_are_mentioned_if_they_differ() -> None:
     same = measure(none=[1.0, 2, 3], fire=[1.0, 3, 2], fresh=[2.0, 2, 2])
-    can, cannot = concluded([same, measure("accuracy", none=[1.0, 2, 3], fire=[11.0, 12, 13])])
+    can, cannot = conclude([same, measure("accuracy", none=[1.0, 2, 3], fire=[11.0, 12, 13])])
     assert can == [
         "Nothing about return: no difference is significant.",
         "fire has a higher accuracy than none, in all 3 seeds.",
@@ -93,31 +93,34 @@ def test_other_measures_are_told_where_they_differ() -> None:
 
 
 def test_each_variant_has_its_own_sentence_and_long_lists_are_cut() -> None:
-    can, _ = concluded([measure(variant=f"lr {i}", **CLEAR) for i in range(9)])
+    can, _ = conclude([measure(variant=f"lr {i}", **CLEAR) for i in range(9)])
     assert can[0].startswith("lr 0: fire and reset have")
     assert can[6:] == ["3 more sentences: see the tables below."]
 
 
 @pytest.mark.parametrize(("words", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), ("abc", "a, b and c")])
 def test_a_list_in_words(words, text) -> None:
-    assert listed(words) == text
+    assert join_words(words) == text
 
 
 def test_a_count_in_words() -> None:
-    assert [counted(1, "seed"), counted(2_000, "seed")] == ["1 seed", "2,000 seeds"]
+    assert [count_text(1, "seed"), count_text(2_000, "seed")] == ["1 seed", "2,000 seeds"]
 
 
 def write_runs(folder, arms, seeds, fork=0):
     folder.mkdir()
     plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
-    (folder / "comparison.json").write_text(json.dumps(plan))
+    write_json(folder / "comparison.json", plan)
     for seed in seeds:
         for i, (arm, hooks) in enumerate(arms.items()):
             run = folder / f"seed-{seed}" / f"arm-{i}"
             run.mkdir(parents=True)
-            tasks = [{"index": j, "start": 500 * j, "end": 500 * (j + 1), "env": "E-v0", "cycle": j} for j in range(2)]
+            tasks = [
+                {"index": j, "start": 500 * j, "end": 500 * (j + 1), "env": "E-v0", "name": "E-v0", "cycle": j}
+                for j in range(2)
+            ]
             config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": hooks, "tasks": tasks, "total_steps": 1000}
-            (run / "config.json").write_text(json.dumps(config))
+            write_json(run / "config.json", config)
             for name in ("episodes", "metrics", "events"):
                 (run / f"{name}.jsonl").write_text("")
     return load(folder)
@@ -125,7 +128,7 @@ def write_runs(folder, arms, seeds, fork=0):
 
 def test_the_opening_says_what_was_compared(tmp_path) -> None:
     data = write_runs(tmp_path / "all", {"none": [], "tuned": ["fire@task"], "fresh": []}, (0, 1, 4), fork=500)
-    said = opening(data, "PPO on E-v0, twice", [measure(**CLEAR)], "mean return at the end")
+    said = make_opening(data, "PPO on E-v0, twice", [measure(**CLEAR)], "mean return at the end")
     assert " ".join(said.compared) == (
         "3 arms of PPO on E-v0, twice were compared: none (no intervention), tuned (with fire@task) and fresh (a new "
         "agent for each task). Each run has 1,000 environment steps, in 2 tasks. Each arm was trained with 3 seeds "
@@ -136,7 +139,7 @@ def test_the_opening_says_what_was_compared(tmp_path) -> None:
 
 
 def test_one_run_is_compared_with_nothing(tmp_path) -> None:
-    said = opening(write_runs(tmp_path / "one", {"none": []}, (3,)), "PPO on E-v0", [measure(none=[1.0])])
+    said = make_opening(write_runs(tmp_path / "one", {"none": []}, (3,)), "PPO on E-v0", [measure(none=[1.0])])
     assert " ".join(said.compared).startswith("1 arm of PPO on E-v0 was trained: none (no intervention). Each run has")
     assert said.compared[-1] == "It was trained with 1 seed (3)."
     assert (said.can, said.cannot, said.test) == ([], [], "")

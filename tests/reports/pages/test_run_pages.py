@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from supple.engine.storage.signed_json import write_json
 from supple.experiments.history.collect import RunData, load_runs
-from supple.reports.figures.sketch import POINTS, drawing, thinned
-from supple.reports.pages.run_list import names_of, run_lines
-from supple.reports.pages.run_pages import page
+from supple.reports.figures.sketch import POINTS, draw_curves, thin
+from supple.reports.pages.run_list import page_names, run_lines
+from supple.reports.pages.run_pages import render_run
 from supple.scripts.cli.console import parse
 from supple.scripts.cli.options import Options, parse_request
 from supple.scripts.train import options_of
@@ -24,12 +25,12 @@ SETTINGS = {
 
 def run(folder: Path, **changes: Any) -> RunData:
     folder.mkdir(parents=True)
-    task = {"index": 0, "cycle": 0, "env": "CartPole-v1", "start": 0, "end": 2_000}
+    task = {"index": 0, "cycle": 0, "env": "CartPole-v1", "name": "CartPole-v1", "start": 0, "end": 2_000}
     config = {
         "algorithm": "ppo", "seed": 3, "arm": "fire@0.5", "hooks": ["fire@0.5"], "total_steps": 2_000,
         "settings": SETTINGS, "tasks": [task], "command": "supple compare ppo",
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config | changes))
+    write_json(folder / "config.json", config | changes)
     rows = [{"step": step, "agent/srank": float(step), EVIL: 1.0} for step in (500, 1_000)]
     event = {"event": "intervention", "step": 1_000, "intervention": "fire", "learner": EVIL, "after": {"srank": 7.0}}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -39,7 +40,7 @@ def run(folder: Path, **changes: Any) -> RunData:
 
 
 def test_a_page_has_curves_events_and_settings_and_escapes_what_they_say(tmp_path: Path) -> None:
-    text = page("name", [run(tmp_path / "seed-3/a", arm=EVIL)])
+    text = render_run("name", [run(tmp_path / "seed-3/a", arm=EVIL)])
     assert EVIL not in text
     assert text.count("<polyline") == 3  # returns, a metric, and the one with a bad name
     assert "srank 7" in text
@@ -47,7 +48,7 @@ def test_a_page_has_curves_events_and_settings_and_escapes_what_they_say(tmp_pat
 
 
 def test_the_command_for_the_same_run_gives_its_settings(tmp_path: Path) -> None:
-    text = page("name", [run(tmp_path / "seed-3/a")])
+    text = render_run("name", [run(tmp_path / "seed-3/a")])
     line = next(line for line in text.splitlines() if "supple train" in line).removeprefix("<pre>")
     words = shlex.split(line.replace("&#39;", "'").removesuffix("</pre>"))
     assert words[:2] == ["supple", "train"]
@@ -57,15 +58,15 @@ def test_the_command_for_the_same_run_gives_its_settings(tmp_path: Path) -> None
     assert made == what.kind.settings_class()(**{**SETTINGS, "hidden": (8, 16), "hook": tuple(SETTINGS["hook"])})  # type: ignore[arg-type]
 
 
-def test_what_has_a_trunk_is_no_run_by_itself(tmp_path: Path) -> None:
-    text = page("name", [run(tmp_path / "seed-3/a", start_step=1_000)])
+def test_no_command_trains_a_forked_run_alone(tmp_path: Path) -> None:
+    text = render_run("name", [run(tmp_path / "seed-3/a", start_step=1_000)])
     assert "supple train" not in text
     assert f"supple resume {tmp_path}/seed-3/a" in text
 
 
-def test_pages_are_called_after_their_folders_and_never_alike(tmp_path: Path) -> None:
+def test_page_names_come_from_folders_and_are_unique(tmp_path: Path) -> None:
     runs = [run(tmp_path / place) for place in ("c/seed-0/lr=1/none", "d/seed-0/lr=1/none", "alone")]
-    assert list(names_of(runs).values()) == ["seed-0.lr=1.none", "seed-0.lr=1.none.1", "alone"]
+    assert list(page_names(runs).values()) == ["seed-0.lr=1.none", "seed-0.lr=1.none.1", "alone"]
 
 
 def test_a_line_of_the_list_has_the_folder_of_its_run_and_the_command_that_repeats_it(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_a_line_of_the_list_has_the_folder_of_its_run_and_the_command_that_repea
 
 
 def test_a_long_curve_is_thinned_to_means() -> None:
-    steps, values = thinned(np.arange(1_000.0), np.arange(1_000.0) % 2)
+    steps, values = thin(np.arange(1_000.0), np.arange(1_000.0) % 2)
     assert len(steps) == POINTS
     assert np.allclose(values, 0.5, atol=0.1)
-    assert drawing("x", [(np.array([5.0]), np.array([1.0]))], 10).count("<polyline") == 1
+    assert draw_curves("x", [(np.array([5.0]), np.array([1.0]))], 10).count("<polyline") == 1

@@ -1,11 +1,11 @@
-"""Tables over all arms: by hand where they are small enough."""
+"""Tables of all arms, compared with numbers computed by hand or by the metrics."""
 
 import numpy as np
 import pytest
 
 from supple.experiments.sweeps.study import Published
 from supple.metrics import iqm, probability_of_improvement, t_interval
-from supple.reports.tables.arms import arms_table, by_family, overall_table, pairs_table
+from supple.reports.tables.arms import arms_table, group_by_family, overall_table, pairs_table
 from supple.reports.tables.differences import Measure
 
 NONE, FIRE = [1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 5.0, 9.0]
@@ -76,7 +76,7 @@ def test_several_environments_are_scaled_before_they_are_joined() -> None:
         measure("final return in A", place="A", none=low, fire=high),
         measure("final return in B", place="B", none=low, fire=[1000 * value for value in high]),
     ]
-    assert list(by_family(measures)) == ["final return"]
+    assert list(group_by_family(measures)) == ["final return"]
     table = overall_table("final return", measures)
     assert table is not None
     assert [cells[2].split(" ")[0] for cells in table.rows] == ["0", "1"]

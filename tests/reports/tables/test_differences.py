@@ -1,4 +1,4 @@
-"""Differences between arms: who is compared with whom, what is said of it, and that no more is said than is known."""
+"""Differences between arms: which are compared, their tests, and sentences that claim no more than the tests."""
 
 import json
 import math
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.metrics import holm, paired_difference
-from supple.reports.tables.differences import Measure, differences, tables, to_json, verdict
-from supple.reports.tables.tables import MISSING, estimate
+from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
+from supple.reports.tables.table import MISSING, estimate
 
 few = settings(max_examples=25, deadline=None)
 returns = st.lists(st.integers(-50, 50).map(float), min_size=4, max_size=4)
@@ -37,12 +37,15 @@ def test_without_none_the_first_arm_is_the_baseline() -> None:
 def test_the_fresh_agent_is_a_baseline_and_no_arm() -> None:
     found = differences([measure(fresh=[9.0, 9], none=[1.0, 2], fire=[3.0, 3])])
     assert [(each.arm, each.baseline) for each in found] == [("fire", "none"), ("none", "fresh"), ("fire", "fresh")]
-    assert [table.title for table in tables(found)] == ["Difference to none", "Difference to the fresh agent"]
+    assert [table.title for table in difference_tables(found)] == [
+        "Difference to none",
+        "Difference to the fresh agent",
+    ]
 
 
 def test_one_arm_or_none_is_compared_with_nothing() -> None:
     assert differences([measure(none=[1.0]), Measure("return", {})]) == []
-    assert tables([]) == []
+    assert difference_tables([]) == []
     assert verdict([]) == []
 
 
@@ -63,16 +66,16 @@ def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
     assert found[2].p_holm == found[2].paired.p_t
 
 
-def test_the_verdict_says_what_is_told_apart_how_far_and_what_is_not() -> None:
+def test_the_verdict_has_significant_differences_with_intervals_and_names_the_others() -> None:
     fire, snp = verdict(differences([CLEAR]))
     assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p < .001 after Holm)."
     assert snp == "snp against none, 5 seeds: no significant difference in return (about 169 seeds needed)."
 
 
-def test_one_seed_tells_nothing() -> None:
+def test_one_seed_has_no_interval_and_no_test() -> None:
     found = differences([measure(none=[1.0], fire=[100.0])])
     assert verdict(found) == ["fire against none, 1 seed: any difference may be due to chance."]
-    (table,) = tables(found)
+    (table,) = difference_tables(found)
     assert table.header == ["arm", "measure", "difference"]
     assert table.rows == [["fire", "return", "99"]]
     assert "1 seed: no interval" in table.words
@@ -85,12 +88,12 @@ def test_nothing_is_claimed_where_the_interval_covers_0(none, fire, snp) -> None
         assert each.paired.low is not None
         assert each.paired.high is not None
         if each.paired.low <= 0 <= each.paired.high and each.paired.p_t > 0:
-            assert not each.told_apart
+            assert not each.significant
             assert "is higher" not in verdict([each])[0]
             assert "is lower" not in verdict([each])[0]
 
 
-def test_lower_shares_are_told_in_points_of_percent() -> None:
+def test_differences_of_shares_are_in_percentage_points() -> None:
     (line,) = verdict(differences([measure("accuracy", True, "lr 1", none=[0.5, 0.6, 0.7], fire=[0.4, 0.5, 0.61])]))
     assert line.startswith("lr 1: fire against none, 3 seeds: accuracy is lower: −9.7 [−11.1, −8.2] percentage points")
 
@@ -98,13 +101,13 @@ def test_lower_shares_are_told_in_points_of_percent() -> None:
 def test_sign_flips_have_a_column_from_six_seeds_on() -> None:
     rng = np.random.default_rng(0)
     for seeds, there in ((5, False), (6, True)):
-        (table,) = tables(differences([measure(none=rng.normal(size=seeds), fire=rng.normal(9, 1, seeds))]))
+        (table,) = difference_tables(differences([measure(none=rng.normal(size=seeds), fire=rng.normal(9, 1, seeds))]))
         assert ("p (signs)" in table.header) == there
         assert ("sign-flip" in table.words) == there
 
 
 def test_the_file_has_what_the_table_has() -> None:
-    body = json.loads(json.dumps(to_json(differences([CLEAR])), allow_nan=False))
+    body = json.loads(json.dumps(differences_json(differences([CLEAR])), allow_nan=False))
     fire = body["differences"][0]
     assert fire["seeds"] == [0, 1, 2, 3, 4]
     assert fire["per_seed"] == [100, 109, 102, 103, 95]

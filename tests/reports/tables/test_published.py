@@ -1,6 +1,5 @@
-"""What stands beside a sweep's own numbers is checked before it is shown."""
+"""Published numbers and tuning in the report of a sweep: read, checked and shown."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from supple.engine.storage.signed_json import write_json
-from supple.reports.tables.published import published, title, tuning
+from supple.reports.tables.published import read_published, read_title, tuning_tables
 
 GOOD = {"source": "Table 2", "measure": "final return", "rows": {"activation=relu/none": 7}}
 TUNED: dict[str, Any] = {
@@ -23,14 +22,14 @@ TUNED: dict[str, Any] = {
 
 def test_a_sweep_without_published_numbers_has_none(tmp_path: Path) -> None:
     write_json(tmp_path / "sweep.json", {"studies": {}, "about": {"title": "Table 2"}})
-    assert published(tmp_path) == {}
-    assert title(tmp_path) == "Table 2"
-    assert tuning(tmp_path) == []
+    assert read_published(tmp_path) == {}
+    assert read_title(tmp_path) == "Table 2"
+    assert tuning_tables(tmp_path) == []
 
 
 def test_published_numbers_are_read_with_their_source(tmp_path: Path) -> None:
     write_json(tmp_path / "sweep.json", {"studies": {}, "published": {"rates": GOOD}})
-    found = published(tmp_path)["rates"]
+    found = read_published(tmp_path)["rates"]
     assert (found.source, found.measure, found.rows) == ("Table 2", "final return", {"activation=relu/none": 7})
 
 
@@ -45,15 +44,15 @@ def test_published_numbers_are_read_with_their_source(tmp_path: Path) -> None:
 def test_published_numbers_of_another_type_are_named(tmp_path: Path, edit: Any, words: str) -> None:
     write_json(tmp_path / "sweep.json", {"studies": {}, "published": {"rates": GOOD | edit}})
     with pytest.raises(ValueError, match=re.escape(words)):
-        published(tmp_path)
+        read_published(tmp_path)
 
 
-def test_tuning_is_told_by_what_was_chosen_and_what_was_tried(tmp_path: Path) -> None:
-    (tmp_path / "tuned.json").write_text(json.dumps(TUNED))
-    chosen, every = tuning(tmp_path)
+def test_tuning_has_a_table_of_chosen_points_and_one_of_all_points(tmp_path: Path) -> None:
+    write_json(tmp_path / "tuned.json", TUNED)
+    chosen, every = tuning_tables(tmp_path)
     assert chosen.rows == [["l2(strength={s})", "l2(strength=1)", "3", "3 to 3", "1"]]
     assert len(every.rows) == 2
     assert all(word in chosen.words for word in ("tpe", "100, 101", "20%", "1.5 hours"))
-    (tmp_path / "tuned.json").write_text(json.dumps(TUNED | {"points": "two"}))
+    write_json(tmp_path / "tuned.json", TUNED | {"points": "two"})
     with pytest.raises(ValueError, match=r"tuned\.json: points should be an integer"):
-        tuning(tmp_path)
+        tuning_tables(tmp_path)

@@ -207,7 +207,7 @@ def test_dormant_units_of_the_mlps_are_seen_and_recycled():
     learner = a_learner(replace(TINY, activation="relu", bias=True))
     mlp = learner.module.get_submodule("h.1.mlp")
     mlp.c_fc.bias.data[:16] = -100.0
-    assert View(learner).units.keys() == {"h.0.mlp.activation", "h.1.mlp.activation"}
+    assert View(learner).outputs.keys() == {"h.0.mlp.activation", "h.1.mlp.activation"}
     assert measure(learner, per_layer=True)["dormant_fraction/h.1.mlp.activation"] == 16 / 64
     make("redo", tau=0.0).apply(learner)
     assert measure(learner)["dormant_fraction"] == 0

@@ -199,7 +199,7 @@ def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothin
 def test_arms_and_variants_are_compared_and_reported(
     tmp_path: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.reports.of_studies._plots", lambda *_: [])  # which take seconds
+    monkeypatch.setattr("supple.reports.study_report._plots", lambda *_: [])  # which take seconds
 
     out = tmp_path / "compared"
     arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--seeds", "0", "1", "--jobs", "1")

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from ....registry import schema
 from ....reports.figures.style import INK, Plot, new_figure, tidy
-from ....reports.studies.study import Study
+from ....reports.studies.study import ReportedStudy
 
 Weights = NDArray[np.float32]
 STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train continual --activation-maps True`
@@ -74,7 +74,7 @@ class MapLabels(TypedDict):
     atoms: dict[str, list[int]]
 
 
-def draw_stored_maps(study: Study) -> Plot | None:
+def draw_stored_maps(study: ReportedStudy) -> Plot | None:
     """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
 
     The layers are the first, the middle and the last one with atoms."""

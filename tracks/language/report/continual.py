@@ -17,11 +17,11 @@ from ....metrics import (
     order_disparity,
     overall_performance,
 )
-from ....reports.studies.cell_tables import spread_text, table_of
-from ....reports.studies.cells import Cell
-from ....reports.studies.study import Study
-from ....reports.tables.numbers import NAN, Spread, mean, spread_json
-from ....reports.tables.tables import Table
+from ....reports.studies.evaluation_tables import spread_text, table_by_cell
+from ....reports.studies.evaluations import Cell
+from ....reports.studies.study import ReportedStudy
+from ....reports.tables.statistics import NAN, Spread, mean, spread_json
+from ....reports.tables.table import Table
 
 Array = NDArray[np.float64]
 BY_TASK: dict[str, Callable[[Array], Array]] = {
@@ -107,7 +107,7 @@ def compared_measures(learned: Sequence[Learned]) -> dict[str, list[Spread]]:
     return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
 
 
-def summary_table(study: Study, learned: Sequence[Learned]) -> Table:
+def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
     measured = [scores.measures() for scores in learned]
     columns = {
@@ -119,10 +119,10 @@ def summary_table(study: Study, learned: Sequence[Learned]) -> Table:
         "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
         "tasks before they are learned, without the first; Average: over all times."
     )
-    return table_of(study, [scores.cell for scores in learned], "Continual learning", columns, note)
+    return table_by_cell(study, [scores.cell for scores in learned], "Continual learning", columns, note)
 
 
-def tasks_table(study: Study, learned: Sequence[Learned]) -> Table:
+def tasks_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
     tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
     rows = []
@@ -135,7 +135,7 @@ def tasks_table(study: Study, learned: Sequence[Learned]) -> Table:
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
 
 
-def order_line(study: Study, learned: Sequence[Learned]) -> str:
+def order_line(study: ReportedStudy, learned: Sequence[Learned]) -> str:
     """Return one line on how much the final performance differs between orders of the tasks.
 
     It is "" if there is only one order."""

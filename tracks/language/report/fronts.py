@@ -8,9 +8,9 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ....metrics import hypervolume, pareto_front
-from ....reports.figures.style import INK, Plot, arm_styles, in_legend, mean_and_interval, new_figure, tidy
-from ....reports.studies.cells import Cell
-from ....reports.tables.tables import Table, number
+from ....reports.figures.style import INK, Plot, arm_styles, legend_text, mean_and_interval, new_figure, tidy
+from ....reports.studies.evaluations import Cell
+from ....reports.tables.table import Table, number
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"
@@ -102,7 +102,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
             if len(point.learned) > 2:
                 spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
                 axes.errorbar(x, y, _half(point.retained), _half(point.learned), fmt="none", **spread)
-    handles = [Line2D([], [], linewidth=2.2, label=in_legend(arm), **styles[arm]) for arm in trade_off.arms]
+    handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
     if trade_off.base:
         axes.scatter(*trade_off.base, marker="*", s=150, color=INK, zorder=4)
         handles.append(Line2D([], [], marker="*", markersize=11, color=INK, linestyle="none", label="base model"))

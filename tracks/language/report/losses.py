@@ -1,11 +1,11 @@
 """The figure of pretraining: losses from each start."""
 
 from ....reports.figures.style import INK, Plot, legend, new_figure, seeds_phrase, step_unit, tidy
-from ....reports.studies.evaluations import CUT, draw_arms, limit
-from ....reports.studies.study import Study
+from ....reports.studies.evaluation_figures import CUT, cut_losses, draw_arms
+from ....reports.studies.study import ReportedStudy
 
 
-def draw_validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
+def draw_validation_loss(study: ReportedStudy, name: str = "val_loss") -> Plot | None:
     """Plot the loss over the updates since each start, one panel per start and one line per arm (FIRE, Figure 3).
 
     Return None with a single start, whose curves `of_views` draws."""
@@ -26,7 +26,7 @@ def draw_validation_loss(study: Study, name: str = "val_loss") -> Plot | None:
         axes.tick_params(labelbottom=True)
     for axes in grid[len(study.groups) :]:
         axes.set_axis_off()
-    cut = limit(grid[0], max(tops), min(bottoms))
+    cut = cut_losses(grid[0], max(tops), min(bottoms))
     grid[0].set_ylabel("validation loss", fontsize=9.5, color=INK)
     legend(figure, list(study.arms))
     caption = (

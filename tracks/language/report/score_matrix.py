@@ -7,15 +7,15 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ....reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
-from ....reports.studies.study import Study
-from ....reports.tables.numbers import mean
-from ....reports.tables.tables import MISSING
+from ....reports.studies.study import ReportedStudy
+from ....reports.tables.statistics import mean
+from ....reports.tables.table import MISSING
 from .continual import Learned
 
 Array = NDArray[np.float64]
 
 
-def draw_matrices(study: Study, learned: Sequence[Learned]) -> Plot | None:
+def draw_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
     """Plot one heat map per method: scores of all tasks (columns) after each was learned (rows), mean over seeds."""
     if not learned:
         return None
@@ -48,7 +48,7 @@ def draw_matrices(study: Study, learned: Sequence[Learned]) -> Plot | None:
     return Plot("score_matrix", "Scores after each task", caption, figure)
 
 
-def draw_along_stream(study: Study, learned: Sequence[Learned]) -> Plot | None:
+def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
     """Plot the mean score of the tasks learned so far, and that of each task, with one line per method."""
     if not learned:
         return None

@@ -2,13 +2,20 @@
 
 from collections.abc import Sequence
 
-from ....reports.studies.cell_tables import heading, intervened, interventions, number_text, spread_text, table_of
-from ....reports.studies.cells import Cell, Gap, short_names
-from ....reports.studies.study import Study
-from ....reports.tables.tables import MISSING, Table
+from ....reports.studies.evaluation_tables import (
+    have_interventions,
+    heading,
+    interventions_table,
+    number_text,
+    spread_text,
+    table_by_cell,
+)
+from ....reports.studies.evaluations import Cell, Gap, short_names
+from ....reports.studies.study import ReportedStudy
+from ....reports.tables.table import MISSING, Table
 
 
-def pretraining_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def pretraining_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of the validation losses of each arm from each start.
 
     The losses are those of the phase, of each corpus, and around interventions."""
@@ -31,14 +38,14 @@ def pretraining_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
         "val loss before": [number_text(cell, "val_loss", "base") for cell in cells],
         "after": [number_text(cell, "val_loss", "first") for cell in cells],
     }
-    tables = [table_of(study, cells, "Validation loss", losses, note)]
+    tables = [table_by_cell(study, cells, "Validation loss", losses, note)]
     if parts:
-        tables.append(table_of(study, cells, "On each corpus", corpora, kept))
+        tables.append(table_by_cell(study, cells, "On each corpus", corpora, kept))
     before = "The loss of the model as it was, and right after what intervened at the start."
-    return [*tables, interventions(study, cells, around, before)]
+    return [*tables, interventions_table(study, cells, around, before)]
 
 
-def tuning_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def tuning_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of learning and retention at the end, and of their differences from the initial model."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []
@@ -54,8 +61,8 @@ def tuning_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
             "arm none with the same seed, where there is one). Losses are in nats a token of the answers; differences "
             "of accuracies in percentage points."
         )
-        tables.append(table_of(study, cells, title, columns, note))
-    return [*tables, *([interventions(study, cells)] if intervened(cells) else [])]
+        tables.append(table_by_cell(study, cells, title, columns, note))
+    return [*tables, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
 
 
 def gap_line(gaps: Sequence[Gap]) -> str:

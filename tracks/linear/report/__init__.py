@@ -1,8 +1,9 @@
 """Reports of deep linear networks: what an arm learned, forgot and changed."""
 
-from ....reports.of_studies import Said, of_studies
+from ....reports.study_report import StudyParts, make_report
 from .tables import compared_measures, linear_tables
 
-LINEAR = of_studies(
-    "Deep linear networks", lambda study, cells: Said(linear_tables(study, cells), compared=compared_measures(cells))
+LINEAR = make_report(
+    "Deep linear networks",
+    lambda study, cells: StudyParts(linear_tables(study, cells), compared=compared_measures(cells)),
 )

@@ -5,18 +5,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....experiments.history.collect import RunData, Segment
-from ....reports.of_studies import finals
-from ....reports.studies.cell_tables import arrow, intervened, interventions, table_of
-from ....reports.studies.cells import Cell
-from ....reports.studies.study import Study
-from ....reports.tables.numbers import Spread
-from ....reports.tables.tables import MISSING, Table, number
+from ....reports.studies.evaluation_tables import (
+    before_and_after_text,
+    have_interventions,
+    interventions_table,
+    table_by_cell,
+)
+from ....reports.studies.evaluations import Cell
+from ....reports.studies.study import ReportedStudy
+from ....reports.study_report import final_values
+from ....reports.tables.statistics import Spread
+from ....reports.tables.table import MISSING, Table, number
 
 EXCESS = "excess_loss"
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
-def linear_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
+def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
     columns = {
         heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
@@ -33,22 +38,22 @@ def linear_tables(study: Study, cells: Sequence[Cell]) -> list[Table]:
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
-    tables = [table_of(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
-    balance = {"λ": [arrow(cell, "lambda_balance") for cell in cells]}
+    tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
+    balance = {"λ": [before_and_after_text(cell, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
-    return [*tables, *([interventions(study, cells, balance, about)] if intervened(cells) else [])]
+    return [*tables, *([interventions_table(study, cells, balance, about)] if have_interventions(cells) else [])]
 
 
 def compared_measures(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
     """Return the numbers by which arms are compared, by heading, for each cell. Rounding errors count as 0."""
-    by_heading = finals(cells, (EXCESS, "forgetting"))
+    by_heading = final_values(cells, (EXCESS, "forgetting"))
     return {
         name: [Spread(np.where(np.abs(spread.values) <= ROUNDING, 0.0, spread.values)) for spread in spreads]
         for name, spreads in by_heading.items()
     }
 
 
-def _tasks_table(study: Study, cells: Sequence[Cell]) -> Table:
+def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
     """Return the table of excess losses in each task: at its start, on average, and at its end.
 
     There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....experiments.history.collect import ComparisonData, RunData
-from ....reports.studies.content import Beside, Content, Report
+from ....reports.studies.content import Content, Report, SideBySide
 from ....reports.studies.side_by_side import gather
 from .scores import score, to_json
 
@@ -56,4 +56,4 @@ def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
     return plots
 
 
-VISION = Report(compose, beside=Beside("activation", benchmark))
+VISION = Report(compose, SideBySide("activation", benchmark))

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.figures.style import Plot
-from ....reports.pages.opening import listed, opening
-from ....reports.pages.page import flat, limits, page, range_text
-from ....reports.pages.run_list import command_text
-from ....reports.studies.side_by_side import differing
-from ....reports.tables.differences import Measure, verdict
-from ....reports.tables.differences import tables as difference_tables
-from ....reports.tables.tables import Table
+from ....reports.pages.opening import join_words, make_opening
+from ....reports.pages.page import limits_text, range_text, render_page, setting_texts
+from ....reports.studies.side_by_side import differing_settings
+from ....reports.tables.differences import Measure, difference_tables, verdict
+from ....reports.tables.table import Table
 from .scores import ClassifierScores
 from .tables import benchmark_grid, shock_table, summary_table
 
@@ -65,18 +63,18 @@ def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path
     all_runs = [run for runs in arms.values() for run in runs]
     network = first.first.config.get("settings", {}).get("network", "")
     title = f"Classifiers on {len(studies)} benchmarks" if several else f"Classifiers: {next(iter(studies))}, {network}"
-    return page(
+    return render_page(
         together,
         plots,
         tables(studies, scores),
         _name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()}),
         title=title,
         facts=_facts(studies, all_runs),
-        limits=limits(min(studies.values(), key=lambda data: data.seeds)),
-        opening=opening(together, f"vision on {listed(list(studies))}", _measures(scores)),
+        limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),
+        opening=make_opening(together, f"vision on {join_words(list(studies))}", _measures(scores)),
         verdict=sentences(scores),
         settings=_settings(arms),
-        command="\n".join(dict.fromkeys(command_text(run.config.get("command")) for run in all_runs)),
+        command="\n".join(dict.fromkeys(run.command for run in all_runs)),
         place=place,
     )
 
@@ -109,9 +107,9 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
     """Return the settings of all runs, and for each arm those in which it differs."""
     entries = list(arms.values())
     runs = [run for group in entries for run in group]
-    different = differing([[run] for run in runs])
+    different = differing_settings([[run] for run in runs])
     shared = {"data set": runs[0].config.get("data"), **runs[0].config.get("settings", {})}
-    pairs = [(name, value) for name, value in flat(shared) if name not in different]
+    pairs = [(name, value) for name, value in setting_texts(shared) if name not in different]
     for name in different:
         values = {label: {str(run.config["settings"].get(name)) for run in group} for label, group in arms.items()}
         pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(texts))}" for label, texts in values.items())))

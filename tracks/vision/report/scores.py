@@ -15,9 +15,8 @@ from ....metrics import (
     forward_transfer,
     online_generalization_gap,
 )
-from ....reports.tables.differences import Difference, Measure, differences, points_of, variants_of
-from ....reports.tables.differences import to_json as differences_json
-from ....reports.tables.numbers import NAN, Spread, mean_of_known, means_at_events, spread_json, strict
+from ....reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
+from ....reports.tables.statistics import NAN, Spread, mean_of_known, means_at_events, spread_json, strict_json
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
@@ -231,7 +230,7 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
         for name, data in studies.items()
     }
     first = next(iter(studies.values())).first
-    plain: dict[str, Any] = strict(
+    plain: dict[str, Any] = strict_json(
         {"supple": first.supple, "algorithm": first.config.get("algorithm"), "benchmarks": body}
     )
     return plain

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from ....experiments.history.collect import ComparisonData
-from ....reports.studies.cell_tables import spread_text
-from ....reports.tables.numbers import Spread
-from ....reports.tables.tables import MISSING, Table, number, over_seeds
+from ....reports.studies.evaluation_tables import spread_text
+from ....reports.tables.statistics import Spread
+from ....reports.tables.table import MISSING, Table, number, over_seeds
 from .scores import ClassifierArm, ClassifierScores
 
 # name of a measure → heading, what it means

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.reports.tables.numbers import Spread
-from supple.reports.tables.tables import MISSING
+from supple.reports.tables.statistics import Spread
+from supple.reports.tables.table import MISSING
 from supple.tracks.language.report.fronts import FrontPoint, TradeOff, draw_fronts, find_trade_off, fronts_table
 
 NAN = float("nan")

@@ -8,10 +8,11 @@ import pytest
 from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.storage.signed_json import write_json
 from supple.experiments.comparisons.comparison import Point
 from supple.reports import build_report, summary_table
-from supple.reports.studies.cells import score, short_names, to_json
-from supple.reports.studies.evaluations import first_phase, of_views
+from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
+from supple.reports.studies.evaluations import read_cells, short_names, to_json
 from supple.reports.studies.study import read_study
 from supple.tracks.language.report.continual import collect_scores
 from supple.tracks.language.report.losses import draw_validation_loss
@@ -51,7 +52,7 @@ def write_plan(path, kind, arms, seeds, variants=({},), fork_step=0):
     plan = {"algorithm": kind, "settings": {}, "arms": arms, "seeds": seeds, "fork_step": fork_step, "command": "",
             "variants": list(variants)}  # fmt: skip
     path.mkdir(parents=True, exist_ok=True)
-    (path / "comparison.json").write_text(json.dumps(plan))
+    write_json(path / "comparison.json", plan)
 
 
 FINAL = {  # (start, arm) → final loss of each seed
@@ -93,7 +94,7 @@ def warm_start(path, seeds=(0, 1), skip=(), short=()):
 
 def body_of(*paths):
     study = read_study(paths)
-    cells = score(study)
+    cells = read_cells(study)
     return json.loads(json.dumps(to_json(study, cells), allow_nan=False))
 
 
@@ -193,7 +194,7 @@ def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
 
 
 def test_the_first_phase_shows_where_second_phases_start(tmp_path):
-    axes = first_phase(read_study([warm_start(tmp_path / "c")])).figure.axes[0]
+    axes = plot_first_phase(read_study([warm_start(tmp_path / "c")])).figure.axes[0]
     starts = {float(line.get_xdata()[0]) for line in axes.lines if len(set(line.get_xdata())) == 1}
     assert starts == {40.0, 50.0, 100.0}
     assert axes.lines[0].get_xdata().max() == 100
@@ -276,7 +277,7 @@ def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
         step: {"val_loss": 2.0 - step / 10, "zero_shot_accuracy": step / 10, "model/srank": 3.0} for step in (0, 2, 5)
     }
     run = write_run(tmp_path / "clip", "clip", [("mnist", 5)], lines)
-    plots = {plot.name: plot for plot in of_views(read_study([run]))}
+    plots = {plot.name: plot for plot in plot_views(read_study([run]))}
     assert [axes.get_title("left") for axes in plots["evaluations"].figure.axes] == [
         "val loss",
         "zero shot accuracy (%)",
@@ -301,7 +302,7 @@ def continual(path, matrix, rows=3, before=(0.1, 0.2, 0.3), method="moram", task
 
 
 def measures_of(path):
-    (learned,) = collect_scores(score(read_study([path])))
+    (learned,) = collect_scores(read_cells(read_study([path])))
     return {name: spread.mean for name, spread in learned.measures().items()}
 
 

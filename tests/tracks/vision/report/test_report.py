@@ -12,6 +12,7 @@ from rich.console import Console
 
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
+from supple.engine.storage.signed_json import write_json
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, summary_table
 from supple.reports.studies.side_by_side import gather
@@ -35,15 +36,16 @@ def write_run(folder, online, *, tests=None, seeds=(0,), updates=(10, 10), metri
     folder.mkdir(parents=True)
     ends = np.cumsum(updates).tolist()
     tasks = [
-        {"index": i, "start": e - n, "end": e, "size": 50} for i, (n, e) in enumerate(zip(updates, ends, strict=True))
+        {"index": i, "start": e - n, "end": e, "name": "mnist", "size": 50}
+        for i, (n, e) in enumerate(zip(updates, ends, strict=True))
     ]
     values = {**SETTINGS, "seeds": list(seeds), "hook": list(hooks), **settings}
     config = {
         "algorithm": "vision", "seed": seeds[0], "total_steps": ends[-1], "hooks": list(hooks), "arm": arm,
-        "command": f"supple train vision --out {folder.name}", "data": data, "settings": values, "tasks": tasks,
-        "versions": {"supple": "0.1.0"},
+        "command": f"supple train vision --out {folder.name}", "data": {"images": data},
+        "settings": values, "tasks": tasks, "versions": {"supple": "0.1.0"},
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
+    write_json(folder / "config.json", config)
     tests = online if tests is None else tests
     rows = [
         {"step": ends[t], "task": t, "seed": seed, "updates": updates[t], "online_accuracy": online[s][t],
@@ -275,7 +277,7 @@ def comparison(tmp_path):
             metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], eval_epochs=1.0,
         )  # fmt: skip
     plan = {"algorithm": "vision", "arms": ["none", "fire"], "seeds": [0, 1], "fork_step": 10}
-    (folder / "comparison.json").write_text(json.dumps(plan))
+    write_json(folder / "comparison.json", plan)
     return folder
 
 
@@ -326,8 +328,9 @@ def test_second_report_replaces_the_first(tmp_path):
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda p: (p / "config.json").write_text('{"algorithm": "ppo", "tasks": [{"index": 0, "start": 0, "end": 9}, '
-                                                  '{"index": 1, "start": 9, "end": 18}]}'), "run of ppo"),
+        (lambda p: write_json(p / "config.json", {"algorithm": "ppo", "tasks": [
+            {"index": 0, "start": 0, "end": 9, "name": "a"}, {"index": 1, "start": 9, "end": 18, "name": "b"}]}),
+         "run of ppo"),
         (lambda p: (p / "comparison.json").write_text("{}"), "is a comparison"),
         (lambda p: (p / "config.json").unlink(), "has no config.json"),
         (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),

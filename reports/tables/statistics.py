@@ -71,14 +71,14 @@ def means_at_events(
     return {name: mean_of_known(values) for name, values in (change | sides).items()}
 
 
-def strict(value: Any) -> Any:
+def strict_json(value: Any) -> Any:
     """Return a value for strict JSON: arrays and tuples as lists, NaN and infinity as None."""
     if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
+        return {key: strict_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return strict(value.tolist())
+        return strict_json(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [strict(item) for item in value]
+        return [strict_json(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value

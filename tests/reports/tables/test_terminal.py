@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from supple.reports.tables.tables import Table
+from supple.reports.tables.table import Table
 
 HEADER = ["arm", "measure", "difference", "p", "seeds needed", "by seed"]
 ROW = ["snp(lam=0.9)@task", "final return", "−54 [−191, 83]", ".125", "10,000", "−1.36e−06, −4.07e−06, −0.123456"]

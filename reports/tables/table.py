@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -48,8 +48,16 @@ class Table:
     words: str = ""
     turns: bool = True
 
+    @classmethod
+    def from_columns(
+        cls, title: str, columns: Mapping[str, Sequence[str]], words: str = "", turns: bool = True
+    ) -> Self:
+        """Return a table with these columns, heading → texts. Those without any value are left out."""
+        shown = {heading: texts for heading, texts in columns.items() if set(texts) - {MISSING, ""}}
+        return cls(title, list(shown), [list(row) for row in zip(*shown.values(), strict=True)], words, turns)
+
     @property
-    def left(self) -> set[int]:
+    def text_columns(self) -> set[int]:
         """The indices of the columns after the first that contain texts, not numbers."""
         columns = list(zip(*self.rows, strict=True))
         return {i for i, texts in enumerate(columns) if i and not any(text[:1] in DIGITS for text in texts if text)}
@@ -116,6 +124,11 @@ def estimate(mean: float, ends: tuple[float, float] | None) -> str:
     return text.replace("-", "−")
 
 
+def variant_text(variant: Mapping[str, Any]) -> str:
+    """Return a variant of the settings as text, such as `learning rate 1e-05, epochs 3`; "" if nothing varies."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in variant.items())
+
+
 def over_seeds(seeds: int) -> str:
     """Return the sentence below a table about its means over this many seeds."""
     if seeds == 1:
@@ -138,17 +151,17 @@ def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
 
     Continuous hooks, such as a penalty, log no events and therefore have no contract here. The page lists all hooks.
     """
-    found: dict[tuple[str, str, str], Contract] = {}
+    distinct: dict[tuple[str, str, str], Contract] = {}
     idle = []
     for label, runs in data.arms.items():
         events = [event for run in runs for event in run.of_kind("intervention")]
         for event in events:
-            who = str(event.get("intervention", "?")), str(event.get("learner", "?"))
-            terms = {str(name): str(words) for name, words in event.get("contract", {}).items()}
-            found.setdefault((label, *who), Contract(label, *who, terms))
+            who = label, str(event.get("intervention", "?")), str(event.get("learner", "?"))
+            terms = {str(name): str(text) for name, text in event.get("contract", {}).items()}
+            distinct.setdefault(who, Contract(*who, terms))
         if not events:
             idle.append(label)
-    return list(found.values()), idle
+    return list(distinct.values()), idle
 
 
 def event_rows(data: ComparisonData) -> list[list[str]]:

@@ -1,0 +1,111 @@
+"""The common parts of the reports of language models and linear networks, which compare variants of settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..experiments.comparisons.comparison import Point
+from .studies.content import Content, Report, SideBySide
+from .studies.evaluation_tables import PERCENT, heading
+from .studies.evaluations import Cell, compared_names, read_cells, to_json
+from .studies.study import ReportedStudy, read_study
+from .tables.differences import Measure, difference_tables, differences, differences_json, verdict
+from .tables.statistics import NAN, Spread, strict_json
+from .tables.table import Table
+
+if TYPE_CHECKING:
+    from .figures.style import Plot
+
+
+@dataclass(frozen=True)
+class StudyParts:
+    """The parts of a study's report that depend on the kind.
+
+    Attributes:
+        tables: Tables.
+        lines: Sentences that summarise the tables.
+        plots: Returns the kind's own figures.
+        more: Further keys of each cell in scores.json.
+        compared: The numbers by which arms are compared: measure → one spread per cell. None for the final values of
+            all evaluated numbers.
+    """
+
+    tables: list[Table]
+    lines: list[str] = field(default_factory=list)
+    plots: "Callable[[], Sequence[Plot | None]]" = tuple
+    more: Sequence[dict[str, Any]] = ()
+    compared: Mapping[str, Sequence[Spread]] | None = None
+
+
+def make_report(
+    title: str, describe: Callable[[ReportedStudy, Sequence[Cell]], StudyParts], named: str = "", apart: bool = False
+) -> Report:
+    """Return the report of a kind.
+
+    Args:
+        title: The title of its page.
+        describe: Returns the parts that depend on the kind.
+        named: See `SideBySide`.
+        apart: Whether each variant has its own figures.
+    """
+
+    def compose(paths: Sequence[Path]) -> Content:
+        from .pages.study_page import render_study
+
+        study = read_study(paths)
+        cells = read_cells(study)
+        parts = describe(study, cells)
+        measures = _measures(
+            study, cells, final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
+        )
+        compared = differences(measures)
+        tables = [*parts.tables, *difference_tables(compared)]
+        lines, sentences = [line for line in parts.lines if line], verdict(compared)
+        return Content(
+            tables,
+            to_json(study, cells, parts.more) | strict_json(differences_json(compared)),
+            lambda: _plots(study, parts, apart),
+            lambda plots, place: render_study(study, title, tables, lines, measures, sentences, plots, place),
+            [*sentences, *lines, *study.notes],
+            measures,
+            runs=study.runs,
+        )
+
+    return Report(compose, SideBySide(named))
+
+
+def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
+    """Return the final values of these numbers, by heading, with one spread per cell."""
+    return {f"final {heading(name)}": [_final_value(cell, name) for cell in cells] for name in names}
+
+
+def _final_value(cell: Cell, name: str) -> Spread:
+    return cell.numbers[name].final if name in cell.numbers else Spread(np.full(len(cell.runs), NAN))
+
+
+def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
+    """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
+    one_arm_each = all(len(group.data.arms) == 1 for group in study.groups)
+    variants = [""] if one_arm_each else [group.words for group in study.groups]
+    measures = []
+    for name, spreads in compared.items():
+        for variant in variants:
+            arms, points = {}, {}
+            for cell, spread in zip(cells, spreads, strict=True):
+                if one_arm_each or cell.group.words == variant:
+                    arm = study.name(cell.group, cell.arm) if one_arm_each else cell.arm
+                    arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
+                    points[arm] = Point(cell.arm, cell.group.variant)
+            measures.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
+    return measures
+
+
+def _plots(study: ReportedStudy, parts: StudyParts, apart: bool) -> list["Plot"]:
+    """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
+    from .studies.evaluation_figures import plot_first_phase, plot_views
+
+    plots = [*parts.plots(), plot_first_phase(study)]
+    return [*(plot for plot in plots if plot is not None), *plot_views(study, apart)]

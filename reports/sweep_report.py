@@ -1,0 +1,200 @@
+"""The report of a sweep: the outcomes of its runs, and the arms, figures and runs of every study, on one page."""
+
+import base64
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import starmap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..experiments.history.collect import failures
+from ..experiments.queue.queue import FAILED, FINISHED
+from ..experiments.sweeps.study import Published
+from ..experiments.sweeps.tuning import TUNING
+from . import compose, summary, write
+from .figures.style import Plot
+from .pages.exports import with_file_names
+from .pages.page import template
+from .pages.run_list import RunLine, outcomes, run_lines
+from .processes import map_in_processes
+from .studies.content import Content
+from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
+from .tables.published import tuning_tables
+from .tables.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+LIMITS = "The limits of each study are in its own report. Scores of different studies cannot be compared."
+MOST_EMBEDDED = 3_000_000  # bytes of figures embedded in the page; it links to the files of further ones
+# the figures of a study that are on the page in addition to its first one, which each variant may have
+OF_OVERVIEW = ("sensitivity_", "performance_profiles")
+
+
+@dataclass(frozen=True)
+class OverviewFigure:
+    """A figure of a study's own report. `file` is its SVG."""
+
+    name: str
+    title: str
+    caption: str
+    width: int
+    file: Path
+
+
+@dataclass(frozen=True)
+class Section:
+    """The part of the page about one study.
+
+    `sentences` are its verdict and notes, and `failed` has one line per failed run. `first` are the tables that are
+    visible when the page opens, and `others` those of its other numbers.
+    """
+
+    name: str
+    sentences: list[str]
+    failed: list[str]
+    first: list[Table]
+    others: list[Table]
+    tuned: list[Table]
+    figures: list[OverviewFigure]
+    runs: list[RunLine]
+    scores: dict[str, Any]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [*self.first, *self.others, *self.tuned]
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """The result of writing a study's own report.
+
+    `summary` and `paths` are for the terminal. If nothing could be written, only `problem` is set.
+    """
+
+    summary: "Group | None" = None
+    paths: tuple[str, ...] = ()
+    section: Section | None = None
+    problem: str = ""
+
+
+def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Published]) -> Iterator[WrittenReport]:
+    """Write the reports of a sweep's studies, several at a time in separate processes, and yield the results in order.
+
+    Args:
+        folders: Study → its folder.
+        published: Study → published numbers.
+
+    Raises:
+        ValueError: A file is damaged.
+    """
+    import rliable.metrics  # noqa: F401  (once, not in each process)
+    import scipy.stats  # noqa: F401
+
+    studies = [
+        (name, folder, published.get(name) or published.get(name.split("/")[0])) for name, folder in folders.items()
+    ]
+    return map_in_processes(_write_study_report, studies)
+
+
+def _write_study_report(study: tuple[str, Path, Published | None]) -> WrittenReport:
+    name, folder, published = study
+    try:
+        content = compose(folder)
+    except ValueError as error:  # none of its runs has started
+        return WrittenReport(problem=str(error))
+    paths = write(content, folder)
+    section = make_section(name, folder, content, paths.plots, published)
+    return WrittenReport(summary(content, str(folder)), paths.lines, section)
+
+
+def make_section(
+    name: str, folder: Path, content: Content, plots: Sequence[Plot], published: Published | None
+) -> Section:
+    """Return the part of a sweep's page about a study whose own report has been written.
+
+    Args:
+        name: The name of the study.
+        folder: Its folder, which contains its report.
+        content: The contents of that report.
+        plots: The figures of that report.
+        published: Published numbers to show beside the results, or None.
+
+    Raises:
+        ValueError: tuned.json is damaged.
+    """
+    by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
+    main = next(iter(by_name), "")  # the measure beside which published numbers are shown
+    if published:
+        main = next((measure for measure in by_name if measure.lower() == published.measure.lower()), main)
+    tables = [
+        arms_table(measures, content.shares, published if measure == main else None)
+        for measure, measures in by_name.items()
+    ]
+    overall = list(filter(None, starmap(overall_table, by_family.items())))
+    pairs = list(filter(None, starmap(pairs_table, by_family.items())))
+    first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
+    if not by_name:
+        first = content.tables[:1]
+    figures = [
+        OverviewFigure(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
+        for plot in plots
+        if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
+    ]
+
+    def with_name(tables: Sequence[Table]) -> list[Table]:
+        return [replace(table, title=f"{name}: {table.title}") for table in tables]
+
+    return Section(
+        name, content.lines, failures(folder), with_name(first), with_name(others), with_name(tuning_tables(folder)),
+        figures, run_lines(folder, content.runs), content.scores,
+    )  # fmt: skip
+
+
+def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
+    """Return the contents of the report of a sweep.
+
+    Args:
+        path: The folder of the sweep.
+        sections: The parts of the page about studies that have started.
+        planned: Study → its total number of runs.
+        title: The title of the sweep; "" for the names of its studies.
+    """
+    studies = [name for name in planned if Path(name).name != TUNING]
+    ended = {name: Counter(outcomes(path / name)) for name in planned}
+    rows = []
+    for name, runs in planned.items():
+        finished, failed = ended[name][FINISHED], ended[name][FAILED]
+        rows.append([name, *(f"{count:,}" for count in (runs, finished, failed, runs - finished - failed))])
+    counts = Table("Runs", ["study", "runs", "finished", "failed", "left"], rows, turns=False)
+    tables = [table for section in sections for table in section.tables]
+    scores = {"studies": {section.name: section.scores for section in sections}}
+
+    def page(plots: list[Plot], _: Path) -> str:
+        names = {id(table): name for name, table in with_file_names([counts, *tables])}
+        return template("sweep.html").render(
+            what="sweep", title=title or ", ".join(studies), path=path.resolve().name,
+            facts=[
+                (f"{len(studies):,}", "study" if len(studies) == 1 else "studies"),
+                (f"{sum(planned.values()):,}", "runs"),
+                (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
+            ],
+            limits=LIMITS, tables=[counts], plots=plots, sections=sections,
+            file_of=lambda table: names[id(table)], images=_images(sections),
+        )  # fmt: skip
+
+    return Content([counts], scores, list, page, more=tables)
+
+
+def _images(sections: Sequence[Section]) -> dict[Path, str]:
+    """Return the address of each figure: embedded data while there is room in the page, otherwise its file."""
+    addresses, room = {}, MOST_EMBEDDED
+    for i in range(max((len(section.figures) for section in sections), default=0)):
+        for section in sections:  # the first figure of every study before the second of any
+            for figure in section.figures[i : i + 1]:
+                data = base64.b64encode(figure.file.read_bytes()).decode()
+                room -= len(data)
+                file = f"../{section.name}/report/{figure.name}.svg"  # relative to the sweep's page
+                addresses[figure.file] = f"data:image/svg+xml;base64,{data}" if room >= 0 else file
+    return addresses
