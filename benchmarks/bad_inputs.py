@@ -67,7 +67,7 @@ def main(args: Args) -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, raise_timeout)
-    training.finish_run = lambda path: None  # type: ignore[assignment]  # what is taken is not trained
+    training.finish_run = lambda *_: None  # type: ignore[assignment]  # what is taken is not trained
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -44,7 +44,7 @@ OWN_TEST = {  # pages whose blocks run in another test, which also looks at what
 PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```([^`\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.(?:py|toml|yaml))\n")
 
-TRAINS = ((training, "finish_run"), (training, "finish_jobs"), (training, "train_jobs"), (worker, "work"))
+TRAINS = ((training, "finish_run"), (training, "finish_queue"), (training, "train_queue"), (worker, "work"))
 
 Process = Callable[[Sequence[str], Path], int]
 
@@ -103,7 +103,7 @@ def run_command(words: list[str], small: bool, process: Process) -> None:
 
 def run_page(text: str, process: Process) -> None:
     workers.train_queue = run_here  # in this process alone, which ends with the page
-    training.report_jobs = lambda *_: None
+    training.report_queue = lambda *_: None
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(text):
         try:

@@ -71,7 +71,7 @@ def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch:
     what = parse_request("compare", words[2:])
     found = compare.plan_comparison(what, compare.parse_options(what), "")
     assert found.arms == ("none", " + ".join(json.loads((tmp_path / "run/config.json").read_text())["hooks"]))
-    assert (found.seeds, found.fork_step) == ((0, 1, 2, 3, 4), 0)
+    assert (found.seeds, found.fork_at) == ((0, 1, 2, 3, 4), 0)
 
 
 def test_a_comparison_prints_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,30 +88,32 @@ def test_a_comparison_prints_its_arms_seeds_and_runs(tmp_path: Path, capsys: pyt
 
 def test_the_remaining_time_is_printed_once_after_a_minute(clock: list[float]) -> None:
     said: list[str] = []
-    told = Forecast(said.append)
+    forecast = Forecast(said.append)
     for clock[0], step in ((0, 0), (10, 5), (30, 105), (80, 355)):  # compiling until 10
-        told.run(Path("run"), step, 3655)
+        forecast.run(Path("run"), step, 3655)
     assert said == ["measured for a minute: 5 steps/s; about 0:11:00 left, until " + said[0][-9:]]
     clock[0] = 1000.0
-    told.run(Path("run"), 400, 3655)
+    forecast.run(Path("run"), 400, 3655)
     assert len(said) == 1
 
 
 def test_the_remaining_time_of_several_runs_comes_from_the_mean_speed(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.cli.training.finish_jobs", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda *_: None)
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
-    jobs = read_comparison(out).queue(out)
-    for job in jobs[:2]:
-        held = job.claim()
-        assert held
-        with held:
-            assert job._begin(held)
+    queue = read_comparison(out).queue(out)
+    for begun in queue[:2]:
+        claim = begun.claim()
+        assert claim
+        with claim:
+            training = begun._open(claim, lambda line: None)
+            assert training
+            training.close()
     said: list[str] = []
-    told = Forecast(said.append)
+    forecast = Forecast(said.append)
     for clock[0], place, step in ((0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1), (51, 0, 11), (61, 1, 25)):
-        told.job(jobs[place], step, jobs, 2)
+        forecast.queued(queue[place], step, queue, 2)
     assert len(said) == 1  # 240 - 11 - 25 steps at 0.2 and 0.4 steps/s
     assert said[0].startswith("measured for a minute: 0.3 steps/s in each of 2 runs at a time; 4 runs: about 0:05:40")
