@@ -34,16 +34,16 @@ class Kind:
         settings: "module:name" of its dataclass, a subclass of `RunSettings`.
         build: "module:name" of a function from settings to a `Work`. It raises UsageError or ValueError for settings
             that cannot work.
-        report: "module:name" of its `reports.Report`.
+        report: "module:name" of its `reports.studies.content.Report`.
         unit: What a step is.
         shared: Whether several processes started by torchrun can train one run together.
         fork_at, fork_at_task: Where comparisons fork whose hooks do not decide it (`default_fork`). If neither is set,
             their arms are trained from the beginning.
         arms: The arms of comparisons by default.
         tuned_by: The measure, for `search.score`, by which arms are tuned by default.
-        split: "module:name" of a function that returns one history (`history.RunData`) per seed of a run that trained a
-            stack of them; "" if runs have one seed.
-        forking: "module:name" of a class like `fork.Forks`, which says how arms are forked from their trunk.
+        split: "module:name" of a function that returns one history (`history.collect.RunData`) per seed of a run that
+            trained a stack of them; "" if runs have one seed.
+        forking: "module:name" of a class like `forks.Forks`, which says how arms are forked from their trunk.
         benchmark: Whether a preset must follow the kind, as in `train vision permuted-mnist`.
     """
 

@@ -30,7 +30,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins: at step 0, or from a checkpoint of another run.
+    """The beginning of a run: step 0, or a checkpoint of another run.
 
     Attributes:
         step: The first step. It is above 0 for an arm of a fork.

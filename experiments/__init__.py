@@ -1,4 +1,4 @@
-"""Runs: settings, hooks, checkpoints, comparisons, sweeps, reports.
+"""Many runs: comparisons, sweeps, the board, and results as data frames.
 
 From Python, `train` makes a run, `compare` a comparison, and `resume` continues either. `load` reads the results. A
 `Sweep` of studies makes a folder, which `resume` continues too.
@@ -21,7 +21,7 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: help texts need the settings of this package, but not PyTorch."""
+    """Import a public name on first use: help texts need the suites of this package, but not PyTorch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{HOMES.get(name, 'api')}", __name__), name)

@@ -309,7 +309,7 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     Args:
         call: Its name, with parameters if needed: "my_method(lam=0.5)".
         networks: Functions by name, each of which returns a learner with an optimizer, a probe and a loss, the same at
-            every call. By default, those of `trial_networks`.
+            every call. By default, those of `conformance_networks.NETWORKS`.
 
     Raises:
         ValueError: The name is unknown, or its parameters are wrong.

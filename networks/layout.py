@@ -23,7 +23,7 @@ def place_after(
 ) -> Place:
     """Return where the units lie behind a node of the graph, which keeps each unit to itself otherwise.
 
-    Shapes are unknown. What is assumed of a `view` is checked on the first inputs (`units.check_shapes`).
+    Shapes are unknown. What is assumed of a `view` is checked on the first inputs (`recording.find_misread_units`).
 
     Args:
         node: The node.

@@ -2,16 +2,14 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = (
-    *("package", "registry", "networks", "interventions", "metrics", "experiments"),
-    *("agents", "envs", "tracks", "integrations", "scripts"),
-)
+ROOMS = ("package", *tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["supple"]["rooms"])
 TEXTS = (*ROOMS, "tests", "benchmarks", "docs")
 CLAUSES = {"What", "Of", "Where", "From", "All", "How", "Which", "Why", "Whoever", "Whatever", "Whether", "When"}
 NOUNS = CLAUSES | {"The", "A", "An", "Its", "One", "Each", "Every", "Any", "So", "In", "At", "By", "As", "Only", "For"}

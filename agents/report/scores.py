@@ -315,7 +315,7 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;
         `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
-    Differences between arms and the verdict are as in `reports.tables.differences.to_json`.
+    Differences between arms and the verdict are as in `reports.tables.differences.differences_json`.
     """
     config = data.first.config
     body = {

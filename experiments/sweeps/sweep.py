@@ -39,7 +39,7 @@ class Sweep:
     """
 
     studies: Sequence[Study]
-    about: Mapping[str, Any] = field(default_factory=dict)  # see `sweep_file.About`
+    about: Mapping[str, Any] = field(default_factory=dict)  # see `file.About`
 
     def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = tell) -> Queue:
         """Make the folder of a sweep, or extend an existing one, and return all its runs.

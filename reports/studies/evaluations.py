@@ -132,7 +132,7 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
         `scores` (seeds, after task, of task), `scores_before`, `op`, `bwt` (eq. 10: positive is forgetting),
         `transfer`, `average`, `last`, and the last three of these `by_task`.
         Each number has `mean`, `sd` (ddof 1), `interval` (Student's, 95 %) and `per_seed`, null for unfinished runs.
-    `differences`, `verdict`: see `differences.to_json`.
+    `differences`, `verdict`: see `differences.differences_json`.
     `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
     """
     entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{} for _ in cells], strict=True)]

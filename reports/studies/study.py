@@ -59,7 +59,7 @@ class ReportedStudy:
 
     @property
     def runs(self) -> list[RunData]:
-        """All runs but the trunks, with steps as logged."""
+        """The runs without the trunks, with steps as logged."""
         return list(chain.from_iterable(self.arms.values()))
 
     @property

@@ -8,7 +8,8 @@ from ....reports.studies.study import ReportedStudy
 def draw_validation_loss(study: ReportedStudy, name: str = "val_loss") -> Plot | None:
     """Plot the loss over the updates since each start, one panel per start and one line per arm (FIRE, Figure 3).
 
-    Return None with a single start, whose curves `of_views` draws."""
+    Return None with a single start, whose curves `plot_views` plots.
+    """
     if len(study.groups) < 2:
         return None
     columns = min(3, len(study.groups))

@@ -211,10 +211,10 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
 
     Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
         `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
-        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `classifiers.measures_of` and, by factor
+        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `measures_of` and, by factor
         γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `interval` (Student's, 95 %; null with one
         seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`;
-        `differences`, `verdict`: see `differences.to_json`.
+        `differences`, `verdict`: see `differences.differences_json`.
     Accuracies are shares in [0, 1].
     """
     body = {
