@@ -40,7 +40,9 @@ class SuiteMeasure:
 
 MEASURES = {  # by study
     "cart-pole": SuiteMeasure("return", 0.0, 400.0, 30.0),  # 1 per step, and episodes end after 400
-    "nine-rooms": SuiteMeasure("return", -28.0, 3.0, 1.2),  # 100 steps at −0.01 times the largest distance to a goal, 28
+    "nine-rooms": SuiteMeasure(
+        "return", -28.0, 3.0, 1.2
+    ),  # 100 steps at −0.01 times the largest distance to a goal, 28
     "random-labels": SuiteMeasure("online_accuracy", 0.0, 1.0, 0.02),
     "warm-start": SuiteMeasure("test_accuracy@last", 0.0, 1.0, 0.004),
 }
