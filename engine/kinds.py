@@ -8,9 +8,10 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from ..registry import Registry, UnknownName, did_you_mean, schema
 from ..registry.errors import UsageError
@@ -179,7 +180,8 @@ def value_of(kind: Kind, name: str, value: Any) -> Any:
     if name not in made.__dataclass_fields__:
         raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
     try:
-        return schema.convert(as_json(value), get_type_hints(made)[name], name)
+        wanted = get_type_hints(made)[name]
+        return schema.convert(_whole_numbers(as_json(value), wanted), wanted, name)
     except ValueError as error:
         raise UsageError(f"settings of {kind.name}: {error}") from None
 
@@ -201,8 +203,19 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _whole_numbers(value: Any, wanted: Any) -> Any:
+    """Return a value with whole floats such as 1e3 as integers, where its type has integers and no floats."""
+    types = {wanted, *get_args(wanted)}
+    if isinstance(value, list):
+        return [_whole_numbers(item, wanted) for item in value]
+    whole = isinstance(value, float) and value.is_integer() and int in types and float not in types
+    return int(value) if whole else value
+
+
 def as_json(value: Any) -> Any:
-    """Return a value with paths as texts, and with tuples and ranges as lists."""
+    """Return a value with paths as texts, NumPy's numbers as Python's, and with tuples and ranges as lists."""
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Real) and not isinstance(value, int | float):  # of NumPy
+        return int(value) if isinstance(value, Integral) else float(value)
     return [as_json(item) for item in value] if isinstance(value, tuple | list | range) else value

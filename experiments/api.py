@@ -1,6 +1,8 @@
 """Functions that train whole runs and comparisons, for scripts and notebooks."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 from ..engine.kinds import Fields, Kind, Preset, find_kind, preset_of, settings_with, value_of
 from ..engine.loop import Warn
 from ..engine.runs import open_run, other_versions, prepare
-from ..engine.settings import RunSettings
+from ..engine.settings import RunSettings, Seeds
 from ..engine.spec import RunSpec
 from ..engine.user_code.blame import blaming
 from ..registry import tell
@@ -22,14 +24,15 @@ from .queue.queue import Queue
 from .results import Results, load
 from .sweeps import sweep
 
-Asked = tuple[Kind, Preset | None, RunSettings]
 Step = Callable[[int], None]
+OPTION = re.compile(r"--([a-z][a-z-]+)")
+ARGUMENTS = {"hook": "hooks", "arm": "arms"}  # option → argument with another name
 
 
 def train(
     kind: str,
     settings: Fields | RunSettings | None = None,
-    hooks: Sequence[str] = (),
+    hooks: Sequence[str] | str = (),
     *,
     out: str | Path,
     preset: str | None = None,
@@ -44,8 +47,8 @@ def train(
     Args:
         kind: The kind of run (see `supple list kinds`).
         settings: Values of settings by name, or the kind's settings dataclass. Names are those of the command-line
-            options with underscores.
-        hooks: Texts of hooks.
+            options with underscores. Whole numbers may be written as floats, such as 1e6.
+        hooks: Texts of hooks, or one text.
         out: The run directory, which must be new or empty.
         preset: Name of a preset or, for `vision`, of a benchmark. `settings` override its values.
         progress: Called with the current step.
@@ -56,11 +59,12 @@ def train(
         RunError: Training cannot continue. It is PluginFailed if a plug-in is to blame. `resume` continues the run from
             its last checkpoint.
     """
-    row, _, made = _asked(kind, preset, settings)
-    if hooks:
-        made = replace(made, hook=tuple(hooks))
-    path = Path(out)
-    with blaming(), _keep_threads():
+    with _naming_arguments():
+        row, _, made = _read_settings(kind, preset, settings)
+        if texts := _read_texts(hooks, "hooks", "fire@0.5"):
+            made = replace(made, hook=texts)
+        path = _read_path(out)
+    with _naming_arguments(), blaming(), _keep_threads():
         spec = RunSpec(row.name, made, command=f"supple.experiments.train({kind!r}, …)")
         prepare(spec, path, warn).train(progress)
     return load(path)
@@ -69,7 +73,7 @@ def train(
 def compare(
     kind: str,
     settings: Fields | RunSettings | None = None,
-    arms: Sequence[str] = (),
+    arms: Sequence[str] | str = (),
     *,
     out: str | Path,
     preset: str | None = None,
@@ -89,7 +93,8 @@ def compare(
     Args:
         kind: As in `train`.
         settings: As in `train`.
-        arms: Each is a hook, several hooks joined by " + ", or "none". By default, those of the preset or the kind.
+        arms: Each is a hook, several hooks joined by " + ", or "none". One arm may be a text. By default, those of the
+            preset or the kind.
         out: The folder of the comparison, which must be new or empty.
         preset: As in `train`.
         seeds: By default, those of the preset, or 0. Kinds that train a stack of seeds have them as a setting too.
@@ -107,24 +112,24 @@ def compare(
         UsageError: The comparison cannot work; nothing was written.
         RunError: Runs failed. All others have been trained to their end.
     """
-    row, given, made = _asked(kind, preset, settings)
-    if jobs < 1:
-        raise UsageError(f"jobs must be 1 or more, got {jobs}")
-    stacked = hasattr(made, "seeds")
-    if stacked and seeds is not None:
-        made = replace(made, **dict[str, Any](seeds=tuple(seeds)))
-    if seeds is None:
-        seeds = given.seeds if given else (0,)
-    varied = {name: tuple(value_of(row, name, value) for value in values) for name, values in (vary or {}).items()}
-    arms = tuple(arms) or (given.arms if given else None) or row.arms
-    path = Path(out)
-    with blaming(), _keep_threads():
-        points = comparisons.make_points(arms, varied or comparisons.vary_of(given, made))
+    with _naming_arguments():
+        row, given, made = _read_settings(kind, preset, settings)
+        if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+            raise UsageError(f"jobs must be a number of 1 or more, got {jobs!r}")
+        numbers = (given.seeds if given else (0,)) if seeds is None else _read_seeds(seeds)
+        stacked = hasattr(made, "seeds")
+        if stacked and seeds is not None:
+            made = replace(made, **dict[str, Any](seeds=numbers))
+        varied = {name: _read_values(row, name, values) for name, values in (vary or {}).items()}
+        texts = _read_texts(arms, "arms", "fire@0.5") or (given.arms if given else None) or row.arms
+        path = _read_path(out)
+    with _naming_arguments(), blaming(), _keep_threads():
+        points = comparisons.make_points(texts, varied or comparisons.vary_of(given, made))
         comparison = comparisons.make_comparison(
             row,
             given,
             made,
-            made.members if stacked else tuple(seeds),
+            made.members if stacked else numbers,
             points,
             reference,
             fork_at,
@@ -142,8 +147,8 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     In a comparison or a sweep, runs that have failed are not tried again. Arguments and exceptions are as in `train`
     and `compare`.
     """
-    path = Path(path)
-    with blaming(), _keep_threads():
+    path = _read_path(path)
+    with _naming_arguments(), blaming(), _keep_threads():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
             queue = sweep.open_queue(path, jobs, warn)
             _warn_if(queue.other_versions(path), warn)
@@ -154,17 +159,71 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     return load(path)
 
 
-def _asked(name: str, preset: str | None, settings: Fields | RunSettings | None) -> Asked:
+def _read_settings(
+    name: str, preset: str | None, settings: Fields | RunSettings | None
+) -> tuple[Kind, Preset | None, RunSettings]:
     """Return the kind, the preset (or None) and the settings. Raises UsageError."""
+    if not isinstance(name, str):
+        raise UsageError(f"kind must be the name of a kind of run such as 'ppo', not {name!r}")
     kind = find_kind(name)
-    if not isinstance(settings, RunSettings):
-        given = preset_of(kind, preset)
-        return kind, given, settings_with(kind, given, settings or {})
-    if not isinstance(settings, made := kind.settings_class()):
-        raise UsageError(f"settings of {kind.name} must be {made.__name__}, not {type(settings).__name__}")
-    if preset:
-        raise UsageError("with a preset, settings must be a dictionary of the values that differ from it")
-    return kind, None, settings_with(kind, None, {field.name: getattr(settings, field.name) for field in fields(made)})
+    if isinstance(settings, RunSettings):
+        if not isinstance(settings, of_kind := kind.settings_class()):
+            raise UsageError(f"settings of {kind.name} must be {of_kind.__name__}, not {type(settings).__name__}")
+        if preset:
+            raise UsageError("with a preset, settings must be a dictionary of the values that differ from it")
+        values = {field.name: getattr(settings, field.name) for field in fields(of_kind)}
+        return kind, None, settings_with(kind, None, values)
+    if settings is not None and not isinstance(settings, Mapping):
+        raise UsageError(f"settings must be a dictionary such as {{'steps': 50_000}}, not {type(settings).__name__}")
+    row = preset_of(kind, preset)
+    return kind, row, settings_with(kind, row, settings or {})
+
+
+def _read_texts(texts: Sequence[str] | str, argument: str, example: str) -> tuple[str, ...]:
+    """Return the texts of hooks or arms, of which there may be one alone. Raises UsageError."""
+    several = (texts,) if isinstance(texts, str) else texts
+    if not isinstance(several, Sequence) or not all(isinstance(text, str) for text in several):
+        raise UsageError(f"{argument} must be a text such as {example!r} or a list of texts, got {texts!r}")
+    return tuple(several)
+
+
+def _read_seeds(seeds: Sequence[int]) -> Seeds:
+    """Return the seeds. Raises UsageError."""
+    try:
+        return tuple(operator.index(seed) for seed in seeds)
+    except TypeError:
+        raise UsageError(f"seeds must be a list of numbers such as range(3), got {seeds!r}") from None
+
+
+def _read_values(kind: Kind, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values of a setting that varies. Raises UsageError."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UsageError(f"vary: {name} must have a list of values, got {values!r}")
+    return tuple(value_of(kind, name, value) for value in values)
+
+
+def _read_path(out: str | Path) -> Path:
+    """Return the path of a folder. Raises UsageError."""
+    if not isinstance(out, str | Path):
+        raise UsageError(f"out must be the path of a folder, got {out!r}")
+    return Path(out)
+
+
+@contextmanager
+def _naming_arguments() -> Iterator[None]:
+    """Name arguments as in Python in errors, `fork_at` for `--fork-at`, but not inside quoted commands."""
+    try:
+        yield
+    except UsageError as error:
+        parts = str(error).split("`")
+        parts[::2] = [OPTION.sub(_name_argument, part) for part in parts[::2]]
+        if (text := "`".join(parts)) == str(error):
+            raise
+        raise UsageError(text) from error
+
+
+def _name_argument(option: re.Match[str]) -> str:
+    return ARGUMENTS.get(option[1], option[1].replace("-", "_"))
 
 
 def _train_queue(queue: Queue, processes: int, warn: Warn) -> None:

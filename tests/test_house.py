@@ -3,6 +3,9 @@
 import ast
 import re
 import sys
+import tomllib
+from collections import defaultdict
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -28,47 +31,113 @@ LIBRARIES: dict[str, set[str]] = {
         *("transformers", "tokenizers", "reasoning_gym"),
     },
 }
-GROUND = {"registry", "networks", "interventions", "metrics"}
-ROOMS: dict[str, set[str]] = {
-    "registry": set(),
-    "networks": {"registry"},
-    "interventions": {"registry", "networks"},
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+ROOMS: list[str] = PROJECT["tool"]["supple"]["rooms"]  # from the ground floor up
+LOWER = {  # the rooms that a room may import, where these are not all below it
     "metrics": {"registry", "networks"},
-    "engine": GROUND,
-    "experiments": {*GROUND, "engine"},
-    "reports": {*GROUND, "engine", "experiments"},
-    "integrations": {*GROUND, "engine"},
+    "integrations": {"registry", "networks", "interventions", "metrics", "engine"},
     "envs": {"registry"},
-    "agents": {*GROUND, "engine", "experiments", "reports", "envs"},
-    "tracks": {*GROUND, "engine", "experiments", "reports"},
+    "tracks": {*ROOMS[: ROOMS.index("integrations")]},
 }
-EXCEPTIONS = {"agents/sb3.py": {"integrations"}}  # the public name of what lives there
+FOLDERS = {  # within a room: the folders from the lowest up; files beside them lie above all of them
+    "engine": ["machine", "storage", "user_code", "hooks"],
+    "experiments": ["queue", "comparisons", "history", "sweeps", "board"],
+    "reports": ["tables", "figures", "studies", "pages"],
+}
+MOST_FILES = 16  # of a folder of these rooms and of scripts/cli, without __init__.py
 
 
 def sources(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
 
 
-def imports(file: Path, room: str) -> tuple[set[str], set[str]]:
-    """(libraries, other rooms) that a file imports."""
-    depth = len(file.relative_to(ROOT / room).parts)  # dots that lead out of the room: depth + 1
-    libraries, rooms = set(), set()
+def modules() -> dict[str, Path]:
+    """Return the file of each module, such as `engine.hooks.driver` (that of a package is its `__init__.py`)."""
+    names = {}
+    for room in ROOMS:
+        for file in sources(room):
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return names
+
+
+MODULES = modules()
+
+
+def imports(file: Path) -> tuple[set[str], set[str]]:
+    """Return the libraries and the modules of supple that a file imports: at its top, for types only, or lazily."""
+    inside = ("supple", *file.relative_to(ROOT).parent.parts)
+    libraries, ours = set(), set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             libraries |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            libraries.add((node.module or "").split(".")[0])
-        elif isinstance(node, ast.ImportFrom) and node.level == depth + 1:
-            rooms |= {(node.module or "").split(".")[0]} if node.module else {alias.name for alias in node.names}
-    return libraries, rooms
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(inside[: len(inside) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module)))
+            if module.split(".")[0] != "supple":
+                libraries.add(module.split(".")[0])
+                continue
+            for alias in node.names:
+                name = f"{module}.{alias.name}".removeprefix("supple.")
+                ours.add(name if name in MODULES else module.removeprefix("supple."))
+    return libraries, ours & MODULES.keys()
+
+
+IMPORTS = {name: imports(file) for name, file in MODULES.items()}
+
+
+def layer(module: str) -> int:
+    """Return how high a module lies within its room."""
+    room, *folders = module.split(".")
+    layers = FOLDERS.get(room, [])
+    return layers.index(folders[0]) if folders and folders[0] in layers else len(layers)
+
+
+def test_the_rooms_are_those_of_the_project() -> None:
+    assert all((ROOT / room / "__init__.py").is_file() for room in ROOMS)
+    for room, folders in FOLDERS.items():
+        assert {path.parent.name for path in (ROOT / room).glob("*/__init__.py")} == {*folders}
 
 
 @pytest.mark.parametrize("room", LIBRARIES)
-def test_a_room_imports_only_its_libraries_and_the_rooms_below_it(room: str) -> None:
-    for file in sources(room):
-        libraries, rooms = imports(file, room)
-        assert libraries - set(sys.stdlib_module_names) <= LIBRARIES[room], file
-        assert rooms <= ROOMS[room] | EXCEPTIONS.get(str(file.relative_to(ROOT)), set()), file
+def test_a_room_imports_only_its_libraries(room: str) -> None:
+    for name, (libraries, _) in IMPORTS.items():
+        if name.split(".")[0] == room:
+            assert libraries - set(sys.stdlib_module_names) <= LIBRARIES[room], name
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_module_imports_only_lower_rooms_and_lower_folders(room: str) -> None:
+    """Not even for types, and not lazily."""
+    lower = LOWER.get(room, {*ROOMS[: ROOMS.index(room)]})
+    for name, (_, ours) in IMPORTS.items():
+        if name.split(".")[0] == room:
+            for module in ours:
+                other = module.split(".")[0]
+                assert other in {*lower, room}, f"{name} imports {module}"
+                assert other != room or layer(module) <= layer(name), f"{name} imports {module}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    sorter = TopologicalSorter({name: ours - {name} for name, (_, ours) in IMPORTS.items()})
+    sorter.prepare()  # raises CycleError, which names the circle
+
+
+def test_a_class_name_is_defined_once() -> None:
+    """Except the options of each script, and the public names of integrations, which are the same in each."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, file in MODULES.items():
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef) and not (node.name == "Options" and name.startswith("scripts.")):
+                places[node.name].append(name)
+    del places["SuppleCallback"]
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_a_folder_has_few_files() -> None:
+    folders = [ROOT / room / folder for room in FOLDERS for folder in ("", *FOLDERS[room])]
+    for folder in (*folders, ROOT / "scripts/cli"):
+        assert len([file for file in folder.glob("*.py") if file.name != "__init__.py"]) <= MOST_FILES, folder
 
 
 def test_no_script_imports_another() -> None:
@@ -83,9 +152,9 @@ def test_no_script_imports_another() -> None:
 
 def test_nothing_reads_or_writes_pickle() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-    for room in [*LIBRARIES, "scripts"]:
+    for room in ROOMS:
         for file in sources(room):
-            assert not imports(file, room)[0] & banned, file
+            assert not imports(file)[0] & banned, file
             text = file.read_text()
             text = re.sub(r"torch\.load\([^()]*weights_only=True\)", "", text)  # of others' files: tensors, no objects
             assert not any(call in text for call in ("torch.load(", "torch.save(", "allow_pickle=True")), file
@@ -94,7 +163,7 @@ def test_nothing_reads_or_writes_pickle() -> None:
 def test_only_the_console_prints() -> None:
     """Elsewhere, a text of a user could reach the terminal as it is, or end a run because the output fails."""
     printers = {"scripts/cli/console.py", "registry/streams.py", "experiments/board/page.py"}  # the last writes a page
-    for room in [*LIBRARIES, "scripts"]:
+    for room in ROOMS:
         for file in sources(room):
             nodes = list(ast.walk(ast.parse(file.read_text())))
             called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}

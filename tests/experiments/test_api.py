@@ -1,9 +1,11 @@
 """Whole runs by one call from Python: the same files as by the command line, and the same refusals."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -148,16 +150,55 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"arms": ["none", "fresh"]}, "--reference fresh"),
-        ({"seeds": [1, 1]}, "--seeds must be different numbers"),
+        ({"arms": ["none", "fresh"]}, "reference fresh"),
+        ({"seeds": [1, 1]}, "seeds must be different numbers"),
         ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
         ({"vary": {"speed": [1, 2]}}, "no setting 'speed'"),
         ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
-        ({"jobs": 0}, "jobs must be 1 or more, got 0"),
-        ({"fork_at": 1.5}, "--fork-at must lie in [0, 1)"),
+        ({"jobs": 0}, "jobs must be a number of 1 or more, got 0"),
+        ({"fork_at": 1.5}, "fork_at must lie in [0, 1)"),
     ],
 )
 def test_a_comparison_that_cannot_be_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)):
         compare("ppo", PPO, **{"arms": ["none"], **asked}, out=tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: Path) -> None:
+    settings = {**LINEAR, "updates_per_task": 2e1, "n_hidden": np.int64(8), "learning_rate": np.float32(0.5)}
+    results = train("linear", settings, "snp@task", out=tmp_path / "a")
+    config = json.loads((tmp_path / "a/config.json").read_text())
+    assert (config["settings"]["updates_per_task"], config["settings"]["n_hidden"]) == (20, 8)
+    assert config["settings"]["hook"] == ["snp@task"]
+    assert len(results.tasks) == 2
+    with pytest.raises(UsageError, match=r"updates_per_task should be an integer, but is 20\.5"):
+        train("linear", {**LINEAR, "updates_per_task": 20.5}, out=tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arms": 3}, "arms must be a text such as 'fire@0.5' or a list of texts, got 3"),
+        ({"arms": ["none", None]}, "arms must be a text such as"),
+        ({"seeds": 3}, r"seeds must be a list of numbers such as range\(3\), got 3"),
+        ({"seeds": (0, 0.5)}, "seeds must be a list of numbers"),
+        ({"seeds": (0, 0)}, r"^seeds must be different numbers of 0 or more"),
+        ({"vary": {"learning_rate": 0.1}}, "vary: learning_rate must have a list of values, got 0.1"),
+        ({"jobs": 0}, "jobs must be a number of 1 or more, got 0"),
+        ({"fork_at": 2}, r"^fork_at must lie in \[0, 1\)"),
+        ({"arms": "snpp"}, "^arms: .*snpp"),
+        ({"settings": ["steps"]}, "settings must be a dictionary such as"),
+        ({"settings": {**LINEAR, "updates_per_task": -1}}, "^updates_per_task must be a positive number"),
+        ({"out": 5}, "out must be the path of a folder, got 5"),
+    ],
+)
+def test_an_error_names_the_argument(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        compare("linear", **{"settings": LINEAR, "arms": ["none", "snp"], "out": tmp_path / "c", **arguments})
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_error_names_the_hooks_of_a_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^hooks: .*'fier'.*did you mean 'fire'"):
+        train("linear", LINEAR, "fier@task", out=tmp_path / "a")
