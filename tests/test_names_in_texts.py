@@ -26,6 +26,7 @@ NOT_HERE = {
 }
 
 
+@cache
 def texts(file: Path) -> str:
     """Return the text of a page, or the strings and comments of a Python file."""
     text = file.read_text(encoding="utf-8")
