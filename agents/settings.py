@@ -194,7 +194,7 @@ class AgentSettings(RunSettings):
         except ImportError as error:
             raise RunError(str(error)) from error
 
-    def longer(self, steps: int) -> "AgentSettings":
+    def lengthen(self, steps: int) -> "AgentSettings":
         if self.steps is None:
             raise UsageError(
                 "--steps cannot extend a run of several tasks: only runs started with --steps can be extended"

@@ -8,7 +8,7 @@ from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
 from ..engine.loop import Warn
-from ..engine.states import states, steps_of
+from ..engine.states import load_states, steps_of
 from ..envs import Flat, flatten, make_env
 from ..envs.fault import text_of
 from ..envs.guard import find_fault
@@ -44,7 +44,7 @@ class Trained:
         self.step = max(folders) if step is None else step
         if self.step not in folders:
             raise RunError(f"{path} has no checkpoint at step {step}, only at {', '.join(map(str, folders))}")
-        for _, work in states(Path(path), {self.step: folders[self.step]}, warn):
+        for _, work in load_states(Path(path), {self.step: folders[self.step]}, warn):
             if not isinstance(work, AgentWork):
                 raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env

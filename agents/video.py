@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from ..engine.loop import Warn
-from ..engine.states import states, steps_of
+from ..engine.states import load_states, steps_of
 from ..envs import EnvironmentFault, Envs
 from ..envs.fault import BLAMED, describe_error
 from ..envs.vector import Vector
@@ -40,7 +40,7 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
     recorded = []
     try:
         step, folder = max(steps_of(run.path).items())
-        for _, work in states(run.path, {step: folder}, note):
+        for _, work in load_states(run.path, {step: folder}, note):
             assert isinstance(work, AgentWork)
             for task in _begun_tasks(work, step):
                 with _render_offscreen():

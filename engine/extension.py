@@ -36,7 +36,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         if config["arm"] or config["start_step"] or config["stop_step"] is not None:
             raise UsageError(f"{path} cannot be extended: it is part of a comparison, whose runs all end together")
         spec = read_spec(config, file)
-        settings = spec.settings.longer(steps)
+        settings = spec.settings.lengthen(steps)
         for hook in filter(None, map(parse_hook, settings.hook)):
             if hook.intervention.has("finish_task"):
                 raise UsageError(f"{path} cannot be extended: {hook.text} has acted on the old end as a task's end")

@@ -35,11 +35,11 @@ class Forks:
         """
         return settings, variants, fork
 
-    def planned(self, settings: Any, fork: int) -> int:
+    def first_step(self, settings: Any, fork: int) -> int:
         """Return the step at which an arm with these settings will begin."""
         return fork
 
-    def beginning(self, settings: Any, trunk: RunDirectory, fork: int) -> tuple[Any, int, Path]:
+    def choose_start(self, settings: Any, trunk: RunDirectory, fork: int) -> tuple[Any, int, Path]:
         """Return the settings of an arm (without values such as "auto"), its first step, and the checkpoint's folder.
 
         The trunk ends at step `fork`.

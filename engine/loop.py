@@ -244,7 +244,7 @@ class Loop:
             return
         with restoring(self.run.checkpoints):
             state: State = schema.convert(tree, State, "state")
-            self.take_up(state)
+            self.restore(state)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
         if distributed.is_first():
@@ -260,7 +260,7 @@ class Loop:
         if distributed.is_first():
             self.covered(lengths.get("tensorboard", 0))
 
-    def take_up(self, state: State) -> None:
+    def restore(self, state: State) -> None:
         """Restore the work, the hooks and the generators from a state that a checkpoint held."""
         self.step, self.number = state["step"], state["number"]
         if not 0 < self.step <= self.end or self.step < self.start:

@@ -121,7 +121,7 @@ def prepare(
     with blaming(), flushing_denormals(settings.torch_threads), ExitStack() as trunks:
         if trunk:
             parent = trunks.enter_context(RunDirectory.open(trunk))
-            settings, step, source = kind.forks().beginning(settings, parent, start.step)
+            settings, step, source = kind.forks().choose_start(settings, parent, start.step)
             start = Start(step)
         with keep_working_directory():
             work = build(kind, settings, warn)

@@ -135,7 +135,7 @@ class RunSettings:
         """Return the settings of the runs that train these seeds. A key is one seed, or all seeds of a stacked run."""
         return {(seed,): replace(self, seed=seed) for seed in seeds}
 
-    def longer(self, steps: int) -> "RunSettings":
+    def lengthen(self, steps: int) -> "RunSettings":
         """Return the settings of this run, extended to `steps` steps in total. Raises UsageError if not possible."""
         raise UsageError("--steps: only runs of agents that were started with --steps can be extended")
 

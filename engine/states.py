@@ -17,7 +17,7 @@ from .work import Work
 
 
 def steps_of(path: Path) -> dict[int, Path]:
-    """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
+    """Return the folders of all checkpoints of a run by step, including kept and best load_states, the oldest first.
 
     Raises RunError if there is no checkpoint, or the run contains a link.
     """
@@ -32,7 +32,7 @@ def steps_of(path: Path) -> dict[int, Path]:
     return dict(sorted(folders.items()))
 
 
-def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tuple[int, Work]]:
+def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tuple[int, Work]]:
     """Yield the step and the work of a run for each of these checkpoints, with networks in evaluation mode.
 
     The same work is loaded with one state after another, in the order of `folders`, and its environments are closed
@@ -51,7 +51,7 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
                 with restoring(folder.parent):
-                    loop.take_up(schema.convert(tree, State, "state"))
+                    loop.restore(schema.convert(tree, State, "state"))
                 for learner in work.learners.values():
                     learner.module.eval()
                 yield step, work
@@ -61,5 +61,5 @@ def states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tupl
 
 def learners_at(path: Path, warn: Warn) -> Iterator[tuple[int, Mapping[str, Learner]]]:
     """Yield the step of every checkpoint of a run and its learners there, with their recent inputs."""
-    for step, work in states(path, steps_of(path), warn):
+    for step, work in load_states(path, steps_of(path), warn):
         yield step, work.learners

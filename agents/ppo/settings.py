@@ -111,12 +111,12 @@ class PPOSettings(AgentSettings):
     def untrained_steps(self) -> int:
         return self.rollout_steps * self.num_envs
 
-    def longer(self, steps: int) -> AgentSettings:
+    def lengthen(self, steps: int) -> AgentSettings:
         if self.anneal != "off":
             raise UsageError(
                 f"--steps cannot extend this run: with --anneal {self.anneal} its learning rate is 0 at the planned end"
             )
-        return super().longer(steps)
+        return super().lengthen(steps)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -108,7 +108,7 @@ class Comparison:
     @cached_property
     def variants(self) -> list[Variant]:
         """The different variants of the settings."""
-        return different(point.variant for point in self.points)
+        return remove_repeats(point.variant for point in self.points)
 
     @cached_property
     def trunks(self) -> list[Variant]:
@@ -275,7 +275,7 @@ class Comparison:
             words = " ".join(f"{name}={value}" for name, value in point.variant.items())
             raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
         try:
-            networks.check_hooks(settings, forks.planned(settings, self.fork_step or 0))
+            networks.check_hooks(settings, forks.first_step(settings, self.fork_step or 0))
         except UsageError as error:
             problem = str(error).removeprefix("--hook: ").removeprefix("--arm: ")
             several = "; give --arm once for each arm" if "unexpected ','" in problem else ""
@@ -381,7 +381,7 @@ def make_points(arms: Sequence[str], vary: Vary | None = None, reference: str | 
         raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
     vary = vary or {}
     for name, values in vary.items():
-        if len(different(values)) < len(values):
+        if len(remove_repeats(values)) < len(values):
             raise UsageError(f"--vary {name}={','.join(map(str, values))}: a value is given twice")
     variants = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
     return add_reference([Point(arm, variant) for variant in variants for arm in arms], reference)
@@ -389,19 +389,19 @@ def make_points(arms: Sequence[str], vary: Vary | None = None, reference: str | 
 
 def add_reference(points: Sequence[Point], reference: str | None) -> tuple[Point, ...]:
     """Return points with the reference `fresh` in each of their variants, if it is asked for."""
-    variants = different(point.variant for point in points) if reference == FRESH else []
+    variants = remove_repeats(point.variant for point in points) if reference == FRESH else []
     return (*points, *(Point(FRESH, variant) for variant in variants))
 
 
 def sort_points(points: Sequence[Point]) -> tuple[Point, ...]:
     """Return points without repetitions: by variant, then by arm, each in the order in which they first occur."""
-    arms, variants = dict.fromkeys(point.arm for point in points), different(point.variant for point in points)
+    arms, variants = dict.fromkeys(point.arm for point in points), remove_repeats(point.variant for point in points)
     places = {arm: place for place, arm in enumerate(arms)}
-    order = sorted(different(points), key=lambda point: (variants.index(point.variant), places[point.arm]))
+    order = sorted(remove_repeats(points), key=lambda point: (variants.index(point.variant), places[point.arm]))
     return tuple(order)
 
 
-def different(values: Iterable[Any]) -> list[Any]:
+def remove_repeats(values: Iterable[Any]) -> list[Any]:
     """Return the values without repetitions, in order. They need not be hashable."""
     found: list[Any] = []
     for value in values:

@@ -126,7 +126,7 @@ def _index(each: Range | Choice, value: Any) -> Any:
 
 
 def _value(each: Range | Choice, value: Any) -> Any:
-    return each.choice[value] if isinstance(each, Choice) else each.rounded(value)
+    return each.choice[value] if isinstance(each, Choice) else each.round(value)
 
 
 def load_finished(queued: Iterable[QueuedRun]) -> list[RunData]:

@@ -32,9 +32,9 @@ class Range:
                 return int(generator.integers(self.low, self.high, endpoint=True))
             return min(max(round(exp(generator.uniform(low, high))), self.low), self.high)
         drawn = generator.uniform(low, high)
-        return self.rounded(exp(drawn) if self.log else drawn)
+        return self.round(exp(drawn) if self.log else drawn)
 
-    def rounded(self, number: int | float) -> int | float:
+    def round(self, number: int | float) -> int | float:
         """Return a number rounded to 4 significant digits (integers are not rounded), within the range."""
         near = number if isinstance(number, int) else float(f"{number:.{DIGITS}g}")
         return min(max(near, self.low), self.high)

@@ -93,7 +93,7 @@ def test_the_interval_is_in_config_json_and_an_extended_run_keeps_it(tmp_path: P
     prepare(RunSpec("ppo", settings), tmp_path / "a").close()
     written = json.loads((tmp_path / "a/config.json").read_text())["settings"]
     assert written["checkpoint_every"] == 200
-    extended = read_spec(RunDirectory.open(tmp_path / "a").config, tmp_path / "a").settings.longer(8_000)
+    extended = read_spec(RunDirectory.open(tmp_path / "a").config, tmp_path / "a").settings.lengthen(8_000)
     assert extended.checkpoint_every == 200
     small, _ = scale_settings(PPOSettings(**PPO | {"steps": 8_000}), 0.1)
     prepare(RunSpec("ppo", small), tmp_path / "b").close()

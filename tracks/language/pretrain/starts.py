@@ -65,17 +65,17 @@ class Starts(Forks):
         keep_best = settings.keep_best or BEST_START in starts
         return replace(settings, start="", keep_at=keep, keep_best=keep_best), variants, settings.pretrain_steps
 
-    def planned(self, settings: PretrainSettings, fork: int) -> int:
+    def first_step(self, settings: PretrainSettings, fork: int) -> int:
         return settings.first_end if fork and settings.second else fork
 
-    def beginning(
+    def choose_start(
         self, settings: PretrainSettings, trunk: RunDirectory, fork: int
     ) -> tuple[PretrainSettings, int, Path]:
         """Return the state of a trunk that `settings.start` names, and the settings with its update.
 
         It is the end of the first phase, a state that was kept, or the best state."""
         if not settings.second:
-            return super().beginning(settings, trunk, fork)
+            return super().choose_start(settings, trunk, fork)
         if settings.start == BEST_START:
             folders = checkpoint.folders_of(trunk.path / BEST)
             if not folders:
