@@ -56,7 +56,7 @@ def test_rooms_are_found_without_an_import_of_their_own(tmp_path: Path) -> None:
 
 def test_completion_offers_public_names_and_rooms_only() -> None:
     public = {name for name in dir(supple) if not name.startswith("__")}
-    rooms = "agents envs experiments integrations interventions metrics networks registry tracks"
+    rooms = "agents engine envs experiments integrations interventions metrics networks registry reports tracks"
     assert public == {*f"compare fire_ load parse_hook resume train {rooms}".split()}
 
 
