@@ -13,7 +13,6 @@ FIRST = (
     *("metrics.dormant_fraction", "metrics.hessian_eigenvalues", "metrics.plasticity_score"),
     *("metrics.generalization_gap", "metrics.measure", "tracks.linear.balanced_init", "tracks.linear.exact_qq"),
 )
-WAITING = {"tracks.linear.balanced_init", "tracks.linear.exact_qq"}  # whose examples are still to be written
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -21,7 +20,7 @@ def test_the_example_of_a_function_prints_what_it_says(name: str) -> None:
     room, _, function = name.rpartition(".")
     found = getattr(importlib.import_module(f"supple.{room}"), function)
     (example,) = doctest.DocTestFinder(recurse=False, exclude_empty=False).find(found, name, module=False, globs={})
-    assert example.examples or name in WAITING, f"{name} has no lines with >>> in its docstring"
+    assert example.examples, f"{name} has no lines with >>> in its docstring"
     report: list[str] = []
     with torch.random.fork_rng(devices=[]):
         doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=report.append)

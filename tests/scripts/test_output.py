@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from supple.engine import runs
+from supple.engine.spec import RunSpec
 from supple.registry import shown, streams
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
@@ -74,13 +75,13 @@ def test_an_error_of_the_display_is_not_taken_for_one_of_the_run(tmp_path: Path)
     from supple.tracks.linear.settings import LinearSettings
 
     settings = LinearSettings(tasks="semantic", updates_per_task=8, measure_every=8)
-    runs.create(tmp_path / "r", "linear", settings, "")
+    trained = runs.prepare(RunSpec("linear", settings), tmp_path / "r", print)
 
     def progress(step: int) -> None:
         raise OSError(28, "of the display")
 
     with pytest.raises(OSError, match="of the display") as failed:
-        runs.train(tmp_path / "r", progress, print)
+        trained.train(progress)
     assert type(failed.value) is OSError
 
 

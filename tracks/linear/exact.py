@@ -56,7 +56,8 @@ def exact_qq(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
     Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
 
     Examples:
-        >>> from supple.tracks.linear import balanced_init
+        >>> import numpy as np
+        >>> from supple.tracks.linear import balanced_init, exact_qq
         >>> W1, W2 = balanced_init(1.0, n_in=2, n_hidden=2, n_out=3, scale=0.1, rng=0)
         >>> sigma_yx = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
         >>> qq = exact_qq(W1, W2, sigma_yx, times=[0.0, 50.0])

@@ -47,6 +47,8 @@ def balanced_init(
     Raises ValueError if no weights of these sizes can have this λ.
 
     Examples:
+        >>> import numpy as np
+        >>> from supple.tracks.linear import balanced_init
         >>> W1, W2 = balanced_init(2.0, n_in=4, n_hidden=3, n_out=5, rng=0)
         >>> W1.shape, W2.shape
         ((3, 4), (5, 3))

@@ -64,7 +64,7 @@ def test_nothing_that_an_intervention_did_when_it_was_attached_is_left(work: Wor
         with preserve(work.learners.values()):
             try:
                 driver = attach_hooks(work, (hook,))
-                driver.passed(-1, 10**6)
+                driver.after_steps(-1, 10**6)
             except (UsageError, RunError):  # not for these networks, without such a schedule, or there are no data yet
                 continue
     assert_same(describe(work), before)
