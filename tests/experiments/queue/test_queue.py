@@ -24,7 +24,7 @@ Worked = Callable[[list[QueuedRun]], list[str]]
 
 
 def plan(path: Path, **changes: Any) -> Queue:
-    """The jobs of a comparison of linear networks, which takes no time."""
+    """The runs of a comparison of linear networks, which takes no time."""
     own = {"arms": ("none", "snp"), "seeds": (0, 1), "fork_step": 40, **changes}
     settings = LinearSettings(
         tasks="random", updates_per_task=80, measure_every=40, checkpoint_every=20, keep_checkpoints=2
@@ -35,126 +35,126 @@ def plan(path: Path, **changes: Any) -> Queue:
 
 
 def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path, worked: Worked) -> None:
-    jobs = plan(tmp_path / "out")
-    assert worked(jobs[:1]) == ["seed 0 · trunk"]
-    assert worked(jobs) == ["seed 1 · trunk", "seed 0 · none", "seed 0 · snp", "seed 1 · none", "seed 1 · snp"]
-    assert worked(jobs) == []
-    assert all(job.outcome == {"outcome": FINISHED} for job in jobs)
+    runs = plan(tmp_path / "out")
+    assert worked(runs[:1]) == ["seed 0 · trunk"]
+    assert worked(runs) == ["seed 1 · trunk", "seed 0 · none", "seed 0 · snp", "seed 1 · none", "seed 1 · snp"]
+    assert worked(runs) == []
+    assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
-def test_a_job_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
+def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worked: Worked
 ) -> None:
-    jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
+    runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
     with monkeypatch.context() as broken:
         broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
-        assert worked(jobs) == ["seed 0 · none", "seed 0 · snp@40"]
+        assert worked(runs) == ["seed 0 · none", "seed 0 · snp@40"]
     outcome = json.loads((tmp_path / "out/seed-0/snp_40" / OUTCOME).read_text())
     assert (outcome["outcome"], outcome["reason"]) == ("failed", "ZeroDivisionError: division by zero")
     assert "Traceback" in outcome["traceback"]
-    assert worked(jobs) == []
-    jobs[1].retry()
-    assert worked(jobs) == ["seed 0 · snp@40"]
-    assert [job.failed for job in jobs] == [False, False]
+    assert worked(runs) == []
+    runs[1].retry()
+    assert worked(runs) == ["seed 0 · snp@40"]
+    assert [run.failed for run in runs] == [False, False]
 
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:
-    jobs = plan(tmp_path / "out", seeds=(0,))
-    jobs[0].record("failed", reason="diverged")
-    assert worked(jobs) == []
+    runs = plan(tmp_path / "out", seeds=(0,))
+    runs[0].record("failed", reason="diverged")
+    assert worked(runs) == []
     assert not (tmp_path / "out/seed-0/none").exists()
 
 
 def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path, worked: Worked) -> None:
-    jobs = plan(tmp_path / "out", seeds=(0,))
-    assert worked(jobs[:1]) == ["seed 0 · trunk"]
+    runs = plan(tmp_path / "out", seeds=(0,))
+    assert worked(runs[:1]) == ["seed 0 · trunk"]
     weights = tmp_path / f"out/seed-0/trunk/checkpoints/{40:012}/state.safetensors"
     sound = weights.read_bytes()
     weights.write_bytes(b"")
-    assert worked(jobs) == ["seed 0 · none", "seed 0 · trunk", "seed 0 · none", "seed 0 · snp"]
+    assert worked(runs) == ["seed 0 · none", "seed 0 · trunk", "seed 0 · none", "seed 0 · snp"]
     assert weights.read_bytes() == sound
 
 
-def test_a_job_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, worked: Worked) -> None:
-    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    job.folder.mkdir(parents=True)
-    with claim(job.folder):
-        assert job.claim() is None
-    assert worked([job]) == ["seed 0 · none"]
+def test_a_run_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, worked: Worked) -> None:
+    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    run.folder.mkdir(parents=True)
+    with claim(run.folder):
+        assert run.claim() is None
+    assert worked([run]) == ["seed 0 · none"]
 
 
-def test_a_job_whose_process_died_is_set_aside_but_where_another_goes_on_with_it(tmp_path: Path) -> None:
-    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    job.folder.mkdir(parents=True)
-    with claim(job.folder):
-        job.record_death("killed")
-    assert job.outcome is None
-    job.record_death("killed")
-    assert job.outcome == {"outcome": "failed", "reason": "killed"}
+def test_a_run_whose_process_died_is_set_aside_but_where_another_goes_on_with_it(tmp_path: Path) -> None:
+    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    run.folder.mkdir(parents=True)
+    with claim(run.folder):
+        run.record_death("killed")
+    assert run.outcome is None
+    run.record_death("killed")
+    assert run.outcome == {"outcome": "failed", "reason": "killed"}
 
 
 def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> None:
-    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    held = job.claim()
+    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    held = run.claim()
     assert held
-    (job.folder / FILE).unlink()
-    with claim(job.folder):
-        job.train(held, lambda step, end: None, pytest.fail)
-    assert job.outcome is None
+    (run.folder / FILE).unlink()
+    with claim(run.folder):
+        run.train(held, lambda step, end: None, pytest.fail)
+    assert run.outcome is None
 
 
 def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked: Worked) -> None:
-    jobs = plan(tmp_path / "out", seeds=(0,))
+    runs = plan(tmp_path / "out", seeds=(0,))
     (tmp_path / "out").rename(tmp_path / "other")
     with pytest.raises(Lost, match="out: this folder was removed or renamed"):
-        worked(jobs)
+        worked(runs)
     with pytest.raises(Lost):
-        jobs[0].record_death("killed")
+        runs[0].record_death("killed")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_an_outcome_that_cannot_be_written_is_one_line_and_no_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
 
     def refused(file: Path, value: dict[str, Any]) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
     monkeypatch.setattr("supple.experiments.queue.queue.write_json", refused)
     with pytest.raises(DiskError, match=rf"outcome.json: Permission denied; `supple resume {tmp_path}/out` continues"):
-        Queue([job]).work_off(lambda job, held: job.train(held, lambda step, end: None, pytest.fail))
+        Queue([run]).work_off(lambda run, held: run.train(held, lambda step, end: None, pytest.fail))
 
 
 def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:
-    [job] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    job.record("failed", reason="diverged")
-    with claim(job.folder):
-        job.retry()
-        assert job.failed
-    job.retry()
-    assert job.outcome is None
-    job.record(FINISHED)
-    job.retry()
-    assert job.outcome == {"outcome": FINISHED}
+    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    run.record("failed", reason="diverged")
+    with claim(run.folder):
+        run.retry()
+        assert run.failed
+    run.retry()
+    assert run.outcome is None
+    run.record(FINISHED)
+    run.retry()
+    assert run.outcome == {"outcome": FINISHED}
 
 
 def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked) -> None:
     """Each is a process of its own, forked from this one, and says which runs it took."""
-    jobs = plan(tmp_path / "out", seeds=tuple(range(12)))
+    runs = plan(tmp_path / "out", seeds=tuple(range(12)))
     crowd = []
     for number in range(8):
         if not (child := os.fork()):
             try:
-                (tmp_path / str(number)).write_text("\n".join(worked(jobs)))
+                (tmp_path / str(number)).write_text("\n".join(worked(runs)))
             finally:
                 os._exit(0)
         crowd.append(child)
     for child in crowd:
         os.waitpid(child, 0)
     taken = [line for number in range(8) for line in (tmp_path / str(number)).read_text().splitlines()]
-    assert sorted(taken) == sorted(job.label for job in jobs)
-    assert all(job.outcome == {"outcome": FINISHED} for job in jobs)
+    assert sorted(taken) == sorted(run.label for run in runs)
+    assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
 def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
 
 
 def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:
-    jobs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
+    runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
     (tmp_path / "out/seed-0").write_text("no folder can be made here")
     with pytest.raises(RunError, match="seed-0"):
-        train_queue(jobs, 1, lambda *_: None, pytest.fail)
+        train_queue(runs, 1, lambda *_: None, pytest.fail)
