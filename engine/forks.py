@@ -52,8 +52,14 @@ def fork_step_of(
 ) -> int:
     """Return the step of the fork; 0 means that there is no trunk and arms are trained from the beginning.
 
-    It is the beginning of task `fork_at_task` or, if that is None, the multiple of `stride` nearest to the fraction
-    `fork_at` of the planned steps, in [0, 1). Raises UsageError if there is no such step, or both are given.
+    Args:
+        tasks: The tasks of the run.
+        stride: Steps between two places at which it can be forked.
+        fork_at: The fraction of the planned steps, in [0, 1), to whose nearest multiple of `stride` it is rounded.
+        fork_at_task: Instead, the index of the task at whose beginning to fork.
+
+    Raises:
+        UsageError: There is no such step, or both are given.
     """
     total = tasks[-1].end
     if fork_at_task is not None:
@@ -98,6 +104,12 @@ def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]
     The complete state is shared (weights, optimizer, replay memory, generators, statistics) by links to the trunk's
     files, so that a large memory costs nothing. The logs begin empty. config.json is written last: a folder that has
     one is complete and is left alone.
+
+    Args:
+        trunk: The run directory of the trunk.
+        source: The folder of its checkpoint.
+        target: The folder of the arm.
+        config: The contents of the arm's config.json.
 
     Raises:
         CheckpointError: The trunk's checkpoint is missing or damaged.

@@ -102,7 +102,14 @@ class Work(ABC):
     def advance(self, task: Any, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Train from `step`, at most to `until`, and return the number of steps made.
 
-        It calls the hooks' `penalty`, `before_update` and `after_update`, and logs finished episodes in `run`.
+        It calls the hooks' `penalty`, `before_update` and `after_update`, and logs finished episodes.
+
+        Args:
+            task: The task, one of `tasks`.
+            step: The step of the run.
+            until: The last step that may be reached.
+            hooks: The hooks of the run.
+            run: Its folder, for logs.
         """
 
     @abstractmethod

@@ -433,9 +433,16 @@ def files_of_runs(path: Path, name: str) -> list[Path]:
 
 
 def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> Comparison:
-    """Check a comparison with `jobs` simultaneous runs, write its comparison.json, and return it.
+    """Check a comparison, write its comparison.json, and return it.
 
-    Raises UsageError if it cannot be trained.
+    Args:
+        path: Its folder, which must be new or empty.
+        comparison: The comparison.
+        jobs: Number of simultaneous runs, for which the memory is checked.
+        warn: Called with lines for the user.
+
+    Raises:
+        UsageError: It cannot be trained; nothing was written.
     """
     require_outside(path)
     comparison = comparison.resolve(jobs, warn)
