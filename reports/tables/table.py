@@ -52,7 +52,14 @@ class Table:
     def from_columns(
         cls, title: str, columns: Mapping[str, Sequence[str]], words: str = "", turns: bool = True
     ) -> Self:
-        """Return a table with these columns, heading → texts. Those without any value are left out."""
+        """Return a table with these columns. Those without any value are left out.
+
+        Args:
+            title: Its title.
+            columns: Heading → the texts of the column.
+            words: A sentence below the table.
+            turns: Whether the terminal shows a wide table turned, with arms as columns.
+        """
         shown = {heading: texts for heading, texts in columns.items() if set(texts) - {MISSING, ""}}
         return cls(title, list(shown), [list(row) for row in zip(*shown.values(), strict=True)], words, turns)
 
