@@ -21,7 +21,7 @@ def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
     text, _ = blocks("toml")
     (tmp_path / "rates.toml").write_text(text)
     jobs = read_sweep(tmp_path / "rates.toml").preview(tmp_path / "out")
-    arms = {job.arm for job in jobs}
+    arms = {job.spec.labels.arm for job in jobs}
     assert arms == {None, "none", "fire@task", "l2_init(strength=0.0001)", "l2_init(strength=0.001)", "fresh"}
     assert len(jobs) == 5 * 2 * len(arms)
 
@@ -30,7 +30,7 @@ def test_the_search_of_the_page_tunes_every_arm_at_as_many_points(tmp_path: Path
     _, text = blocks("toml")
     (tmp_path / "tuned.toml").write_text(text)
     (study,) = read_sweep(tmp_path / "tuned.toml", method="random").studies
-    tuning, results = study.asked(lambda *_: 0.0).values()
+    (tuning, _), (results, _) = study.comparisons(lambda *_: 0.0).values()
     assert len(tuning.points) == 3 * 12
     assert [arm.partition(" + ")[2].partition("=")[0] for arm, _ in results.points] == ["learning_rate"] * 3
 

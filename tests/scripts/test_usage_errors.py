@@ -128,7 +128,7 @@ WRONG = {
     # interventions, schedules, activations, metrics, presets
     f"{TRAIN} --hook fir@0.5": "--hook: unknown intervention 'fir': did you mean 'fire'?",
     f"{TRAIN} --hook 'fire(step=3)@0.5'": "--hook: fire has no parameter 'step': did you mean 'steps'?",
-    f"{TRAIN} --hook 'fire(steps=x)@0.5'": "--hook: fire: steps must be",
+    f"{TRAIN} --hook 'fire(steps=x)@0.5'": "--hook: fire: steps should be",
     f"{TRAIN} --hook fire@soon": "--hook: unknown schedule 'soon'",
     f"{TRAIN} --hook fire": "'fire' needs a schedule",
     f"{TRAIN} --hook fire@0.5 --hook fire@0.5": "--hook: fire@0.5 is given twice",

@@ -181,6 +181,6 @@ def test_impossible_comparisons_are_refused_in_one_line(lab: Any, tmp_path: Path
 def test_seeds_of_a_stack_cannot_be_added_to_a_sweep(lab: Any, tmp_path: Path) -> None:
     settings = {"data": str(lab.folder), "tasks": 2, "images": 48, "epochs": 1, "compile": "off", "device": "cpu"}
     study = Study("v", "vision", "permuted-mnist", settings, ("none",), (0, 1))
-    assert [job.seeds for job in Sweep([study]).begin(tmp_path / "out")] == [(0, 1), (0, 1)]  # a trunk, and none
+    assert [job.spec.seeds for job in Sweep([study]).begin(tmp_path / "out")] == [(0, 1), (0, 1)]  # a trunk, and none
     with pytest.raises(UsageError, match="seeds of a stack are trained together"):
         Sweep([replace(study, seeds=(0, 1, 2))]).begin(tmp_path / "out")

@@ -145,5 +145,4 @@ def test_a_saved_configuration_has_absolute_paths_and_reads_back_unchanged(
 def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:
     for changes in ({}, {"epochs": 5000.0, "shock_every": 10}, {"epochs": 5000.0, "network": "resnet18", "width": 4}):
         settings = lab.settings(compile="auto", **changes)
-        build(find_kind("vision"), settings)
-        assert settings.compile == "off"
+        assert build(find_kind("vision"), settings).settings.compile == "off"

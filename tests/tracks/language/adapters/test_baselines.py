@@ -206,7 +206,7 @@ def test_ewc_keeps_seqlora_near_the_weights_of_the_last_task():
     [
         ("lora", {}, "unknown adapter 'lora'"),
         ("seqlora", {"rank": 3}, "seqlora has no parameter 'rank'"),
-        ("seqlora", {"alpha": "8"}, "seqlora: alpha must be"),
+        ("seqlora", {"alpha": "8"}, "seqlora: alpha should be"),
     ],
 )
 def test_unknown_kinds_and_parameters_are_refused_by_name(kind, params, message):
