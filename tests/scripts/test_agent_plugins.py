@@ -119,3 +119,14 @@ def test_divergence_that_an_agent_reports_is_no_fault_of_its_plug_in(ask: Ask) -
     assert (code, said.count("\n")) == (1, 1), said
     assert "out (still, seed 0): training diverged by step 64: the loss is not finite; " in said
     assert not Path("out/traceback.txt").exists()
+
+
+@pytest.mark.parametrize("value", ["None", "False", "0"])
+def test_an_update_that_is_never_complete_ends_the_run(ask: Ask, value: str) -> None:
+    told = f"supple: update of Still returned {value} at the last step of a task: it must complete its updates there "
+    assert ask(RUN, f"update:{value}") == (1, f"{told}and return True\n")
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (3,), ()])
+def test_actions_of_a_wrong_shape_are_the_fault_of_the_agent(ask: Ask, shape: tuple[int, ...]) -> None:
+    assert ask(RUN, f"act:np.zeros({shape}, int)") == (1, f"supple: act of Still returned shape {shape}, not (2,)\n")
