@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..engine.divergence import find_not_finite
 from ..engine.hooks.driver import HookDriver
 from ..engine.machine.denormals import flushes
 from ..engine.seeding import derive
@@ -22,7 +23,7 @@ from ..engine.work import Numbers, Work, crossed
 from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector
 from ..interventions import Learner
 from ..metrics import human_normalized
-from ..registry.errors import EnvironmentFailed, RunError
+from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
 from .settings import AgentSettings
@@ -232,7 +233,11 @@ class AgentWork(Work):
             )
 
     def check(self, closely: bool = False) -> None:
-        """Do nothing: agents check their losses when they log them."""
+        """Raise Diverged if, with `closely`, a parameter or a slot of an optimizer is not finite.
+
+        Agents check their losses when they log them."""
+        if closely and find_not_finite(self.learners, buffers=False):
+            raise Diverged("a network of the agent is not finite")
 
     # -- logging and evaluation ---------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """A plug-in with an agent: its help, and what is said when the agent breaks a rule of the protocol."""
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -49,6 +50,7 @@ class Still:
     def __init__(self, settings, spaces):
         torch.manual_seed(settings.seed)
         self.network = nn.Linear(spaces[settings.env].observation, settings.width)
+        self.network.register_buffer("mask", torch.tensor(-torch.inf))
         probe = lambda: (torch.ones(4, self.network.in_features),)
         self.learners = {"network": learner_for(self.network, probe=probe, loss=lambda: self.network.weight.sum())}
 
@@ -59,7 +61,7 @@ class Still:
         found = do("act", self)
         return np.zeros(self.count, int) if found is None else found
 
-    def remember(self, result): ...
+    def remember(self, result): do("remember", self)
 
     def update(self, hooks, last):
         return True if not WRONG.startswith("update:") else do("update", self)
@@ -119,6 +121,19 @@ def test_divergence_that_an_agent_reports_is_no_fault_of_its_plug_in(ask: Ask) -
     assert (code, said.count("\n")) == (1, 1), said
     assert "out (still, seed 0): training diverged by step 64: the loss is not finite; " in said
     assert not Path("out/traceback.txt").exists()
+
+
+def test_a_network_with_nan_is_divergence_and_no_fault_of_a_metric(ask: Ask) -> None:
+    for words in ("--measure-every 64", "--measure-every 64 --checkpoint-every 16"):
+        code, said = ask(f"{RUN} {words}", "remember:agent.network.weight.detach().fill_(np.nan)")
+        assert (code, said.count("\n")) == (1, 1), said
+        assert "training diverged by step" in said
+        assert "a network of the agent is not finite; the first tensor that is not finite is weight of the n" in said
+        shutil.rmtree("out")
+
+
+def test_an_agent_whose_network_holds_a_mask_of_minus_infinity_has_not_diverged(ask: Ask) -> None:
+    assert ask(RUN) == (0, "")
 
 
 @pytest.mark.parametrize("value", ["None", "False", "0"])
