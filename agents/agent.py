@@ -26,7 +26,7 @@ class Agent(Protocol):
         """Begin episodes: all environments were reset to these observations, (num_envs, …)."""
 
     def act(self) -> np.ndarray:
-        """Return actions for the current observations, (num_envs, …)."""
+        """Return actions for the current observations, (num_envs, *action shape)."""
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the last actions."""
@@ -35,7 +35,9 @@ class Agent(Protocol):
         """Update the networks if an update is due. `last`: this is the last step of the task.
 
         Returns:
-            Whether interventions, measurements and checkpoints are possible now.
+            Whether interventions, measurements and checkpoints are possible now, since nothing is half done. At the
+            last step of a task, all updates must be completed and the result must be true: otherwise the run ends with
+            RunError.
         """
 
     def numbers(self) -> dict[str, float]:

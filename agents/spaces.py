@@ -25,13 +25,19 @@ class VectorSpace(NamedTuple):
     action: spaces.Space
 
 
-def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None) -> VectorSpace:
-    """Return the sizes of an environment with vector observations, for an agent (`ppo`, `dqn`, `sac`).
+def vector_space(
+    name: str,
+    agent: str,
+    kwargs: Mapping[str, Any] | None = None,
+    actions: tuple[type[spaces.Space], ...] | None = None,
+) -> VectorSpace:
+    """Return the sizes of an environment with vector observations, for an agent.
 
     Args:
         name: The environment's name.
         agent: The agent's name.
         kwargs: The keyword arguments of the environment.
+        actions: The classes of the action spaces that the agent supports. By default, those of ppo, dqn or sac.
 
     Raises:
         ValueError: The observations cannot be turned into vectors, or the agent does not support the actions. The
@@ -46,8 +52,9 @@ def vector_space(name: str, agent: str, kwargs: Mapping[str, Any] | None = None)
     finally:
         env.close()
     action = env.action_space
-    if not isinstance(action, ACTIONS[agent]):
-        *most, last = (kind.__name__ for kind in ACTIONS[agent])
+    supported = ACTIONS[agent] if actions is None else actions
+    if not isinstance(action, supported):
+        *most, last = (kind.__name__ for kind in supported)
         needs = f"{', '.join(most)} or {last}" if most else last
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""

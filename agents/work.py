@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..engine.divergence import find_not_finite
 from ..engine.hooks.driver import HookDriver
 from ..engine.machine.denormals import flushes
 from ..engine.seeding import derive
@@ -22,7 +23,7 @@ from ..engine.work import Numbers, Work, crossed
 from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector
 from ..interventions import Learner
 from ..metrics import human_normalized
-from ..registry.errors import EnvironmentFailed, RunError
+from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
 from .settings import AgentSettings
@@ -62,6 +63,7 @@ class AgentWork(Work):
         self.explosions = 0  # in training, since this process began
         self.untrained: list[float] | None = None  # returns of a fresh agent before its first update
         self._envs: Envs | None = None  # those of the current task
+        self._acted = False  # whether the agent has acted in them, so that the shape of its actions is known
         self._workers: EnvWorkers | None = None  # the processes in which they run, for all tasks
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose the best state by: use --eval-episodes 5"
@@ -160,24 +162,43 @@ class AgentWork(Work):
             until: The step to which to train at most.
             hooks: Act on the agent's networks at its updates.
             run: Receives the finished episodes.
+
+        Raises:
+            RunError: The agent breaks its protocol: actions have a wrong shape, or the last update is not complete.
         """
         assert self._envs is not None
         agent, stride = self.agent, self.settings.stride
         gradual = self.shifts is not None and self.shifts.is_gradual
         with self._name_faults():
             while True:
-                result = self._envs.step(agent.act())
+                actions = agent.act()
+                if not self._acted:
+                    self._require_shape(actions)
+                    self._acted = True
+                result = self._envs.step(actions)
                 agent.remember(result)
                 self.now += stride
                 if gradual:
                     self._envs.progress(self._steps_of_task)
                 for episode in result.episodes:
                     self._log_episode(run, task, self.now, episode)
-                if agent.update(hooks, last=self.now >= until):
+                if complete := agent.update(hooks, last=self.now >= until):
                     self.after_update(run, task, self.now)
                     if self.untrained and self._steps_of_task >= self.settings.untrained_steps:
                         self._log_untrained(run, task, self.now)
                     return self.now - step
+                if self.now >= until:
+                    raise RunError(
+                        f"update of {type(agent).__name__} returned {complete!r} at the last step of a task: it must "
+                        "complete its updates there and return True"
+                    )
+
+    def _require_shape(self, actions: Any) -> None:
+        """Raise RunError unless there is one action for each environment."""
+        assert self._envs is not None
+        shape, wanted = np.shape(actions), (self._envs.num_envs, *self._envs.single_action_space.shape)
+        if shape != wanted:
+            raise RunError(f"act of {type(self.agent).__name__} returned shape {shape}, not {wanted}")
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Prepare the environments after an update. By default, do nothing."""
@@ -212,7 +233,11 @@ class AgentWork(Work):
             )
 
     def check(self, closely: bool = False) -> None:
-        """Do nothing: agents check their losses when they log them."""
+        """Raise Diverged if, with `closely`, a parameter or a slot of an optimizer is not finite.
+
+        Agents check their losses when they log them."""
+        if closely and find_not_finite(self.learners, buffers=False):
+            raise Diverged("a network of the agent is not finite")
 
     # -- logging and evaluation ---------------------------------------------------------------------------------------
 
@@ -269,7 +294,7 @@ class AgentWork(Work):
     def _close_envs(self) -> None:
         """Close the environments of the current task."""
         if self._envs is not None:
-            envs, self._envs = self._envs, None
+            envs, self._envs, self._acted = self._envs, None, False
             with self._name_faults():
                 envs.close()
 

@@ -24,7 +24,7 @@ from ...registry import (
     module_of,
     one_line,
 )
-from ...registry.errors import PluginFailed, RunError, UsageError, is_out_of_memory
+from ...registry.errors import Diverged, PluginFailed, RunError, UsageError, is_out_of_memory
 from ..storage import files
 from . import plugins
 
@@ -34,6 +34,8 @@ TOLD = (RunError, UsageError, BrokenPackage, UnknownName, CallSyntaxError)  # wh
 
 class blaming:
     """A block in which plug-ins may be at work. It raises PluginFailed for what is their fault.
+
+    Diverged goes through it: a plug-in's kind of run raises it as the protocols ask.
 
     Args:
         step: Returns the step of the run; None if no run is being trained.
@@ -55,7 +57,7 @@ class blaming:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or isinstance(error, PluginFailed) or is_interruption(error):
+        if error is None or isinstance(error, (PluginFailed, Diverged)) or is_interruption(error):
             return
         line = self._describe(error)
         if not line:
@@ -85,6 +87,8 @@ class blaming:
             what = f"{function} raised {describe_raised(error, plugin.name)}"
             return f"plug-in {plugin.name} ({plugins.describe(plugin)}){when}: {what}"
         if isinstance(error, (*TOLD, OSError)) or is_out_of_memory(error):
+            return ""
+        if isinstance(error, SystemExit) and not self.step:  # tyro's, after it has printed help
             return ""
         place = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{one_line(error)} ({place.filename}, line {place.lineno})"

@@ -82,3 +82,10 @@ def test_unsupported_spaces_are_refused_with_the_agents_that_support_them(name: 
         vector_space(name, agent)
     assert str(error.value).startswith(REFUSALS[name, agent])
     assert "\n" not in str(error.value)
+
+
+def test_an_agent_of_a_plug_in_says_itself_which_actions_it_supports() -> None:
+    found = vector_space("CartPole-v1", "mine", actions=(spaces.Discrete,))
+    assert found == VectorSpace(4, spaces.Discrete(2))
+    with pytest.raises(ValueError, match=r"^Switches-v0: mine needs Discrete actions, .*: use ppo$"):
+        vector_space("Switches-v0", "mine", actions=(spaces.Discrete,))
