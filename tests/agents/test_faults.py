@@ -184,13 +184,7 @@ def test_the_message_of_a_fault_says_from_which_step_the_run_can_be_resumed(tmp_
     wrong.wrong = raising(OSError("no port"))
     run = begin(tmp_path, "ppo")
     with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 100$"):
-<<<<<<< HEAD
         finish_run(run, open_run(run))
-||||||| 082ec1ac
-        finish_run(run)
-=======
-        finish_run(run, open_run(run, print))
->>>>>>> heads/mendagent
 
 
 @pytest.mark.parametrize("agent", AGENTS)
