@@ -42,7 +42,7 @@ class Hook:
 
     @property
     def obstacle(self) -> str:
-        """Why a hook that `waits` has not fired, for messages."""
+        """The reason why a hook that `waits` has not fired, for messages."""
         assert isinstance(self.schedule, When)
         if not self.memory or any(memory.get("measured") for memory in self.memory.values()):
             return "its condition was never met"
