@@ -9,6 +9,7 @@ MEANS = {"sfe": 12.0, "dfi_unscaled_before": 0.1352, "dfi_unscaled_after": 0.0, 
 
 
 def test_columns_are_the_change_and_the_metrics_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "IN_TABLES", {"dfi_unscaled": "DfI (unscaled)"})
     assert intervention_columns([MEANS], digits=2) == {"SFE": ["12"], "DfI (unscaled)": ["0.14 → 0"]}
     assert intervention_words("of θ") == "SFE (of θ) and DfI before → after"
     assert intervention_words("of θ", "λ_max") == "SFE (of θ), DfI and λ_max before → after"
