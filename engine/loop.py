@@ -75,7 +75,7 @@ class Loop:
                     raise
         for hook in self.hooks.hooks:
             if hook.waits and self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
-                self.warn(f"{self.run.path}: {hook.text} never fired, because its condition was never met")
+                self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle}")
 
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)

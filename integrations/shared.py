@@ -64,7 +64,7 @@ def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None)
     """
     for hook in hooks:
         if hook.waits:
-            warnings.warn(f"{hook.text} has not fired: its condition was never met", stacklevel=2)
+            warnings.warn(f"{hook.text} has not fired: {hook.obstacle}", stacklevel=2)
         elif isinstance(hook.schedule, AtTask) and hook.schedule.problem(total, switches=switches):
             reason = f"new_task() announced {switches} task switch{'es' if switches != 1 else ''}"
             warnings.warn(f"{hook.text} has not fired: {reason}", stacklevel=2)

@@ -40,6 +40,15 @@ class Hook:
         """Whether the schedule is a condition that has not become true for any learner so far."""
         return isinstance(self.schedule, When) and not any(memory.get("fired") for memory in self.memory.values())
 
+    @property
+    def obstacle(self) -> str:
+        """The reason why a hook that `waits` has not fired, for messages."""
+        assert isinstance(self.schedule, When)
+        if not self.memory or any(memory.get("measured") for memory in self.memory.values()):
+            return "its condition was never met"
+        metric, learners = self.schedule.metric, " and ".join(map(repr, self.memory))
+        return f"{metric} was never measured" + ("" if "/" in metric else f" on {learners}")  # critic/srank names it
+
     def state_dict(self) -> dict[str, Any]:
         return {"memory": copy.deepcopy(self.memory), "intervention": self.intervention.state_dict()}
 

@@ -223,8 +223,10 @@ class When(Schedule):
             raise ValueError(f"least must be a number of steps or a fraction of the run, got {self.least}")
 
     def due(self, moment: Moment, state: Memory) -> bool:
-        value = math.nan if moment.metrics is None else moment.metrics.get(self.metric, math.nan)
-        if math.isnan(value):
+        if moment.metrics is None or self.metric not in moment.metrics:
+            return False
+        state["measured"] = True
+        if math.isnan(value := moment.metrics[self.metric]):
             return False
         holds = OPERATORS[self.op](value, self.threshold)
         if not holds and (self.clear is None or self._is_beyond(value, self.clear)):

@@ -131,16 +131,10 @@ class View:
     def isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         """For each weight: the DfI of its matrices, (members,), the unscaled DfI, and the number of singular values.
 
-        Weights are those of the learner's layers, and those of recurrent and attention modules. One Gram product serves
-        both numbers. The parts of a fused layer are separate matrices. Weights that are no matrices of floating-point
-        numbers, and the factors of adapters, are left out.
+        One Gram product serves both numbers.
         """
-        with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
-            return self._measure_isometry()
-
-    def _measure_isometry(self) -> list[tuple[Tensor, Tensor, int]]:
         deviations_by_weight = []
-        for matrices, scale in self._matrices():
+        for matrices, scale in self.matrices:
             gram = gram_matrices(matrices)
             unscaled = gram / scale**2
             deviations_by_weight.append(
@@ -148,8 +142,19 @@ class View:
             )
         return deviations_by_weight
 
-    def _matrices(self) -> Iterator[tuple[Tensor, float]]:
-        """Yield the matrices of each weight, (members, matrices, d_out, d_in), and the scale of their isometry."""
+    @cached_property
+    def matrices(self) -> list[tuple[Tensor, float]]:
+        """For each weight: its matrices, (members, matrices, d_out, d_in), and FIRE's scale s of their isometry.
+
+        Weights are those of the learner's layers, and those of recurrent and attention modules. Each tap of a
+        convolution and each part of a fused layer is a matrix. `members` is 1 for weights that are not stacked, and for
+        one member of a stack. `by_network` brings a number of each matrix, (members, matrices), to (networks, …).
+        Weights that are no matrices of floating-point numbers, and the factors of adapters, are left out.
+        """
+        with unchanged(self.learner.module):  # a parametrized weight computes itself, and changes its buffers
+            return list(self._find_matrices())
+
+    def _find_matrices(self) -> Iterator[tuple[Tensor, float]]:
         for layer in self.learner.layers:
             kernel = layer.kernel
             if layer.factor or unfit(kernel):

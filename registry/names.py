@@ -34,7 +34,7 @@ class Registry(Generic[T]):
 
         def file(entry: T) -> T:
             if name in self._entries:
-                raise ValueError(f"{self.kind} {name!r} is registered twice")
+                raise ValueError(f"the {self.kind} {name!r} exists already: choose another name")
             self._entries[name] = entry
             return entry
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -21,6 +22,9 @@ from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
+# On a busy machine, an example may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
+hypothesis.settings.register_profile("no deadline", hypothesis.settings(), deadline=None)
+hypothesis.settings.load_profile("no deadline")
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
 # Where PyTorch is built for CUDA, a process whose first gradient is computed within torch.compile cannot compute any
 # after a fork. `start` below forks, so the first gradient is this one.

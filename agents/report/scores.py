@@ -18,6 +18,7 @@ from ...metrics import (
     plasticity_score,
 )
 from ...reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
+from ...reports.tables.metrics import IN_TABLES
 from ...reports.tables.statistics import Spread, mean, means_at_events, spread_json, strict_json
 from .areas import FINAL, Share, mean_return, shares, window
 
@@ -206,7 +207,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         exploded=exploded,
         explosions=sum(_explosions(run) for run in runs),
         interventions=len(events),
-        at_events=means_at_events(events, ("dfi_unscaled",)),
+        at_events=means_at_events(events, IN_TABLES),
         mean_returns=np.stack([mean_return(run, fork, shape[2]) for run in runs]),
     )
 
@@ -314,7 +315,8 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;
-        `at_interventions`: means of `sfe`, `sfe_normalized`, `dfi_unscaled_before`, `dfi_unscaled_after`.
+        `at_interventions`: means of `sfe`, `sfe_normalized`, and of the metrics of `IN_TABLES`, such as
+        `dfi_unscaled_before` and `dfi_unscaled_after`.
     Differences between arms and the verdict are as in `reports.tables.differences.differences_json`.
     """
     config = data.first.config

@@ -4,14 +4,15 @@ from collections.abc import Iterable, Sequence
 
 from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.differences import difference_tables
+from ...reports.tables.metrics import IN_TABLES, intervention_columns, intervention_words
 from ...reports.tables.table import MISSING, BySeed, Table, estimate, number, over_seeds
 from .areas import share_table
 from .scores import AgentScores, ArmScores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
-SFE, DFI = "SFE", "DfI (unscaled)"
+SFE = "SFE"
 # Cells without information: a column that has only these is left out.
-NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, DFI)} | {EXPLOSIONS: {"0"}}
+NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, *IN_TABLES.values())} | {EXPLOSIONS: {"0"}}
 
 
 def short_name(env: str) -> str:
@@ -30,8 +31,7 @@ def summary_rows(scores: AgentScores) -> tuple[list[str], list[list[str]]]:
         *((short_name(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
         (GAP, [number(arm.gap_change) for arm in arms]),
         (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
-        (SFE, [number(arm.at_events["sfe"]) for arm in arms]),
-        (DFI, [_dfi_text(arm) for arm in arms]),
+        *intervention_columns([arm.at_events for arm in arms], digits=2).items(),
     ]
     shown = [(name, cells) for name, cells in columns if set(cells) - NOTHING.get(name, set())]
     return [name for name, _ in shown], [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
@@ -49,8 +49,8 @@ def summary_words(scores: AgentScores) -> str:
         "arm": f"{', '.join(map(short_name, scores.environments))}: mean training return in {scores.end}. "
         f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
         GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means that it widened.",
-        SFE: "SFE (squared change of the weights that exist before and after) and DfI before → after: means over the "
-        "arm’s interventions.",
+        SFE: f"{intervention_words('squared change of the weights that exist before and after')}: means over the arm’s "
+        "interventions.",
     }
     missing = [f"{MISSING} was not measured."] if any(MISSING in row for row in rows) else []
     return " ".join([text for name, text in texts.items() if name in header] + missing)
@@ -96,11 +96,6 @@ def _final(arm: ArmScores, environment: int) -> str:
     spread = arm.last_in(environment)
     text = estimate(spread.mean, spread.interval)
     return BySeed.of(text, arm.by_seed(spread.values))
-
-
-def _dfi_text(arm: ArmScores) -> str:
-    before, after = (number(arm.at_events[f"dfi_unscaled_{side}"], 2) for side in ("before", "after"))
-    return MISSING if before == after == MISSING else f"{before} → {after}"
 
 
 def score_text(score: Score | None, digits: int) -> str:

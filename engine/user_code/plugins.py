@@ -265,7 +265,9 @@ def _check_entry(word: str, name: str, entry: object) -> None:
         raise UsageError(f"the name of the {word} {brief(name)} is too long: {len(name):,} letters, at most {LONGEST}")
     wanted = resolve_name(TABLES[word][1])
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
-        raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}")
+        function = getattr(entry, "__name__", "") if word == "metric" and callable(entry) else ""
+        remedy = f": register Metric('what it is', 'weights', {function})" if function else ""
+        raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}{remedy}")
     if word in ("kind of run", "preset"):
         try:
             entry.check()  # type: ignore[union-attr]

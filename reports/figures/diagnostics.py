@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ...experiments.history.collect import ComparisonData, Row, RunData
+from ..tables.metrics import IN_FIGURE, TITLES
 from ..tables.statistics import mean
 from .style import (
     FAINT,
@@ -28,25 +29,6 @@ from .style import (
 
 Array = NDArray[np.float64]
 
-TITLES = {
-    "trainability": "trainability (1: perfect fit)",
-    "entropy": "entropy of the policy (nats)",
-    "dormant_fraction": "dormant units (share)",
-    "saturated_fraction": "saturated units (share)",
-    "srank": "srank of the features",
-    "effective_rank": "effective rank of the features",
-    "dfi_unscaled": "DfI (unscaled)",
-    "dfi_per_dim": "DfI per dimension",
-    "dfi": "DfI (FIRE eq. 2)",
-    "weight_norm": "weight norm",
-    "gradient_norm": "gradient norm",
-    "lambda_max": "λ_max of the Hessian",
-    "lambda_balance": "λ of consecutive linear maps",
-    "lambda_residual": "deviation from λ-balance",
-    "gradient_effective_rank": "effective rank of the gradients",
-    "mean": "mean Q(s, a) of the batches",
-}
-COMPARED = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "weight_norm", "lambda_max")
 INJECTED = (
     "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
     "frozen heads, so values before and after cannot be compared. "
@@ -131,7 +113,7 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
 def before_and_after(data: ComparisonData) -> Plot | None:
     """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
-    metrics = [metric for metric in COMPARED if any(metric in before | after for *_, (before, after) in rows)]
+    metrics = [metric for metric in IN_FIGURE if any(metric in before | after for *_, (before, after) in rows)]
     if not metrics:
         return None
     styles = arm_styles(data.labels)
@@ -189,7 +171,7 @@ def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
 def _mean_metrics(events: Sequence[Row]) -> tuple[Row, Row]:
     sides = []
     for side in ("before", "after"):
-        values = {m: [e.get(side, {}).get(m) for e in events] for m in COMPARED}
+        values = {m: [e.get(side, {}).get(m) for e in events] for m in IN_FIGURE}
         numbers = {m: np.array([v for v in vs if v is not None], dtype=float) for m, vs in values.items()}
         sides.append({m: float(mean(v)) for m, v in numbers.items() if np.isfinite(v).any()})
     return sides[0], sides[1]

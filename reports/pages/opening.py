@@ -16,6 +16,7 @@ from ..tables.differences import (
     group_by,
     pairwise_differences,
 )
+from ..tables.table import join_words
 
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only
@@ -73,11 +74,6 @@ def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
         cannot = [f"No two arms have a value of {first} for the same seed, so they are not compared."]
     can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
     return _cut_sentences(list(chain.from_iterable(can.values()))), _cut_sentences(cannot)
-
-
-def join_words(words: Sequence[str]) -> str:
-    """Return words as text: `a`, `a and b`, or `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def count_text(number: int, word: str) -> str:

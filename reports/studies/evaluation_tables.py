@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..tables.metrics import intervention_columns, intervention_words
 from ..tables.statistics import Spread
 from ..tables.table import MISSING, BySeed, Table, number, over_seeds
 from .evaluations import Cell
@@ -67,10 +68,9 @@ def interventions_table(
     """
     columns = {
         **(more or {}),
-        "SFE": [number(cell.at_events["sfe"]) for cell in cells],
-        "DfI (unscaled)": [before_and_after_text(cell, "dfi_unscaled") for cell in cells],
+        **intervention_columns([cell.at_events for cell in cells]),
     }
-    words = "SFE (squared change of the weights) and DfI before → after: means over the interventions listed below."
+    words = f"{intervention_words('squared change of the weights')}: means over the interventions listed below."
     return table_by_cell(study, cells, "Interventions", columns, f"{about} {words}".strip())
 
 
@@ -93,9 +93,3 @@ def heading(name: str) -> str:
 
 def _setting_text(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
-
-
-def before_and_after_text(cell: Cell, name: str) -> str:
-    """Return a metric before and after interventions as text, `0.135 → 8.83`."""
-    before, after = (number(cell.at_events[f"{name}_{side}"]) for side in ("before", "after"))
-    return MISSING if before == after == MISSING else f"{before} → {after}"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...experiments.history.collect import Row
 from ...metrics import t_interval
+from .metrics import IN_TABLES
 
 Array = NDArray[np.float64]
 NAN = float("nan")
@@ -59,7 +60,7 @@ def mean_of_known(values: Iterable[Any]) -> float:
 
 
 def means_at_events(
-    events: Sequence[Row], around: Sequence[str] = ("dfi_unscaled", "lambda_max", "lambda_balance")
+    events: Sequence[Row], around: Iterable[str] = (*IN_TABLES, "lambda_max", "lambda_balance")
 ) -> dict[str, float]:
     """Return means over all interventions of the change of the weights, and of metrics before and after."""
     change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}

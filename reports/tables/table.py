@@ -131,6 +131,11 @@ def estimate(mean: float, ends: tuple[float, float] | None) -> str:
     return text.replace("-", "−")
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Return words as text: `a`, `a and b`, or `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 def variant_text(variant: Mapping[str, Any]) -> str:
     """Return a variant of the settings as text, such as `learning rate 1e-05, epochs 3`; "" if nothing varies."""
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in variant.items())

@@ -50,9 +50,9 @@ def test_a_period_says_its_unit_in_its_help_line(name: str, capsys: pytest.Captu
 
 
 def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
-    with pytest.raises(ValueError, match="kind of run 'ppo' is registered twice"):
+    with pytest.raises(ValueError, match="the kind of run 'ppo' exists already: choose another name"):
         add(Kind("ppo", "", "", "", ""))
-    with pytest.raises(ValueError, match="preset 'demo-mujoco' is registered twice"):
+    with pytest.raises(ValueError, match="the preset 'demo-mujoco' exists already"):
         add(Preset("demo-mujoco", "", "ppo"))
     with pytest.raises(UnknownName, match="unknown kind of run 'pppo': did you mean 'ppo'"):
         find_kind("pppo")

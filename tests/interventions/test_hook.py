@@ -157,7 +157,7 @@ def test_a_hook_keeps_what_its_schedule_remembers_in_its_state():
     again.load_state_dict(state)
     hook.due(moment(0.1), q)
     again.due(moment(0.1), q)
-    assert state == {"memory": {"q": {"held": True, "fired": True}}, "intervention": {}}
+    assert state == {"memory": {"q": {"measured": True, "held": True, "fired": True}}, "intervention": {}}
 
 
 def test_a_condition_waits_until_it_has_become_true_for_a_learner():
@@ -166,6 +166,21 @@ def test_a_condition_waits_until_it_has_become_true_for_a_learner():
         hook.due(Moment(10, 10, 100, metrics={"q/dormant_fraction": value}), q)
         assert hook.waits == waits
     assert not any(parse_hook(text).waits for text in ("fire@0.5", "fire@task", "l2_init"))
+
+
+def test_a_condition_on_what_was_never_measured_is_told_from_one_that_was_never_met():
+    hook, actor, critic = parse_hook("fire@when:srank<3"), model("actor"), model("critic")
+    full = parse_hook("fire@when:critic/srank<3")
+
+    def measure(metrics: dict[str, float]) -> None:
+        moment = Moment(10, 10, 100, metrics=metrics)
+        assert not any(each.due(moment, learner) for each in (hook, full) for learner in (actor, critic))
+
+    measure({"actor/weight_norm": 1.0})
+    assert hook.obstacle == "srank was never measured on 'actor' and 'critic'"
+    assert full.obstacle == "critic/srank was never measured"
+    measure({"critic/srank": math.nan})
+    assert hook.obstacle == full.obstacle == "its condition was never met"
 
 
 def test_making_an_intervention_twice_shares_nothing():

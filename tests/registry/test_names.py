@@ -23,7 +23,7 @@ def test_unknown_names_suggest_the_nearest():
     with pytest.raises(UnknownName) as caught:
         table.get("xyz")
     assert str(caught.value) == "unknown intervention 'xyz' (known: fire, snp)"
-    with pytest.raises(ValueError, match="'fire' is registered twice"):
+    with pytest.raises(ValueError, match="the intervention 'fire' exists already: choose another name"):
         table.register("fire")(dict)
 
 

@@ -226,6 +226,7 @@ def test_doctor_tries_an_intervention_of_a_plug_in_that_the_run_did_not_load(ask
 
 MINE = "\nclass Mine(Intervention): ..."
 BEGIN = "from supple.interventions import Intervention, interventions\n@interventions.register"
+METRIC = "from supple.metrics import metrics\n@metrics.register('share')\ndef share(view): ..."
 BROKEN = {
     "raise OSError('no luck')": "line 1: OSError: no luck",
     "\nimport sys; sys.exit(0)": "line 2: it ends the process instead of being imported",
@@ -233,10 +234,11 @@ BROKEN = {
     "\0": "it cannot be imported: ",
     "import neighbour": "ModuleNotFoundError: No module named 'neighbour'",
     "x = 1": "it registers nothing",
-    f"{BEGIN}('halve'){MINE}": "intervention 'halve' is registered twice",
-    f"{BEGIN}('fire'){MINE}": "intervention 'fire' is registered twice",
+    f"{BEGIN}('halve'){MINE}": "the intervention 'halve' exists already: choose another name",
+    f"{BEGIN}('fire'){MINE}": "the intervention 'fire' exists already",
     f"{BEGIN}('my method'){MINE}": "'my method' cannot be typed",
     f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' should be of type Intervention",
+    METRIC: "the metric 'share' should be of type Metric: register Metric('what it is', 'weights', share)",
     "import gymnasium; gymnasium.register('CartPole-v1', entry_point='a:B')": "replaces the environment",
     f"{BEGIN}(3){MINE}": "the intervention 3 cannot be typed",
     f"{BEGIN}('none'){MINE}": "'none' cannot be typed",

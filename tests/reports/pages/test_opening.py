@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from supple.engine.storage.signed_json import write_json
 from supple.reports import load
-from supple.reports.pages.opening import conclude, count_text, join_words, make_opening
+from supple.reports.pages.opening import conclude, count_text, make_opening
 from supple.reports.tables.differences import Measure, differences, pairwise_differences
+from supple.reports.tables.table import join_words
 
 few = settings(max_examples=40, deadline=None)
 ARMS = ("none", "fire", "reset", "fresh")

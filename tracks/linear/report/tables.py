@@ -6,7 +6,6 @@ import numpy as np
 
 from ....experiments.history.collect import RunData, Segment
 from ....reports.studies.evaluation_tables import (
-    before_and_after_text,
     have_interventions,
     interventions_table,
     table_by_cell,
@@ -14,6 +13,7 @@ from ....reports.studies.evaluation_tables import (
 from ....reports.studies.evaluations import Cell
 from ....reports.studies.study import ReportedStudy
 from ....reports.study_report import final_values
+from ....reports.tables.metrics import before_and_after_text
 from ....reports.tables.statistics import Spread
 from ....reports.tables.table import MISSING, Table, number
 
@@ -39,7 +39,7 @@ def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
         "run, or of the last task."
     )
     tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
-    balance = {"λ": [before_and_after_text(cell, "lambda_balance") for cell in cells]}
+    balance = {"λ": [before_and_after_text(cell.at_events, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions_table(study, cells, balance, about)] if have_interventions(cells) else [])]
 

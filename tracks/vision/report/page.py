@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.figures.style import Plot
-from ....reports.pages.opening import join_words, make_opening
+from ....reports.pages.opening import make_opening
 from ....reports.pages.page import limits_text, range_text, render_page, setting_texts
 from ....reports.studies.side_by_side import differing_settings
 from ....reports.tables.differences import Measure, difference_tables, verdict
-from ....reports.tables.table import Table
+from ....reports.tables.table import Table, join_words
 from .scores import ClassifierScores
 from .tables import benchmark_grid, shock_table, summary_table
 

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from ....experiments.history.collect import Row, RunData
+from ....metrics import METRICS
 
 OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
-POWERS = {"dfi": 1.0, "weight_norm": 0.5, "gradient_norm": 0.5}  # of the number of members, in what a stack pools
+POWERS = {"sum": 1.0, "norm": 0.5}  # of the number of members, by the way in which a metric of a stack is pooled
 
 
 def by_seed(run: RunData) -> list[RunData]:
@@ -35,12 +36,14 @@ def by_seed(run: RunData) -> list[RunData]:
 def _scale_to_one(event: Row, members: int) -> Row:
     """Return an intervention on a stack as one on a single network.
 
-    SFE and DfI are divided by the number of members, and norms are root mean squares."""
+    Sums over members, such as SFE and DfI, are divided by their number, and norms are root mean squares. A metric that
+    is not registered here, such as one of a plug-in that was not named, stays as it is."""
     if event.get("event") != "intervention" or members == 1:
         return event
+    powers = {name: POWERS.get(metric.pool, 0.0) for name, metric in METRICS.items()}
     sides = {
         side: {
-            name: value / members ** POWERS.get(name, 0.0)
+            name: value / members ** powers.get(name, 0.0)
             for name, value in event.get(side, {}).items()
             if value is not None
         }

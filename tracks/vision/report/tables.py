@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ....experiments.history.collect import ComparisonData
 from ....reports.studies.evaluation_tables import spread_text
+from ....reports.tables.metrics import before_and_after_text, intervention_columns, intervention_words
 from ....reports.tables.statistics import Spread
 from ....reports.tables.table import MISSING, Table, number, over_seeds
 from .scores import ClassifierArm, ClassifierScores
@@ -26,10 +27,6 @@ COLUMNS = {
     "best_after": ("best test after the fork (%)", "Best and final test accuracy: of all tests after the fork."),
     "final_after": ("final test (%)", ""),
 }
-AT_EVENTS = (
-    "SFE (squared change of the weights of one network), DfI and λ_max before → after: means over interventions; "
-    "λ_max, where they do not measure it, around the fork."
-)
 
 
 def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
@@ -51,7 +48,8 @@ def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "
         if set(cells) != {MISSING}:
             columns[heading] = cells
     if "SFE" in columns or "λ_max" in columns:
-        notes.append(AT_EVENTS)
+        about = intervention_words("squared change of the weights of one network", "λ_max")
+        notes.append(f"{about}: means over interventions; λ_max, where they do not measure it, around the fork.")
     notes.append(over_seeds(data.seeds))
     if data.fork_step:
         notes.insert(0, "All of the tasks that ended after the fork.")
@@ -106,19 +104,13 @@ def percent(spread: Spread) -> str:
 
 def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[str, list[str]]:
     return {
-        "SFE": [number(arm.at_events["sfe"]) for arm in arms.values()],
-        "DfI (unscaled)": [_arrow(arm, "dfi_unscaled") for arm in arms.values()],
-        "λ_max": [_arrow(arm, "lambda_max") for arm in arms.values()],
+        **intervention_columns([arm.at_events for arm in arms.values()]),
+        "λ_max": [before_and_after_text(arm.at_events, "lambda_max") for arm in arms.values()],
         "units replaced": [
             ", ".join(f"{name} {number(count, 6)}" for name, count in arm.replaced.items()) or MISSING
             for arm in arms.values()
         ],
     }
-
-
-def _arrow(arm: ClassifierArm, name: str) -> str:
-    before, after = (number(arm.at_events[f"{name}_{side}"]) for side in ("before", "after"))
-    return MISSING if before == after == MISSING else f"{before} → {after}"
 
 
 def _task_range(scores: ClassifierScores) -> str:
