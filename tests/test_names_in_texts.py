@@ -17,7 +17,15 @@ FOLDERS = (*ROOMS, "package", "tests", "benchmarks", "docs")
 FULL = re.compile(rf"(?<![\w./-])supple\.(?:{'|'.join(ROOMS)})(?:\.[A-Za-z]\w*)*")
 LOGGERS = {"supple.envs.mujoco"}
 DOTTED = re.compile(r"`([a-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`")
-OBJECTS = {"data", "learner", "metrics", "model", "settings", "supple"}  # that texts speak of, and modules of that name
+OBJECTS = {
+    "data",
+    "learner",
+    "metrics",
+    "model",
+    "settings",
+    "supple",
+    "view",
+}  # that texts speak of, and modules of that name
 SUFFIXES = {"bin", "py", "toml"}
 PLACE = re.compile(rf"(?<![\w./<-])(?:{'|'.join(FOLDERS)})/[\w./+*-]*\w")
 NOT_HERE = {
