@@ -234,6 +234,7 @@ class Run:
         files.require_unlinked(path)
         try:
             with ExitStack() as stack:
+                stack.callback(self.close)  # if anything fails before the networks that were checked are trained
                 if held is None and distributed.is_first():
                     held = stack.enter_context(claim(path, PATIENCE))
                 if held:

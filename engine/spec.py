@@ -68,7 +68,7 @@ class RunSpec:
 
     @property
     def seeds(self) -> Seeds:
-        """Its seed, or the seeds of a stack."""
+        """The seed, or the seeds of a stack."""
         return self.settings.members
 
     @property
@@ -84,7 +84,6 @@ def write_config(spec: RunSpec, work: Work) -> dict[str, Any]:
         spec: The specification. Its settings have no values such as "auto".
         work: The work that was built from it.
     """
-    labels = {"study": spec.labels.study} if spec.labels.study else {}
     return {
         "algorithm": spec.kind,
         "seed": spec.seeds[0],
@@ -99,7 +98,7 @@ def write_config(spec: RunSpec, work: Work) -> dict[str, Any]:
         "tasks": [asdict(task) for task in work.tasks],
         **plugins.config_entry(),
         **({"variant": dict(spec.labels.variant)} if spec.labels.variant else {}),
-        **labels,
+        **({"study": spec.labels.study} if spec.labels.study else {}),
     }
 
 

@@ -20,7 +20,6 @@ from .user_code import plugins
 SECONDS = 2.0  # of training that are timed in a trial
 GAIN = 1.05  # a number of threads is taken if it is so many times as fast as the best smaller one
 
-
 Train = Callable[[Path, str, RunSettings, Callable[[int], None]], None]  # folder, kind, settings, progress
 
 
@@ -56,15 +55,15 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
     theirs.close()
     try:
         with at_interruption(process.kill):
-            found = ours.recv()
+            measured = ours.recv()
     except EOFError:
         raise RunError(f"--threads auto: the trial with {settings.threads} threads was killed") from None
     finally:
         process.kill()
         process.join()
-    if isinstance(found, str):
-        raise RunError(f"--threads auto: the trial with {settings.threads} threads failed: {found}")
-    speed: float = found
+    if isinstance(measured, str):  # the reason why it failed
+        raise RunError(f"--threads auto: the trial with {settings.threads} threads failed: {measured}")
+    speed: float = measured
     return speed
 
 

@@ -19,6 +19,7 @@ class Networks:
         self._work: Work | None = None
         self._keys: set[str] = set()  # of the settings whose networks these are
         self._tasks: dict[str, tuple[Task, ...]] = {}
+        self._checked: set[tuple[str, tuple[str, ...], int]] = set()  # networks, hooks, first step
 
     def build(self, settings: RunSettings) -> Work:
         """Return the work for these settings, or for others that result in the same networks.
@@ -40,9 +41,12 @@ class Networks:
 
     def check_hooks(self, settings: RunSettings, start: int) -> None:
         """Raise UsageError if the hooks cannot be used in a run with these settings that begins at step `start`."""
-        work = self.build(settings)
+        work, checked = self.build(settings), (_identify(settings), settings.hook, start)
+        if checked in self._checked:
+            return
         with preserve(work.learners.values()):
             attach_hooks(work, settings.hook, start)
+        self._checked.add(checked)
 
     def close(self) -> None:
         """Release the last networks."""

@@ -216,8 +216,7 @@ class Comparison:
 
     def _shares_trunks(self) -> bool:
         """Return whether a fork by default makes sense: the kind has one, or several arms share a variant."""
-        of_variants = [point.variant for point in self.points]
-        several = any(of_variants.count(variant) > 1 for variant in self.variants)
+        several = len(self.variants) < len(self.points)
         return several or self.kind_row.fork_at is not None or self.kind_row.fork_at_task is not None
 
     def _default_fork(self, networks: Networks) -> tuple[int, str]:

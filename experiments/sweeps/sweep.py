@@ -65,9 +65,7 @@ class Sweep:
         wanted = {"studies": bases, "published": published, "about": dict(self.about)}
         if not before:
             self._start(path, wanted)
-        with files.lock_folder(
-            path
-        ):  # if two processes extend a sweep at the same time, the second adds to the first's
+        with files.lock_folder(path):  # if two processes extend a sweep at once, the second adds to the first's
             there = _bases(path)
             for study in self.studies:
                 _check_base(study, there.get(study.name), path)
