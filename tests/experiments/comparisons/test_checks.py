@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
+from supple.engine import runs
 from supple.engine.kinds import Kind
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
+from supple.engine.storage.claim import Claimed, claim
 from supple.experiments import Space, Study, Sweep
+from supple.experiments.comparisons import checks
 from supple.experiments.comparisons.comparison import Comparison, create, make_points
 from supple.experiments.queue.queue import QueuedRun
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
+from supple.tracks.linear.work import LinearWork
 
 SETTINGS = LinearSettings(tasks="semantic,reversal", updates_per_task=10, measure_every=10)
 ARMS = ("none", "snp@task", "rebalance(lam=5)@task", "l2_init(strength=1e-3)", "reset(what=head)@task")
@@ -74,3 +80,29 @@ def test_what_is_wrong_with_one_point_among_many_is_found(built: list[Any], tmp_
     with pytest.raises(UsageError, match=r"--learning-rate must be a positive number, got -0\.1"):
         create(tmp_path / "c", comparison, jobs=1)
     assert not (tmp_path / "c").exists()
+
+
+def test_hooks_are_attached_once_for_each_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    attached: list[tuple[str, ...]] = []
+    attach = checks.attach_hooks
+
+    def count(work: Any, hooks: tuple[str, ...], start: int) -> Any:
+        attached.append(hooks)
+        return attach(work, hooks, start)
+
+    monkeypatch.setattr(checks, "attach_hooks", count)
+    points = make_points(ARMS[:2], {"learning_rate": [0.1, 0.2, 0.3]})
+    Comparison("linear", SETTINGS, points, (0,), fork_at=0.0).resolve()
+    assert attached == [("none",), ("snp@task",)]
+
+
+def test_networks_are_released_where_another_process_trains_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[LinearWork] = []
+    monkeypatch.setattr(LinearWork, "close", lambda work: closed.append(work))
+    monkeypatch.setattr(runs, "PATIENCE", 0.0)
+    prepared = prepare(RunSpec("linear", SETTINGS), tmp_path / "run")
+    with claim(tmp_path / "run"), pytest.raises(Claimed):
+        prepared.train()
+    assert len(closed) == 1
