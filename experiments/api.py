@@ -19,6 +19,7 @@ from ..engine.user_code.blame import blaming
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .comparisons import comparison as comparisons
+from .comparisons.points import make_points, vary_of
 from .queue import workers
 from .queue.queue import Queue
 from .results import Results, load
@@ -124,7 +125,7 @@ def compare(
         texts = _read_texts(arms, "arms", "fire@0.5") or (given.arms if given else None) or row.arms
         path = _read_path(out)
     with _naming_arguments(), blaming(), _keep_threads():
-        points = comparisons.make_points(texts, varied or comparisons.vary_of(given, made))
+        points = make_points(texts, varied or vary_of(given, made))
         comparison = comparisons.make_comparison(
             row,
             given,

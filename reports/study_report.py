@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..experiments.comparisons.comparison import Point
+from ..experiments.comparisons.points import Point
 from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import PERCENT, heading
 from .studies.evaluations import Cell, compared_names, read_cells, to_json

@@ -1,11 +1,10 @@
 """Comparisons: one trunk per seed, then every arm from the trunk's identical state, for every kind of run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
 from ...engine.kinds import Kind, Preset, find_kind
@@ -25,28 +24,10 @@ from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
+from .points import Point, add_reference, name_seeds, remove_repeats, sort_points
 
-Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
 FILE = "comparison.json"
 AUTO = "auto"
-
-
-class Point(NamedTuple):
-    """An arm in one variant of the settings: what is trained once for each seed."""
-
-    arm: str
-    variant: Variant
-
-    @property
-    def label(self) -> str:
-        """A text for the user, such as `learning_rate=0.001 · fire`, or `fire` if nothing varies."""
-        variant = ", ".join(f"{name}={value}" for name, value in self.variant.items())
-        return " · ".join(filter(None, (variant, self.arm)))
-
-    @property
-    def folder(self) -> str:
-        """The folder inside that of the seed: `start=best/fire`, or `fire` if nothing varies."""
-        return "/".join(filter(None, (name_variant(self.variant), names.slug(self.arm))))
 
 
 class Plan(TypedDict):
@@ -319,7 +300,7 @@ class Comparison:
         return extended
 
 
-# -- its points -----------------------------------------------------------------------------------------------------
+# -- as asked for ----------------------------------------------------------------------------------------------------
 
 
 def make_comparison(
@@ -355,72 +336,7 @@ def make_comparison(
     return Comparison(kind.name, settings, tuple(points), seeds, fork_at, fork_at_task, command=command)
 
 
-def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
-    """Return the settings that a preset varies, except those whose values the user changed."""
-    if preset is None:
-        return {}
-    own = type(settings)(**preset.settings)
-    return {name: values for name, values in preset.vary.items() if getattr(settings, name) == getattr(own, name)}
-
-
-def make_points(arms: Sequence[str], vary: Vary | None = None, reference: str | None = None) -> tuple[Point, ...]:
-    """Return every arm with every combination of values.
-
-    Args:
-        arms: The texts of the arms.
-        vary: The values to vary, by name of the setting.
-        reference: `fresh`, for an additional arm with which the others are compared, or None.
-
-    Raises:
-        UsageError: An arm or a value is given twice.
-    """
-    if len(set(arms)) < len(arms):
-        raise UsageError(f"two arms would share a folder: {', '.join(arms)}")
-    if any(map(is_fresh, arms)):
-        raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
-    vary = vary or {}
-    for name, values in vary.items():
-        if len(remove_repeats(values)) < len(values):
-            raise UsageError(f"--vary {name}={','.join(map(str, values))}: a value is given twice")
-    variants = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
-    return add_reference([Point(arm, variant) for variant in variants for arm in arms], reference)
-
-
-def add_reference(points: Sequence[Point], reference: str | None) -> tuple[Point, ...]:
-    """Return points with the reference `fresh` in each of their variants, if it is asked for."""
-    variants = remove_repeats(point.variant for point in points) if reference == FRESH else []
-    return (*points, *(Point(FRESH, variant) for variant in variants))
-
-
-def sort_points(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return points without repetitions: by variant, then by arm, each in the order in which they first occur."""
-    arms, variants = dict.fromkeys(point.arm for point in points), remove_repeats(point.variant for point in points)
-    places = {arm: place for place, arm in enumerate(arms)}
-    order = sorted(remove_repeats(points), key=lambda point: (variants.index(point.variant), places[point.arm]))
-    return tuple(order)
-
-
-def remove_repeats(values: Iterable[Any]) -> list[Any]:
-    """Return the values without repetitions, in order. They need not be hashable."""
-    found: list[Any] = []
-    for value in values:
-        if value not in found:
-            found.append(value)
-    return found
-
-
 # -- its folders ----------------------------------------------------------------------------------------------------
-
-
-def name_variant(variant: Variant) -> str:
-    """Return a folder name for a variant of the settings, such as `start=best`, or "" if nothing varies."""
-    return names.slug(",".join(f"{name}={value}" for name, value in variant.items())) if variant else ""
-
-
-def name_seeds(seeds: Seeds) -> str:
-    """Return a folder name for the runs of one seed, or of a stack."""
-    name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
-    return names.shorten(name, name)
 
 
 def files_of_runs(path: Path, name: str) -> list[Path]:

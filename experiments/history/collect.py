@@ -20,7 +20,8 @@ from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
 from ...engine.storage.versions import describe_mixed
 from ...registry import schema
 from ...registry.errors import RunError
-from ..comparisons.comparison import Point, files_of_runs
+from ..comparisons.comparison import files_of_runs
+from ..comparisons.points import Point
 from .logs import FIELDS, LARGEST, Row, read_log
 
 Array = NDArray[np.float64]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...engine.storage import signed_json
 from ..comparisons import comparison as comparisons
-from ..comparisons.comparison import Point
+from ..comparisons.points import Point
 from ..queue.queue import Queue, QueuedRun
 from .search import WORST, score_runs
 from .tuning import Tuning

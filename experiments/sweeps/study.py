@@ -10,7 +10,8 @@ from ...engine.settings import Seeds
 from ...engine.storage import names
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
-from ..comparisons.comparison import Comparison, Point, make_comparison, make_points, vary_of
+from ..comparisons.comparison import Comparison, make_comparison
+from ..comparisons.points import Point, make_points, vary_of
 from .search import Search
 from .space import Space, Values
 from .templates import fill, holes

@@ -21,7 +21,8 @@ from ...engine.storage import files, names, signed_json
 from ...registry import tell
 from ...registry.errors import RunError, UsageError
 from ..comparisons import comparison as comparisons
-from ..comparisons.comparison import Comparison, name_variant
+from ..comparisons.comparison import Comparison
+from ..comparisons.points import name_variant
 from ..queue.queue import Queue, QueuedRun
 from .scores import PointScores
 from .study import Study

@@ -7,7 +7,8 @@ from typing import Any
 from ...engine.forks import FRESH
 from ...engine.kinds import as_text
 from ...registry.errors import UsageError
-from ..comparisons.comparison import Comparison, Point
+from ..comparisons.comparison import Comparison
+from ..comparisons.points import Point
 from .search import Search
 from .space import Values
 from .templates import fill, holes

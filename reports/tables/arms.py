@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.comparisons.comparison import Point
+from ...experiments.comparisons.points import Point
 from ...experiments.sweeps.study import Published
 from ...metrics import (
     bootstrap_coverage,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...engine.forks import FRESH, NONE
-from ...experiments.comparisons.comparison import Point
+from ...experiments.comparisons.points import Point
 from ...experiments.history.collect import ComparisonData
 from ...metrics import PairedDifference, holm, paired_difference
 from .table import MISSING, BySeed, Table, estimate, number, variant_text

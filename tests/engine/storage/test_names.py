@@ -6,7 +6,7 @@ import pytest
 
 from supple.engine.storage.names import LONGEST, OWN, problem, require, require_apart, slug
 from supple.experiments import Study, Sweep
-from supple.experiments.comparisons.comparison import name_seeds
+from supple.experiments.comparisons.points import name_seeds
 from supple.registry.errors import UsageError
 
 

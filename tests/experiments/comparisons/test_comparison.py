@@ -8,7 +8,8 @@ import pytest
 
 from supple.engine.settings import RunSettings
 from supple.engine.storage.names import slug
-from supple.experiments.comparisons.comparison import Comparison, Point, create, make_points, name_seeds
+from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.points import Point, make_points, name_seeds
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
 
