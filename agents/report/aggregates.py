@@ -46,7 +46,7 @@ def _dots(scores: AgentScores, known: dict[str, Score], label: str, least: tuple
     styles = arm_styles(list(scores.arms))
     ends = [*least]
     for row, (arm, value) in enumerate(known.items()):
-        color, span = styles[arm]["color"], interval(value) or [value.iqm, value.iqm]
+        color, span = styles[arm]["color"], interval(value) or (value.iqm, value.iqm)
         axes.plot(span, [row, row], color=color, linewidth=5, alpha=0.35, solid_capstyle="butt")
         axes.scatter(value.iqm, row, s=64, color=color, zorder=3, edgecolor="white")
         axes.annotate(

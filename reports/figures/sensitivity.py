@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from ...engine.forks import FRESH, NONE
-from ...metrics import t_interval
-from ..tables.arms import point_of, scores_of
+from ..tables.arms import point_of
 from ..tables.differences import Measure
+from ..tables.statistics import Spread
 from ..tables.table import variant_text
 from .style import INK, Plot, arm_styles, legend, new_panels, tidy
 
-Array = NDArray[np.float64]
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)])")  # in a hook's text
 BLANK = "…"
 DECADES = 30  # ratio of the largest to the smallest value from which an axis is logarithmic
@@ -33,15 +31,15 @@ class Panel:
     Attributes:
         place: The environment.
         rest: The other varied settings, as a text.
-        lines: The scores of each line: label → number → scores of the seeds, of shape (seeds,).
+        lines: The scores of each line: label → number → scores of the seeds.
         level: The scores of arms that do not have the number. They are drawn as horizontal lines.
         cloud: Whether other settings vary too. The points are then not joined.
     """
 
     place: str
     rest: str
-    lines: dict[str, dict[float, Array]] = field(default_factory=lambda: defaultdict(dict))
-    level: dict[str, Array] = field(default_factory=dict)
+    lines: dict[str, dict[float, Spread]] = field(default_factory=lambda: defaultdict(dict))
+    level: dict[str, Spread] = field(default_factory=dict)
     cloud: bool = False
 
     @property
@@ -57,11 +55,10 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
         for arm in measure.arms:
             for name, value, label, rest in _find_places(measure, arm):
                 panel = panels[name].setdefault((measure.place, rest), Panel(measure.place, rest))
-                panel.lines[label][value] = scores_of(measure, arm)
+                panel.lines[label][value] = measure.spread(arm)
                 if BLANK in label:
-                    panel.level |= {
-                        plain: scores_of(measure, plain) for plain in (NONE, FRESH) if plain in measure.arms
-                    }
+                    plain = [arm for arm in (NONE, FRESH) if arm in measure.arms]
+                    panel.level |= {arm: measure.spread(arm) for arm in plain}
     shown = {name: _select_panels(list(of_name.values())) for name, of_name in panels.items()}
     return [_plot_panels(name, of_name, measures[0]) for name, of_name in shown.items() if of_name]
 
@@ -86,7 +83,7 @@ def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     If there are none but the number has many values, return one panel with all points: they were drawn at random, so
     that no two of them have the same other settings.
     """
-    curves = [panel for panel in panels if any(len(line) > 1 for line in panel.lines.values())]
+    curves = [panel for panel in panels if max(map(len, panel.lines.values())) > 1]
     values = set(chain.from_iterable(panel.values for panel in panels))
     if curves or len(values) < FEW:
         return curves
@@ -109,12 +106,12 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
         _scale_axis(axes, values)
         for label, scores in panel.level.items():
-            if scores.size:
-                axes.axhline(scores.mean(), linewidth=1.4, zorder=1, alpha=0.8, **styles[label])
-        for i, (label, line) in enumerate(panel.lines.items()):
-            _draw_line(axes, line, styles[label], i, panel.cloud)
+            if scores.known.size:
+                axes.axhline(measure.scale * scores.mean, linewidth=1.4, zorder=1, alpha=0.8, **styles[label])
+        for label, line in panel.lines.items():
+            _draw_line(axes, line, measure.scale, styles[label], panel.cloud)
         axes.set_xlabel(name.replace("_", " "), fontsize=9.5, color=INK)
-    family = measure.group + measure.unit
+    family = measure.axis
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
     joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
@@ -129,19 +126,26 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     return Plot(f"sensitivity_{re.sub(r'[^a-z0-9]+', '_', name.lower())}", f"Sensitivity to {words}", caption, figure)
 
 
-def _draw_line(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:
-    at = sorted(value for value, scores in line.items() if scores.size)
+def _draw_line(axes: Axes, line: dict[float, Spread], scale: float, style: dict[str, Any], cloud: bool) -> None:
+    at = sorted(value for value, scores in line.items() if scores.known.size)
     if not at:
         return
     color = style["color"]
-    means = [float(line[value].mean()) for value in at]
     look = {"linestyle": "none"} if cloud else {}
-    axes.plot(at, means, marker="o", markersize=4.5, linewidth=1.6, zorder=3, **{**style, **look})
+    axes.plot(
+        at,
+        [scale * line[value].mean for value in at],
+        marker="o",
+        markersize=4.5,
+        linewidth=1.6,
+        zorder=3,
+        **{**style, **look},
+    )
     for value in at:
-        scores = line[value]
+        scores, ends = scale * line[value].known, line[value].interval
         axes.scatter(np.full(scores.size, value), scores, s=7, color=color, alpha=0.35, linewidths=0, zorder=2)
-        if scores.size > 2 and (ends := t_interval(scores)):  # with two seeds it would hide everything else
-            axes.vlines(value, *ends, color=color, linewidth=1.2, alpha=0.6)
+        if scores.size > 2 and ends:  # with two seeds it would hide everything else
+            axes.vlines(value, scale * ends[0], scale * ends[1], color=color, linewidth=1.2, alpha=0.6)
 
 
 def _scale_axis(axes: Axes, values: Sequence[float]) -> None:
