@@ -18,7 +18,7 @@ class FreshShare:
     Attributes:
         n: Number of seeds with all numbers.
         mean: The share of the means over these seeds; NaN without a seed, or if the fresh agent learned nothing.
-        low, high: The ends of its interval; None for fewer than two seeds, and −∞ and ∞ if it is not bounded.
+        low, high: The ends of its interval. None for fewer than two seeds; −∞ and ∞ if it is not bounded.
     """
 
     n: int
@@ -48,14 +48,16 @@ def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Arra
 
 
 def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level: float = 0.95) -> FreshShare:
-    """Return the share of a fresh agent in each environment, by the means over seeds, averaged over environments.
+    """Return the share of a fresh agent by the means over seeds, averaged over environments, with its interval.
 
-    The mean of the seeds' own shares would be ruled by the seeds in which the fresh agent learned little. The ratio of
-    means is not: mean(A − A_random) / mean(A_fresh − A_random), with Fieller's interval (1954), which is exact if both
-    are normal, however they correlate. It is not bounded if what the fresh agent learned is not above 0 with the same
-    confidence: the data then allow any share. With several environments, the interval is Student's, of the mean over
-    environments of (A − A_random − share · (A_fresh − A_random)) / mean(A_fresh − A_random) in each seed (the delta
-    method), and it is not bounded if this holds in one of them.
+    In an environment, it is mean(A − A_random) / mean(A_fresh − A_random). The mean of the seeds' own shares would be
+    ruled by the seeds in which the fresh agent happened to learn little, and is biased.
+
+    One environment has Fieller's interval (1954), which is exact if both differences are normal, however they
+    correlate. It is not bounded if what the fresh agent learned is not above 0 with the same confidence: the data then
+    allow any share. Several environments have Student's interval of the mean over environments of
+    (A − A_random − share · (A_fresh − A_random)) / mean(A_fresh − A_random) of each seed, the delta method.
+    benchmarks/coverage.py simulates how often both contain the true share.
 
     Args:
         area, fresh, random: As in `share_of_fresh`, (seeds, environments) or (seeds,). A seed with NaN in one of them
@@ -90,8 +92,6 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
     if n < 2:
         return FreshShare(n, mean)
     quantile = float(t.ppf((1 + level) / 2, n - 1))
-    if (learned <= quantile * y.std(axis=0, ddof=1) / np.sqrt(n)).any():
-        return FreshShare(n, mean, -np.inf, np.inf)
     if x.shape[1] == 1:
         return FreshShare(n, mean, *_fieller(x[:, 0], y[:, 0], quantile))
     half = quantile * ((x - shares * y) / learned).mean(axis=1).std(ddof=1) / np.sqrt(n)
@@ -102,5 +102,7 @@ def _fieller(x: Array, y: Array, quantile: float) -> tuple[float, float]:
     """Return the ends of the ratios θ for which the mean of x − θy is less than `quantile` standard errors from 0."""
     (xx, xy), (_, yy) = quantile**2 * np.cov(x, y) / len(x)
     a, b, c = y.mean() ** 2 - yy, x.mean() * y.mean() - xy, x.mean() ** 2 - xx
+    if a <= 0:
+        return -np.inf, np.inf
     root = np.sqrt(max(0.0, b * b - a * c))  # below 0 only by rounding
     return float((b - root) / a), float((b + root) / a)

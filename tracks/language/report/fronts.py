@@ -109,7 +109,8 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
                 axes.errorbar(x, y, scale * _half(point.retained), scale * _half(point.learned), fmt="none", **spread)
     handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
     if trade_off.base:
-        axes.scatter(*(scale * np.array(trade_off.base)), marker="*", s=150, color=INK, zorder=4)
+        x, y = trade_off.base
+        axes.scatter(scale * x, scale * y, marker="*", s=150, color=INK, zorder=4)
         handles.append(Line2D([], [], marker="*", markersize=11, color=INK, linestyle="none", label="base model"))
     axes.set_xlabel(str(trade_off.learned), fontsize=9.5, color=INK)
     axes.set_ylabel(str(trade_off.retained), fontsize=9.5, color=INK)

@@ -13,7 +13,7 @@ from ....reports.studies.evaluation_tables import (
 from ....reports.studies.evaluations import Cell, Gap, short_names
 from ....reports.studies.study import ReportedStudy
 from ....reports.tables.cells import Form, Heading, Interval, Number, Pair, Value
-from ....reports.tables.table import Table
+from ....reports.tables.table import Columns, Table
 
 STEPS = Form(digits=1)  # integers, with all digits
 
@@ -22,7 +22,7 @@ def pretraining_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Tabl
     """Return tables of the validation losses of each arm from each start.
 
     The losses are those of the phase, of each corpus, and around interventions."""
-    losses = {
+    losses: Columns = {
         "final val loss": number_cells(cells, "val_loss", "final"),
         "best": number_cells(cells, "val_loss", "best"),
     }
@@ -36,7 +36,7 @@ def pretraining_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Tabl
         "Final validation loss on each corpus alone, and its change since before the intervention (as the arm none "
         "with the same seed began, where there is one): on the first phase’s corpus, what is kept of it."
     )
-    around: dict[Heading, list[Value]] = {
+    around: Columns = {
         "from update": [_start(cell) for cell in cells],
         "val loss before": number_cells(cells, "val_loss", "base"),
         "after": number_cells(cells, "val_loss", "first"),

@@ -16,7 +16,7 @@ from ....reports.study_report import final_spreads, final_values
 from ....reports.tables.cells import Heading, Interval, Value
 from ....reports.tables.metrics import before_and_after
 from ....reports.tables.statistics import Spread
-from ....reports.tables.table import Table
+from ....reports.tables.table import Columns, Table
 
 EXCESS = "excess_loss"
 HEADINGS = {
@@ -40,7 +40,7 @@ def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
         "run, or of the last task."
     )
     tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
-    balance = {"λ": [before_and_after(cell.at_events, "lambda_balance") for cell in cells]}
+    balance: Columns = {"λ": [before_and_after(cell.at_events, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions_table(study, cells, balance, about)] if have_interventions(cells) else [])]
 

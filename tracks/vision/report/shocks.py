@@ -19,7 +19,7 @@ from ....metrics import (
     saturation_area,
     saturation_recovery_time,
 )
-from ....reports.tables.statistics import Spread, mean_of_known
+from ....reports.tables.statistics import Spread
 
 Array = NDArray[np.float64]
 
@@ -122,11 +122,10 @@ def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
     )
 
 
-def _mean_of_shocks(by_seed: Mapping[int, Sequence[Window]], measure: Callable[[Array], float]) -> Spread:
-    means = {
-        seed: mean_of_known(measure(w.saturation) for w in windows) for seed, windows in by_seed.items() if windows
-    }
-    return Spread(np.array(list(means.values())), list(means))
+def _mean_of_shocks(by_seed: Mapping[int, Sequence[Window]], measure: Callable[[Array], Array]) -> Spread:
+    with_shocks = {seed: windows for seed, windows in by_seed.items() if windows}
+    means = [np.mean([measure(window.saturation) for window in windows]) for windows in with_shocks.values()]
+    return Spread(np.array(means, dtype=np.float64), list(with_shocks))
 
 
 def _mean_of_finite(times: Array) -> float:

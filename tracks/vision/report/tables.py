@@ -61,7 +61,7 @@ def benchmark_grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, C
     rows: list[list[Value]] = []
     for label in labels:
         arms = [scores[name].arms.get(label) for name in studies]
-        rows.append([label, *(arm and Interval.of(arm.measures["online"], PERCENT) for arm in arms)])
+        rows.append([label, *(Interval.of(arm.measures["online"], PERCENT) if arm else None for arm in arms)])
     tasks = "; ".join(f"{name}: {_task_range(scores[name])} tasks" for name in studies)
     most = max(data.seeds for data in studies.values())
     note = f"Total average online accuracy (%), mean over seeds. {tasks}. {over_seeds(most)}"
