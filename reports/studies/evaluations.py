@@ -132,7 +132,7 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
     `differences`, `verdict`: see `differences.differences_json`.
     `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
     """
-    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{} for _ in cells], strict=True)]
+    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{}] * len(cells), strict=True)]
     variants = []
     for group in study.groups:
         arms = {cell.arm: entry for cell, entry in zip(cells, entries, strict=True) if cell.group is group}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -103,9 +104,9 @@ def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
 
 def _complete_scores(measures: Sequence[Measure], arm: str) -> Array:
     """Return the scores of an arm, higher is better, of shape (seeds, measures), for seeds with a score in all."""
-    seeds = measures[0].arms[arm]
-    columns = [[measure.arms[arm].get(seed, np.nan) for seed in seeds] for measure in measures]
-    scores = np.array(columns, dtype=float).reshape(len(measures), -1).T
+    scores = np.full((len(measures[0].arms[arm]), len(measures)), np.nan)
+    for column, measure in zip(scores.T, measures, strict=True):
+        column[:] = [measure.arms[arm].get(seed, np.nan) for seed in measures[0].arms[arm]]
     return scores[np.isfinite(scores).all(axis=1)] * (-1.0 if measures[0].lower_is_better else 1.0)
 
 
@@ -117,7 +118,7 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
     arms = list(dict.fromkeys(arm for measure in measures for arm in measure.arms if arm != FRESH))
     if not 2 < len(arms) <= MOST_PAIRS:
         return None
-    columns = {other: [_improvement(measures, arm, other) for arm in arms] for other in arms}
+    rows = [[arm, *map(partial(_improvement, measures, arm), arms)] for arm in arms]
     words = (
         "Probability that a run of the row's arm ends better than a run of the column's arm, averaged over "
         f"{_count_text(measures)}. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. Seeds "
@@ -125,7 +126,7 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
         "differences."
     )
     title = f"Probability of improvement in {family}"
-    return Table.from_columns(title, {"better than →": arms, **columns}, words, turns=False)
+    return Table(title, ["better than →", *arms], rows, words, turns=False)
 
 
 def _improvement(measures: Sequence[Measure], arm: str, other: str) -> Interval | None:

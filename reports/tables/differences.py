@@ -164,12 +164,11 @@ def differences(measures: Sequence[Measure]) -> list[Difference]:
 
     The fresh agent itself is not compared with the baseline, because it is not a method.
     """
-    pairs = [
-        (measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
-        for measure in measures
-        for baseline in measure.baselines
-    ]
-    return [difference for measure, of_baseline in pairs for difference in _compare(measure, of_baseline)]
+    found: list[Difference] = []
+    for measure in measures:
+        for baseline in measure.baselines:
+            found += _compare(measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
+    return found
 
 
 def pairwise_differences(measure: Measure) -> list[Difference]:

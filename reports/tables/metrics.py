@@ -39,9 +39,14 @@ def means_at_events(
     events: Sequence[Row], around: Iterable[str] = (*IN_TABLES, "lambda_max", "lambda_balance")
 ) -> dict[str, float]:
     """Return means over all interventions of the change of the weights, and of metrics before and after."""
-    places = [("change", name, name) for name in ("sfe", "sfe_normalized")]
-    places += [(side, name, f"{name}_{side}") for name in around for side in ("before", "after")]
-    return {key: mean_of_known(event.get(side, {}).get(name) for event in events) for side, name, key in places}
+    means = {name: _mean_at(events, "change", name) for name in ("sfe", "sfe_normalized")}
+    for name in around:
+        means |= {f"{name}_{side}": _mean_at(events, side, name) for side in ("before", "after")}
+    return means
+
+
+def _mean_at(events: Sequence[Row], part: str, name: str) -> float:
+    return mean_of_known(event.get(part, {}).get(name) for event in events)
 
 
 def intervention_columns(rows: Sequence[Mapping[str, float]], digits: int = 3) -> dict[Heading, list[Value]]:

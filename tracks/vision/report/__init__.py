@@ -48,7 +48,7 @@ def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
     makers = [accuracy_by_task, accuracy_within_tasks, around_shocks, metrics_over_time, before_and_after]
     plots = []
     for name, data in studies.items():
-        drawn = [plot for plot in (make(data) for make in makers) if plot is not None]
+        drawn = [plot for make in makers if (plot := make(data)) is not None]
         if len(studies) > 1:
             short = re.sub(r"[^a-z0-9]+", "_", name.lower())
             drawn = [replace(p, name=f"{short}_{p.name}", title=f"{p.title}: {name}") for p in drawn]

@@ -98,9 +98,8 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
     best_after, final_after: test accuracy after the fork, including tests within tasks; NaN without a fork.
     """
     done = [row for row in counted_outcomes(run) if row["step"] > fork]
-    online, tests = (
-        np.array([row[name] for row in done], dtype=float) for name in ("online_accuracy", "test_accuracy")
-    )
+    online = np.array([row["online_accuracy"] for row in done], dtype=float)
+    tests = np.array([row["test_accuracy"] for row in done], dtype=float)
     late = [value for _, value in accuracies_between(run, fork, np.inf)] if fork else []
     return {
         "online": float(np.average(online, weights=[row["updates"] for row in done])) if done else NAN,
@@ -224,23 +223,24 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
         `differences`, `verdict`: see `differences.differences_json`.
     Accuracies are shares in [0, 1].
     """
-    body = {
-        name: {
-            "fork_step": data.fork_step,
-            "total_updates": data.total_steps,
-            "tasks": len(data.first.tasks),
-            "data": data.first.config.get("data"),
-            "notes": scores[name].notes,
-            "arms": {label: _arm_json(arm) for label, arm in scores[name].arms.items()},
-            **differences_json(scores[name].differences),
-        }
-        for name, data in studies.items()
-    }
+    body = {name: _benchmark_json(data, scores[name]) for name, data in studies.items()}
     first = next(iter(studies.values())).first
     plain: dict[str, Any] = strict_json(
         {"supple": first.supple, "algorithm": first.config.get("algorithm"), "benchmarks": body}
     )
     return plain
+
+
+def _benchmark_json(data: ComparisonData, scores: ClassifierScores) -> dict[str, Any]:
+    return {
+        "fork_step": data.fork_step,
+        "total_updates": data.total_steps,
+        "tasks": len(data.first.tasks),
+        "data": data.first.config.get("data"),
+        "notes": scores.notes,
+        "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
+        **differences_json(scores.differences),
+    }
 
 
 def _arm_json(arm: ClassifierArm) -> dict[str, Any]:

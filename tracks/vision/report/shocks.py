@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +57,16 @@ class ShockScores:
 
 def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
     """Return the scores of each factor, sorted by factor, or {} for runs without shocks."""
-    windows = {run.seed: find_windows(run) for run in runs}
-    gammas = sorted({window.gamma for window in chain.from_iterable(windows.values())})
-    return {gamma: _score({seed: of_factor(found, gamma) for seed, found in windows.items()}) for gamma in gammas}
+    return {gamma: _score(windows) for gamma, windows in windows_by_factor(runs).items()}
 
 
-def of_factor(windows: Sequence[Window], gamma: float) -> list[Window]:
-    """Return the windows of the shocks of one factor."""
-    return [window for window in windows if window.gamma == gamma]
+def windows_by_factor(runs: Sequence[RunData]) -> dict[float, dict[int, list[Window]]]:
+    """Return the windows of each factor, sorted by factor: γ → seed → its windows, for the seeds that have some."""
+    found: dict[float, dict[int, list[Window]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        for window in find_windows(run):
+            found[window.gamma][run.seed].append(window)
+    return dict(sorted(found.items()))
 
 
 def find_windows(run: RunData) -> list[Window]:
@@ -103,7 +106,8 @@ def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
 
 
 def _window(before: Row, rows: Sequence[Row]) -> Window:
-    saturation, accuracy = (np.array([row[n] for row in rows]) for n in ("saturated_fraction", "test_accuracy"))
+    saturation = np.array([row["saturated_fraction"] for row in rows])
+    accuracy = np.array([row["test_accuracy"] for row in rows])
     return Window(rows[0]["gamma"], saturation, accuracy, before["saturated_fraction"], before["test_accuracy"])
 
 
@@ -123,9 +127,8 @@ def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
 
 
 def _mean_of_shocks(by_seed: Mapping[int, Sequence[Window]], measure: Callable[[Array], Array]) -> Spread:
-    with_shocks = {seed: windows for seed, windows in by_seed.items() if windows}
-    means = [np.mean([measure(window.saturation) for window in windows]) for windows in with_shocks.values()]
-    return Spread(np.array(means, dtype=np.float64), list(with_shocks))
+    means = [np.mean([*map(measure, map(attrgetter("saturation"), windows))]) for windows in by_seed.values()]
+    return Spread(np.array(means, dtype=np.float64), list(by_seed))
 
 
 def _mean_of_finite(times: Array) -> float:
