@@ -102,6 +102,11 @@ class RunData:
         return str(self.config.get("algorithm", ""))
 
     @property
+    def leads(self) -> str:
+        """The measure that leads reports: the one declared before the run, or that of the kind; "" for none."""
+        return str(self.config.get("leads") or find_kind(self.kind).leads)
+
+    @property
     def whose_events(self) -> str:
         """The seeds to which this run's events belong, as text."""
         return ", ".join(map(str, self.together or [self.seed]))
