@@ -84,7 +84,7 @@ class Kind:
         return self.measures[0] if self.measures else ""
 
     def require_measure(self, name: str) -> None:
-        """Raise UsageError if its reports have no measure with this name, as far as that can be known before the runs."""
+        """Raise UsageError if its reports have no measure with this name, as far as that is known before the runs."""
         if name and self.measures and name not in self.measures:
             raise UsageError(
                 f"--leads {name!r}: no report of {self.name} compares arms by it"

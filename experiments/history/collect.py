@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from ...engine.forks import FRESH
 from ...engine.kinds import all_kinds, find_kind
 from ...engine.storage import checkpoint, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
@@ -170,6 +171,11 @@ class ComparisonData:
     def runs(self) -> list[RunData]:
         """The runs of all arms."""
         return list(chain.from_iterable(self.arms.values()))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The arms without the fresh agent, unless it is alone."""
+        return tuple(arm for arm in self.arms if arm != FRESH) or tuple(self.arms)
 
     @property
     def seeds(self) -> int:
