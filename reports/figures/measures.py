@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..tables.arms import scores_of
 from ..tables.differences import Measure, baseline_name
 from ..tables.table import number
-from .style import FEW_SEEDS, FORK, INK, Plot, arm_styles, mean_and_interval, new_panels, shorten, slug, tidy
+from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, mean_and_interval, new_panels, shorten, slug, tidy
 
 Array = NDArray[np.float64]
 MOST_PANELS, MOST_ROWS = 9, 48
@@ -27,14 +27,13 @@ class Row:
     dots: Array = field(default_factory=lambda: np.empty(0))
 
 
-def plot_measures(measures: Sequence[Measure], about: str = "", folded: bool = False) -> Plot | None:
+def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | None:
     """Return the figure of a family of measures, with one panel per environment and variant.
 
     Return None if there is nothing to compare: one arm, no numbers, or more arms or panels than can be read.
 
     Args:
         measures: The measures of one family.
-        about: A sentence for the caption.
         folded: As in `Plot`.
     """
     panels = {_panel_title(measure): _rows_of(measure) for measure in measures}
@@ -43,10 +42,10 @@ def plot_measures(measures: Sequence[Measure], about: str = "", folded: bool = F
     if not panels or len(panels) > MOST_PANELS or not 1 < len(arms) <= MOST_ROWS:
         return None
     first = measures[0]
-    columns = 1 if len(panels) == 1 else min(3, len(panels))
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
     height = 0.75 + 0.3 * max(map(len, panels.values()))
-    width = 8.0 if columns == 1 else 11.0
-    figure, grid = new_panels(len(panels), 0.2, height, width, columns)
+    shared = len({tuple(rows) for rows in panels.values()}) == 1  # the names of arms then stand at the left alone
+    figure, grid = new_panels(len(panels), 0.2, height, 8.0 if columns == 1 else WIDTH, columns, sharey=shared)
     styles = arm_styles(arms)
     for axes, (title, rows) in zip(grid, panels.items(), strict=True):
         draw_rows(axes, rows, styles, title if len(panels) > 1 else "")
@@ -54,7 +53,7 @@ def plot_measures(measures: Sequence[Measure], about: str = "", folded: bool = F
         if (baseline := first.baselines[0]) in rows:
             axes.axvline(rows[baseline].middle, zorder=0, **FORK)
     caption = " ".join(filter(None, [
-        _order_sentence(panels, first.lower_is_better), about, _marks_sentence(panels), "Dashed line: the mean of "
+        _order_sentence(panels, first.lower_is_better), _marks_sentence(panels), "Dashed line: the mean of "
         f"{baseline_name(first.baselines[0])}.",
     ]))  # fmt: skip
     title = first.group[0].upper() + first.group[1:] + first.unit
@@ -103,9 +102,11 @@ def _panel_title(measure: Measure) -> str:
 
 def _order_sentence(panels: Mapping[str, Mapping[str, Row]], lower: bool) -> str:
     """Return what the figure shows: the arms of each panel from the best to the worst, with their means."""
+    if len(panels) > MOST_SAID // 2:
+        return ""
+    several = len(panels) > 1
     return " ".join(
-        f"{f'{title}, ' if len(panels) > 1 else ''}from best to worst: {_arms(rows, lower)}."
-        for title, rows in panels.items()
+        f"{f'{title}, f' if several else 'F'}rom best to worst: {_arms(rows, lower)}." for title, rows in panels.items()
     )
 
 
