@@ -29,8 +29,8 @@ from ...reports.figures.style import (
     step_unit,
     tidy,
 )
+from ...reports.tables.cells import number
 from ...reports.tables.statistics import mean
-from ...reports.tables.table import number
 from .areas import areas
 from .scores import AgentScores
 from .tables import short_name
