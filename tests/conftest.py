@@ -1,6 +1,7 @@
 """What all tests share: one thread for PyTorch, `supple` in a process of its own, comparisons without any."""
 
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -21,6 +22,8 @@ from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
 
+SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
+
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
 # On a busy machine, an example may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
 hypothesis.settings.register_profile("no deadline", hypothesis.settings(), deadline=None)
@@ -31,22 +34,11 @@ torch.set_num_threads(1)  # the networks here are small, and the tests run side 
 torch.zeros((), requires_grad=True).backward()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out the tests that tests/slow.txt lists")
-
-
-def left_out(config: pytest.Config) -> set[str]:
-    """The folders, files and tests that are left out."""
-    return set(Path(__file__).with_name("slow.txt").read_text().split()) if config.getoption("--quick") else set()
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return str(collection_path.relative_to(config.rootpath)) in left_out(config) or None
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    names = left_out(config)
-    items[:] = [item for item in items if item.nodeid.split("[")[0] not in names]
+    """Do not import files that are slow as a whole where `-m "not slow"` leaves them out: some import for seconds."""
+    if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
+        return None
+    return bool(SLOW_FILE.search(collection_path.read_text())) or None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -99,6 +99,7 @@ def test_the_rooms_are_those_of_the_project() -> None:
         assert {path.parent.name for path in (ROOT / room).glob("*/__init__.py")} == {*folders}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", LIBRARIES)
 def test_a_room_imports_only_its_libraries(room: str) -> None:
     for name, (libraries, _) in IMPORTS.items():
@@ -106,6 +107,7 @@ def test_a_room_imports_only_its_libraries(room: str) -> None:
             assert libraries - set(sys.stdlib_module_names) <= LIBRARIES[room], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_module_imports_only_lower_rooms_and_lower_folders(room: str) -> None:
     """Not even for types, and not lazily."""
@@ -150,6 +152,7 @@ def test_no_script_imports_another() -> None:
                 assert not any(alias.name.startswith("supple.scripts") for alias in node.names), file
 
 
+@pytest.mark.slow
 def test_nothing_reads_or_writes_pickle() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for room in ROOMS:

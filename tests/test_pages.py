@@ -133,6 +133,7 @@ def imported() -> None:
         import_module(name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("imported")
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OWN_TEST])
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path, process: Process) -> None:

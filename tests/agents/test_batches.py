@@ -82,6 +82,7 @@ def states(agent: Any) -> list[Tensor]:
     return [*(g.get_state() for g in generators), torch.get_rng_state()]
 
 
+@pytest.mark.slow
 @WHERE
 def test_batches_are_losses_of_single_samples_from_generators_of_their_own(build, name, shape):
     agent = build()
@@ -120,6 +121,7 @@ def test_the_mean_of_ppos_sample_losses_is_its_loss():
     torch.testing.assert_close(losses.mean(), learner.loss())  # the probe is the whole of so small a batch
 
 
+@pytest.mark.slow
 @AGENTS
 def test_all_interventions_together_act_on_every_agent(build):
     agent = build()
@@ -161,6 +163,7 @@ def test_hooks_before_updates_see_gradients_that_are_gone_afterwards():
     assert "policy.b.weight" not in utility
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PPO", "DQN", "SAC"])
 def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
     sb3 = pytest.importorskip("stable_baselines3")

@@ -31,6 +31,7 @@ DQN = shlex.split(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
 def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
     tmp_path: Path, same: Any, killed: Callable[..., None], arguments: list[str]
@@ -58,6 +59,7 @@ class Failing(gym.Env):
         return np.zeros(1 if self.count == 40 else 3, np.float32), 1.0, False, self.count % 10 == 0, {}
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> None:
     gym.register("Failing-v0", entry_point=Failing)
     told = []

@@ -47,6 +47,7 @@ def finish(run: Path) -> None:
     open_run(run, print).train(lambda *_: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
 def test_a_run_resumed_after_an_exchange_is_the_uninterrupted_one(
     name: str, same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +123,7 @@ def steps(compiled: bool, exchange: str, **params: Any) -> list[Tensor]:
     return list(net.parameters())
 
 
+@pytest.mark.slow
 def test_compiled_steps_see_new_activations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the compiler only what decides whether a graph still holds is needed here, not the code it would write."""
     plain = torch.compile
@@ -176,6 +178,7 @@ def test_ppo_takes_the_steps_of_another_optimizer() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PPO", "DQN", "SAC"])
 def test_stable_baselines3_trains_with_the_new_optimizer_and_activations(name: str) -> None:
     sb3 = pytest.importorskip("stable_baselines3")

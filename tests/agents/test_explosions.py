@@ -62,6 +62,7 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
     assert all(math.isfinite(value) for line in metrics for value in line.values())
 
 
+@pytest.mark.slow
 def test_a_network_that_diverges_stops_the_run_in_one_line(tmp_path: Path) -> None:
     settings = PPOSettings(env="inverted_pendulum", steps=256, num_envs=2, rollout_steps=32, learning_rate=1e30)
     prepare(RunSpec("ppo", settings), tmp_path / "run").close()

@@ -21,6 +21,8 @@ from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
 from supple.scripts.cli.training import finish_run
 
+pytestmark = pytest.mark.slow
+
 ID = "Wrong-v0"
 FAIL_AT = 75  # steps of each of the two copies: a checkpoint lies behind
 COMMON: dict[str, Any] = {

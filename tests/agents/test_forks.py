@@ -29,6 +29,7 @@ DQN = shlex.split(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [PPO, SAC, DQN], ids=["ppo", "sac", "dqn"])
 def test_a_fork_at_the_end_of_a_task_equals_the_whole_run_with_the_hook(
     here: Any, same: Any, tmp_path: Path, agent: list[str]

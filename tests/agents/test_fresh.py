@@ -20,6 +20,8 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.interventions import snapshot
 from supple.scripts import compare, train
 
+pytestmark = pytest.mark.slow
+
 TASKS = "--cycles 3 --num-envs 2 --eval-episodes 1 --measure-every 100 --hidden 8"
 PPO = shlex.split(
     f"ppo --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --rollout-steps 20 --minibatch-size 20 "

@@ -40,6 +40,7 @@ def returns(run: Path) -> dict[int, float]:
     return {row["step"]: row["eval/return"] for row in rows if "eval/return" in row}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
 def test_best_and_kept_states_can_be_used_and_survive_kills(
     nursery: Any, same: Any, tmp_path: Path, arguments: list[str], kept: list[int]

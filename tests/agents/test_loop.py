@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from supple.agents.ppo import PPOSettings
 from supple.engine.runs import open_run, prepare
@@ -26,6 +27,7 @@ def run(path: Path, warn: Callable[[str], None] = lambda line: None, **changes: 
     return steps
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_all_environments_together(tmp_path: Path) -> None:
     steps = run(tmp_path / "run", steps=700, measure_every=256, checkpoint_every=10_000)
     assert steps == [0, 128, 256, 384, 512, 640, 700]  # the last rollout is cut short
@@ -50,6 +52,7 @@ def test_a_condition_that_is_never_met_is_reported_when_training_ends(tmp_path: 
     assert len(told) == 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_ends_every_episode_and_steps_count_on(tmp_path: Path) -> None:
     run(tmp_path / "run", steps=512, checkpoint_every=128, keep_checkpoints=2)
     kept = sorted(int(p.name) for p in (tmp_path / "run" / "checkpoints").iterdir())
@@ -59,6 +62,7 @@ def test_a_checkpoint_ends_every_episode_and_steps_count_on(tmp_path: Path) -> N
         assert begun // 128 == (episode["step"] - 1) // 128  # no episode spans a checkpoint
 
 
+@pytest.mark.slow
 def test_each_task_of_a_stream_takes_its_share_of_the_steps(tmp_path: Path) -> None:
     run(
         tmp_path / "run", env=None, sequence="inverted_pendulum,inverted_double_pendulum", steps_per_task=300, cycles=2,
@@ -70,6 +74,7 @@ def test_each_task_of_a_stream_takes_its_share_of_the_steps(tmp_path: Path) -> N
         assert 300 * episode["task"] < episode["step"] <= 300 * (episode["task"] + 1)
 
 
+@pytest.mark.slow
 def test_ppo_learns_to_balance_a_pendulum(tmp_path: Path) -> None:
     run(
         tmp_path / "run", steps=12_288, rollout_steps=256, minibatch_size=64, epochs=10, learning_rate=1e-3, seed=0,

@@ -13,6 +13,8 @@ from supple.agents.evaluate import evaluate
 from supple.envs import make_env, parse_shifts
 from supple.scripts import compare, train
 
+pytestmark = pytest.mark.slow
+
 SLIDING = "offset(scale=2,over=300)"
 BY_EPISODE = "permute_actions(over=300)"
 BOTH = f"{SLIDING} + {BY_EPISODE}"

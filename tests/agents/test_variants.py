@@ -11,6 +11,8 @@ from supple.reports import build_report, load, summary_table
 from supple.scripts import compare, train
 from supple.scripts.cli.options import parse_request
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = shlex.split(
     "ppo --sequence inverted_pendulum,inverted_double_pendulum --steps-per-task 512 --num-envs 4 --rollout-steps 32 "
     "--minibatch-size 64 --epochs 2 --hidden 16 16 --adapter 16 --measure-every 256 --eval-episodes 0"

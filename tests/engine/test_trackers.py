@@ -155,6 +155,7 @@ def by_step(rows: Logged) -> Logged:
     return sorted(found.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "has", "shown"),
     [("wandb", wandb_has, list), ("mlflow", mlflow_has, by_step), ("trackio", trackio_has, list)],
@@ -192,6 +193,7 @@ def test_a_library_has_every_row_once_after_the_run_was_killed(
 # -- with any ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
     assert tracker.place.config["hooks"] == HOOKS
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_marked_and_resumes_as_the_same_run_of_the_tracker(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
@@ -227,6 +230,7 @@ def test_a_failed_run_is_marked_and_resumes_as_the_same_run_of_the_tracker(
     assert max(row.step for row in recorders[0].rows) <= 45  # as far as the last checkpoint
 
 
+@pytest.mark.slow
 def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +243,7 @@ def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
     assert said == ["--log-to wandb: ConnectionError: nobody answers; the run continues without it"]
 
 
+@pytest.mark.slow
 def test_a_tracker_that_is_slow_is_not_waited_for(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +259,7 @@ def test_a_tracker_that_is_slow_is_not_waited_for(
     assert "still sending" in line
 
 
+@pytest.mark.slow
 def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:

@@ -24,6 +24,7 @@ def formula(x: float, low: float, high: float, margin: float, sigmoid: str) -> f
     }[sigmoid]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(numbers, intervals, margins, st.sampled_from(SIGMOIDS))
 def test_it_equals_the_formula(x: float, interval: list[float], margin: float, sigmoid: str):
@@ -63,6 +64,7 @@ def test_nan_stays_nan():
     assert math.isnan(tolerance(math.nan, 0.0, 1.0, 1.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=20), margins)
 def test_quietness_is_the_mean_of_quadratic_tolerances(values: list[float], margin: float):

@@ -88,6 +88,7 @@ def test_games_are_found_by_any_spelling(name: str):
     assert resolve_env(name) == "ALE/BeamRider-v5"
 
 
+@pytest.mark.slow
 @needs_ale
 def test_the_games_are_those_of_ale_py():
     import ale_py.roms
@@ -119,6 +120,7 @@ def test_an_unknown_game_is_refused_with_near_names_and_where_they_are_listed(na
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 @needs_ale
 def test_ale_py_is_only_imported_for_games_and_prints_nothing():
     program = (
@@ -149,6 +151,7 @@ def test_without_ale_py_all_names_but_games_are_resolved(monkeypatch: pytest.Mon
         resolve_env("hoper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [False, pytest.param(True, id="missing")])
 def test_games_are_listed_when_asked_for(
     missing: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

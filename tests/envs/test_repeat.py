@@ -40,6 +40,7 @@ class Counter(gym.Env):
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(times=st.integers(1, 5), length=st.integers(1, 12))
 def test_a_repeated_step_sums_rewards_and_ends_with_the_episode(times: int, length: int) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from supple.envs import EnvironmentFault, Envs, EnvWorkers, Vector, WorkerVector, make_env, make_pixels
 
+pytestmark = pytest.mark.slow
+
 COUNT = "Count-v0"  # registered in the parent alone
 
 

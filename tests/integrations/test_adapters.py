@@ -14,6 +14,8 @@ peft = pytest.importorskip("peft")
 from supple.integrations.transformers import SuppleCallback  # noqa: E402
 from supple.interventions import fire_  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
     "num_key_value_heads": 1, "head_dim": 8,

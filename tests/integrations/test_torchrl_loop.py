@@ -23,7 +23,10 @@ PRINTED = "l2_init(strength=1e-3)"
 UPDATES = FRAMES * BATCHES * EPOCHS // MINIBATCH
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl"),
+]
 
 
 class Killed(Exception):

@@ -89,6 +89,7 @@ class World:
         return {name: p.detach().clone() for name, p in self.net.named_parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REMEMBER)
 @pytest.mark.parametrize("activation", ["relu", "prelu"])
 def test_saved_state_fits_after_every_swap_and_injection(name: str, activation: str) -> None:
@@ -102,6 +103,7 @@ def test_saved_state_fits_after_every_swap_and_injection(name: str, activation: 
     assert all(value.isfinite().all() for value in world.values().values())
 
 
+@pytest.mark.slow
 def test_a_reused_draw_is_dropped_when_the_architecture_changes() -> None:
     """CBP takes rows of one draw for `maturity` updates, in which the network may change."""
     for change in ({"name": "swap", "activation": "prelu(granularity=neuron)"}, {"name": "injection"}):
@@ -155,6 +157,7 @@ def test_units_of_a_second_head_begin_without_a_history() -> None:
     assert known[world.learner.identity("mlp.new.1")] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REMEMBER)
 def test_a_run_with_two_injections_resumes_from_a_checkpoint(name: str, tmp_path: Any) -> None:
     world, again = World(name, **REMEMBER[name]), World(name, **REMEMBER[name])
@@ -174,6 +177,7 @@ def test_a_run_with_two_injections_resumes_from_a_checkpoint(name: str, tmp_path
         assert torch.equal(again.values()[parameter], value), parameter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["upgd", "hare_tortoise", "ewc", "cbp", "snr", "spectral", "cpr", "chain"])
 def test_two_arms_from_one_state_do_not_write_into_each_other(name: str) -> None:
     world = World(name, **REMEMBER[name])

@@ -15,6 +15,8 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
 from supple.networks.stacked import StackedConv2d
 
+pytestmark = pytest.mark.slow
+
 MEMBERS, UPDATES = 3, 12
 TEXTS = [
     "parseval(strength=0.1)",

@@ -96,6 +96,7 @@ def test_none_is_the_hook_that_does_nothing():
     assert parse_hook_text(" none ") == HookText(None, None)
 
 
+@pytest.mark.slow
 @quick
 @given(hooks)
 def test_the_text_of_a_hook_parses_to_the_same_hook(hook):
@@ -109,6 +110,7 @@ grammar_soup = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.text(string.printable) | st.text() | grammar_soup)
 @example("fire(x=" + "9" * 5000 + ")")

@@ -47,6 +47,7 @@ def test_polar_equals_the_closed_form_of_equation_5():
     torch.testing.assert_close(orthogonalize(W, "polar"), W @ inverse_root)
 
 
+@pytest.mark.slow
 @given(m=sides, n=sides, seed=seeds)
 @settings(max_examples=15, deadline=None)
 def test_no_other_isometry_is_nearer_than_polar(m, n, seed):
@@ -126,6 +127,7 @@ def test_polar_express_polynomials_are_minimax():
     assert worst < 1e-3
 
 
+@pytest.mark.slow
 def test_ten_cubic_steps_leave_a_square_gaussian_far_from_an_isometry():
     W = gaussian(512, 512, dtype=torch.float32)
     assert 0.14 < dfi_per_dimension(orthogonalize(W)) < 0.18
@@ -162,6 +164,7 @@ def test_a_tolerance_that_cannot_be_met_names_the_matrix_and_the_way_out():
         orthogonalize(W, tolerance=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_dtype_is_kept_and_half_types_are_computed_in_float32(method, dtype):

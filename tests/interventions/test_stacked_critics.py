@@ -138,6 +138,7 @@ def is_zero(state: dict[str, Tensor]) -> bool:
 # -- plasticity injection into the whole critic --------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("toward", ["initial", "fresh"])
 def test_the_whole_critic_is_injected_again_and_again_without_a_change_of_its_values(toward):
     learner = critic()
@@ -175,6 +176,7 @@ def test_as_released_keeps_the_outputs_of_the_target_network():
         make("injection", contract="as_released").attach(critic())
 
 
+@pytest.mark.slow
 def test_later_interventions_and_metrics_act_on_the_live_critic():
     learner = critic()
     names = measure(learner, per_layer=True).keys()
@@ -202,6 +204,7 @@ def test_later_interventions_and_metrics_act_on_the_live_critic():
     train(learner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "params"), [("reset", {}), ("snp", {"lam": 1.0})])
 def test_a_full_reset_after_injections_leads_to_the_critics_of_step_0(name, params):
     learner = critic()
@@ -213,6 +216,7 @@ def test_a_full_reset_after_injections_leads_to_the_critics_of_step_0(name, para
         torch.testing.assert_close(now, start, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_injected_critics_continues_bit_for_bit():
     learner, rebuilt = critic(), build()["critic"]
     texts = ["injection", "injection(toward=fresh)"]
@@ -232,6 +236,7 @@ def test_a_checkpoint_of_injected_critics_continues_bit_for_bit():
 HOOKS = [("fire", {}), ("snp", {}), ("reset", {}), ("reset", {"toward": "fresh"})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "params"), HOOKS, ids=str)
 def test_as_released_resets_all_optimizers_target_and_temperature(name, params):
     learners = agent()
@@ -253,6 +258,7 @@ def test_as_released_resets_all_optimizers_target_and_temperature(name, params):
     assert [(id(v), v.data_ptr()) for v in objects] == held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "params"), HOOKS, ids=str)
 def test_uniform_zeroes_what_was_written_copies_to_the_target_and_keeps_the_temperature(name, params):
     learners = agent()
@@ -270,6 +276,7 @@ def test_uniform_zeroes_what_was_written_copies_to_the_target_and_keeps_the_temp
     assert all(torch.equal(a, b) for a, b in zip(MEMORY, memory, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_fire_on_both_touches_every_matrix_and_neither_biases_nor_norms(contract):
     for learner in agent().values():
@@ -280,6 +287,7 @@ def test_fire_on_both_touches_every_matrix_and_neither_biases_nor_norms(contract
         assert sorted(changed) == sorted(written)
 
 
+@pytest.mark.slow
 def test_critics_with_a_reset_optimizer_step_like_new_ones():
     learner = critic()
     make("reset", contract="as_released").apply(learner)
@@ -289,6 +297,7 @@ def test_critics_with_a_reset_optimizer_step_like_new_ones():
     assert same(snapshot(learner.module), snapshot(new.module))
 
 
+@pytest.mark.slow
 def test_a_fresh_reset_gives_online_and_target_critics_one_new_draw_for_each_member():
     learner = critic()
     draws: list[dict[str, Tensor]] = []

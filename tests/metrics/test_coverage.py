@@ -8,6 +8,8 @@ import pytest
 
 from supple.metrics import BOOTSTRAP_COVERAGE, bootstrap_coverage
 
+pytestmark = pytest.mark.slow
+
 SETS = 10_000
 # Of the t interval of paired differences and of one arm's mean: (seeds → lowest, highest) coverage.
 BANDS: dict[str, dict[str, dict[int, tuple[float, float]]]] = {

@@ -90,6 +90,7 @@ def network(widths: Sequence[int], spread: float, seed: int) -> list[Tensor]:
     return weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [squared_error, cross_entropy])
 @few
 @given(shapes, st.floats(0.0, 1.0), seeds)
@@ -102,6 +103,7 @@ def test_the_printed_bound_holds_where_all_samples_have_the_same_gates(
     assert norm <= bound * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [squared_error, cross_entropy])
 @few
 @given(shapes, st.floats(0.0, 1.0), seeds)
@@ -112,6 +114,7 @@ def test_the_corrected_bound_holds_for_relu(loss: Loss, widths: list[int], sprea
     assert norm <= bound * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_printed_bound_fails_behind_a_relu() -> None:
     d = 24
     Z = whiten(400, d, seed=0)

@@ -37,6 +37,7 @@ def near_isometry(inputs: int, outputs: int, epsilon: float, seed: int) -> Tenso
     return u @ torch.diag((1 + epsilon * direction / direction.norm()).sqrt()) @ vh
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", [torch.relu, torch.tanh])
 @few
 @given(st.lists(st.integers(2, 8), min_size=2, max_size=5), st.floats(1e-3, 2.0), seeds)
@@ -63,6 +64,7 @@ def test_theorem_1_sfe_bounds_the_change_of_feature_covariance(
     assert feature_covariance_distance(*features) ** 2 <= bound * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(1, 8), st.integers(0, 4), st.floats(0.0, 0.98), st.sampled_from([0.01, 0.1, 0.5]), seeds)
 def test_theorem_3_dfi_bounds_srank_from_below(
@@ -84,6 +86,7 @@ def test_theorem_3_dfi_bounds_srank_from_below(
     assert srank(whitened @ W, delta) >= bound(condition)
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(2, 8), st.integers(0, 4), st.floats(0.0, 0.98), seeds)
 def test_theorem_4_dfi_bounds_activity_scores(outputs: int, extra: int, epsilon: float, seed: int) -> None:

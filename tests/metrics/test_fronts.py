@@ -9,6 +9,7 @@ from supple.metrics import hypervolume, pareto_front
 POINTS = st.lists(st.tuples(st.integers(-3, 6), st.integers(-3, 6)), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(POINTS)
 def test_a_point_is_on_the_front_exactly_if_no_other_dominates_it(points: list[tuple[int, int]]) -> None:
@@ -19,6 +20,7 @@ def test_a_point_is_on_the_front_exactly_if_no_other_dominates_it(points: list[t
     assert pareto_front(points).tolist() == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(POINTS)
 def test_hypervolume_counts_the_unit_squares_that_some_point_covers(points: list[tuple[int, int]]) -> None:
@@ -26,6 +28,7 @@ def test_hypervolume_counts_the_unit_squares_that_some_point_covers(points: list
     assert hypervolume(points) == covered
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(POINTS, st.tuples(st.integers(-3, 6), st.integers(-3, 6)))
 def test_hypervolume_never_falls_when_a_point_is_added(points: list[tuple[int, int]], new: tuple[int, int]) -> None:

@@ -108,6 +108,7 @@ def test_interval_equals_a_plain_stratified_bootstrap() -> None:
     assert (score.low, score.high) == pytest.approx(tuple(np.percentile(samples, (10, 90))), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_interval_equals_rliable() -> None:
     try:
         from rliable import library, metrics

@@ -121,6 +121,7 @@ def test_rselu_draws_its_negative_scale_for_each_element():
     assert abs(scale.mean() - 1.6732) < 0.06  # four standard errors of U(0.92, 2.42)'s mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["rrelu", "rand_smooth_leaky", "rand_smooth_leaky(draws=element)", "rselu", "rational(version=D)"]
 )
@@ -152,6 +153,7 @@ def test_the_leaky_family_keeps_its_derivative_floor(text, floor):
     assert float(slope.min()) == pytest.approx(floor, abs=2e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.floats(-0.5, 13), st.floats(0.5, 5), st.floats(0.5, 5))
 def test_the_floor_of_smooth_leaky_depends_on_alpha_alone(alpha, c, p):
@@ -164,6 +166,7 @@ def test_relu_has_no_floor():
     assert derivative(activation("relu"))[X < 0].abs().max() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", activations.names())
 def test_every_activation_compiles_into_one_graph(name):
     torch.compiler.reset()  # torch counts all modules of this process against one recompilation limit

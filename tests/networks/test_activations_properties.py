@@ -9,6 +9,8 @@ from torch import nn
 from supple.networks.activations import activation, activations, derivative, initial_gain, parse_activation
 from supple.networks.activations import properties as compute
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ("HDZ", "NZG", "Sat±", "Sat−", "C1", "NonM", "SelfN", "L/R", "f''")
 # Tables A1 and G1, "x" for a mark; Table G1 prints "RReLU" where it means R-SeLU, of which its section treats.
 PAPER = {

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from supple.networks.activations import activation
 from supple.networks.activations.rational import fit
 
+pytestmark = pytest.mark.slow
+
 X = torch.linspace(-3, 3, 601)
 STARTS = {"relu": F.relu, "leaky_relu": F.leaky_relu, "swish": F.silu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 

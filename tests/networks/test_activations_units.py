@@ -18,6 +18,7 @@ def generators(*seeds):
     return [torch.Generator().manual_seed(seed) for seed in seeds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("members", [0, 3])
 def test_an_activation_fits_the_layers_around_it(text, members):

@@ -23,6 +23,8 @@ from supple.interventions import interventions
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 Here = Callable[[], AbstractContextManager[None]]
 ARMS = ["--arm", "none", "--arm", "snp", "--jobs", "1"]
 EXAMPLES = int(os.environ.get("SUPPLE_FUZZ", "0"))

@@ -174,6 +174,7 @@ def ask(ask: Callable[..., tuple[int, str]], files: dict[str, str], monkeypatch:
     return run_line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [*WRONG, *FAILED])
 def test_wrong_usage_is_one_line_and_makes_nothing(
     line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
@@ -215,6 +216,7 @@ def test_kinds_that_train_in_one_process_refuse_torchrun(
     assert "start it without torchrun" in stderr
 
 
+@pytest.mark.slow
 def test_a_tokenizer_without_a_chat_template_is_a_warning_in_one_line(tmp_path: Path, ask: Ask) -> None:
     from supple.tracks.language.models import load_model, save_model
 
@@ -228,6 +230,7 @@ def test_a_tokenizer_without_a_chat_template_is_a_warning_in_one_line(tmp_path: 
     assert stderr.startswith("supple: ")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_architecture_is_refused(tmp_path: Path, ask: Ask) -> None:
     """A checkpoint is moved to the folder of another run."""
     small, large = tmp_path / "small", tmp_path / "large"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[..., tuple[int, str]]
 TRAIN, COMPARE = "train linear --out OUT", "compare linear --out OUT"
 

@@ -15,6 +15,8 @@ import torch._dynamo  # noqa: F401
 
 from supple.engine.storage import files
 
+pytestmark = pytest.mark.slow
+
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
 PARTS = """
 import gymnasium as gym

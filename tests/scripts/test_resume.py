@@ -35,6 +35,7 @@ def test_every_kind_has_a_run_that_is_killed() -> None:
     assert RUNS.keys() == all_kinds().keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_killed_run_is_resumed_to_the_same_bytes(
     kind: str, places: dict[str, str], process: Any, tmp_path: Path
@@ -104,6 +105,7 @@ def test_lines_added_to_the_log_of_a_finished_run_are_reported(
         assert "another program has written to this log" in stderr
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(
     tmp_path: Path, places: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[..., tuple[int, str]]
 WORDS = "train linear --tasks semantic,reversal --updates-per-task 60 --checkpoint-every 50 --keep-checkpoints 3"
 

@@ -21,6 +21,8 @@ from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 FILE = """
 [lin]
 kind = "linear"

@@ -187,6 +187,7 @@ def ask(ask: Callable[..., tuple[int, str]]) -> Ask:
     return lambda line, out: ask(*(out if word == "OUT" else word for word in shlex.split(line)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_usage_is_one_line_and_makes_nothing(
     line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +204,7 @@ def test_wrong_usage_is_one_line_and_makes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [TRAIN, COMPARE])
 def test_a_folder_that_is_not_empty_is_refused_and_not_changed(line: str, tmp_path: Path, ask: Ask) -> None:
     (tmp_path / "config.json").write_text("{}")
@@ -224,6 +226,7 @@ def test_files_of_another_program_are_refused(file: str, text: str, tmp_path: Pa
     assert file in stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_path: Path, ask: Ask) -> None:
     (tmp_path / "file").touch()
     code, stderr = ask(TRAIN, tmp_path / "file" / "run")
@@ -242,6 +245,7 @@ def test_a_missing_simulator_is_an_error_that_names_its_package(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_missing_ale_py_is_an_error_that_says_how_to_install_it(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +259,7 @@ def test_missing_ale_py_is_an_error_that_says_how_to_install_it(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @needs_ale
 def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
@@ -282,6 +287,7 @@ def test_a_missing_gpu_is_refused(tmp_path: Path, ask: Ask) -> None:
     assert "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu" in stderr
 
 
+@pytest.mark.slow
 @needs_ale
 @pytest.mark.parametrize("hook", ["fire(contract=as_released)@0.5", "injection(contract=as_released)@0.5"])
 def test_dqn_accepts_the_contract_as_released(

@@ -99,6 +99,7 @@ def ask(ask: Callable[..., tuple[int, str]], data: Path) -> Ask:
     return lambda line, out: ask(*({"OUT": out, "DATA": data}.get(word, word) for word in shlex.split(line)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_usage_is_one_line_and_makes_nothing(
     line: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
@@ -120,6 +121,7 @@ def test_a_missing_gpu_is_refused(tmp_path: Path, ask: Ask) -> None:
     assert "--device cuda: PyTorch finds no CUDA GPU here" in stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_holds_a_run_is_refused_with_the_command_that_resumes_it(tmp_path: Path, ask: Ask) -> None:
     assert ask(f"{MNIST} --batch-size 4", tmp_path / "out") == (0, "")
     code, stderr = ask(f"{MNIST} --batch-size 4", tmp_path / "out")
@@ -128,6 +130,7 @@ def test_a_folder_that_holds_a_run_is_refused_with_the_command_that_resumes_it(t
     assert f"continue with `supple resume {tmp_path / 'out'}`" in stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", ["1e30", "1e38"])
 def test_training_that_diverges_is_an_error_in_one_line(rate: str, tmp_path: Path, ask: Ask) -> None:
     line = f"{MNIST} --seeds 0 1 --batch-size 4 --learning-rate {rate} --checkpoint-every 1"

@@ -15,6 +15,8 @@ from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
 from tests.tracks.logs import read_log
 
+pytestmark = pytest.mark.slow
+
 LOGS = ("metrics", "tasks", "events")
 LINES = "elm ash oak fir yew bay\noak fir yew bay elm ash\n"
 CONTINUAL = (

@@ -43,6 +43,7 @@ def _catch() -> None:
     gym.register("Catch-v0", Catch)
 
 
+@pytest.mark.slow
 def test_dqn_learns_to_catch_a_ball(tmp_path: Path) -> None:
     """A random paddle catches one ball in seven: a mean return of −0.7 or so."""
     settings = DQNSettings(

@@ -46,6 +46,7 @@ def taken(agent: SAC | DQN, decisions: int) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [sac, dqn])
 def test_priming_updates_are_made_at_once_when_learning_begins(make: Any) -> None:
     agent = make(priming_updates=50, replay_ratio=0.5)
@@ -77,6 +78,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_killed_run_with_priming_resumes_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
     """It is killed before and after priming: there is a checkpoint every 20 steps, and learning begins at step 30."""
     settings = SACSettings(

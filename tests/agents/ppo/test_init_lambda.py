@@ -26,6 +26,7 @@ def agent(**changes: Any) -> PPO:
     return PPO(PPOSettings(**small, **changes), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})
 
 
+@pytest.mark.slow
 def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
     learner = agent(activation="relu", init_lambda=1.5).learners["agent"]
     assert measure(learner)["lambda_balance"] == pytest.approx(1.5, abs=1e-5)

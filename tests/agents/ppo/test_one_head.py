@@ -37,6 +37,7 @@ def live(agent: PPO, env: str) -> None:
     assert agent.update(NO_HOOKS, last=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share_value", [True, False])
 def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> None:
     agent = agent_with(EQUAL, share_value=share_value)

@@ -5,7 +5,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supple.scripts import train
+
+pytestmark = pytest.mark.slow
 
 RUN = shlex.split(
     "ppo --env Pendulum-v1 --steps 300 --num-envs 2 --rollout-steps 40 --minibatch-size 40 --epochs 1 --hidden 8 "

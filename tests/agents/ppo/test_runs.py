@@ -16,6 +16,8 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.scripts import train as command
 
+pytestmark = pytest.mark.slow
+
 SMALL = shlex.split(
     "--steps 400 --num-envs 2 --rollout-steps 20 --minibatch-size 20 --epochs 2 --hidden 8 --adapter 6 "
     "--eval-episodes 1 --measure-every 200 --checkpoint-every 120 --hook fire@0.6"

@@ -15,6 +15,8 @@ from supple.metrics import human_normalized, iqm
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.diagnostics import before_and_after
 
+pytestmark = pytest.mark.slow
+
 GAME = "ALE/Asterix-v5"
 TOTAL, FORK = 400_000, 200_000
 ARMS = {"none": 900.0, "fire": 2400.0}  # label → return at the end

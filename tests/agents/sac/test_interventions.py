@@ -26,6 +26,7 @@ def is_zero(slots: dict[str, Tensor]) -> bool:
     return bool(slots) and not any(bool(value.any()) for value in slots.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 @pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset(what=head)"])
 def test_what_an_intervention_resets_is_the_contracts_table(small: Any, name: str, contract: str) -> None:
@@ -59,6 +60,7 @@ def test_what_an_intervention_resets_is_the_contracts_table(small: Any, name: st
     np.testing.assert_array_equal(memory[1], agent.experience.memory.action)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["simba", "mlp"])
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_fire_makes_every_linear_an_isometry_and_leaves_biases_and_norms(
@@ -83,6 +85,7 @@ def test_fire_makes_every_linear_an_isometry_and_leaves_biases_and_norms(
     agent.numbers()
 
 
+@pytest.mark.slow
 def test_fire_on_one_learner_leaves_the_other_alone(small: Any) -> None:
     agent, _ = small.trained()
     before = small.everything(agent)
@@ -90,6 +93,7 @@ def test_fire_on_one_learner_leaves_the_other_alone(small: Any) -> None:
     assert {key.split("/")[0] for key in small.changed(before, small.everything(agent))} == {"critic"}
 
 
+@pytest.mark.slow
 def test_a_full_reset_as_released_leads_back_to_step_0(small: Any) -> None:
     agent, steps = small.trained()
     fresh = small.agent_with()
@@ -100,6 +104,7 @@ def test_a_full_reset_as_released_leads_back_to_step_0(small: Any) -> None:
     agent.numbers()
 
 
+@pytest.mark.slow
 def test_a_fresh_reset_draws_other_networks_by_the_agents_own_initialisation(small: Any) -> None:
     agent, _ = small.trained()
     small.apply(agent, "reset(toward=fresh)")
@@ -110,6 +115,7 @@ def test_a_fresh_reset_draws_other_networks_by_the_agents_own_initialisation(sma
     assert not agent.critics.net.head.bias.any()
 
 
+@pytest.mark.slow
 def test_interventions_can_act_before_the_first_step(small: Any) -> None:
     agent = small.agent_with()
     for name in ("fire", "snp", "reset", "injection"):
@@ -121,6 +127,7 @@ def test_interventions_can_act_before_the_first_step(small: Any) -> None:
 # -- injection -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["simba", "mlp"])
 def test_injection_leaves_values_exactly_as_they_were_and_training_goes_on(small: Any, network: str) -> None:
     agent, steps = small.trained(network=network)

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from supple.agents.sac import SACSettings
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 
 
+@pytest.mark.slow
 def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:
     """Random torques return −1200 or so, and nothing above −200 is reached without swinging up and staying there."""
     settings = SACSettings(

@@ -28,6 +28,8 @@ from supple.agents.sac.networks import (
 )
 from supple.interventions import StackedLayerNorm, StackedLinear
 
+pytestmark = pytest.mark.slow
+
 
 def draws(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)

@@ -91,6 +91,7 @@ def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_memory_that_does_not_fit_is_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from supple.agents.sac.agent import SAC
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("network", ["simba", "mlp"])
 @pytest.mark.parametrize("changes", [(), ("injection",), ("injection", "injection", "fire", "snp")])

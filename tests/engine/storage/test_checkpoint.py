@@ -79,6 +79,7 @@ def test_a_tree_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_p
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [WEIGHTS, MANIFEST])
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

@@ -158,6 +158,7 @@ def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked)
     assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
+@pytest.mark.slow
 def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, hire = [], workers._start_worker
 

@@ -20,6 +20,8 @@ from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 1000, "checkpoint_every": 50, "measure_every": 500}
 STUDY = Study("lin", "linear", settings=SETTINGS, arms=("none", "snp@task"), seeds=(0,), fork_at=0.0)
 

@@ -14,6 +14,8 @@ from stable_baselines3 import DQN, PPO, SAC
 
 from supple.agents.sb3 import SuppleCallback
 
+pytestmark = pytest.mark.slow
+
 ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1"}
 OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
 HOOKS = [

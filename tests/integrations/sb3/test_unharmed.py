@@ -17,6 +17,8 @@ from supple.metrics import diagnose, trainability
 from supple.scripts.main import dispatch
 from tests.integrations.sb3.twins import ALGORITHMS, POLICIES, assert_same, env_for, model_of, objects, result
 
+pytestmark = pytest.mark.slow
+
 CASES = [(algorithm, policy) for algorithm in ALGORITHMS for policy in POLICIES]
 FAST = [(a, p) for a, p in CASES if p == "CnnPolicy" or a in ("PPO", "DQN")]  # all of them: tests/stress
 

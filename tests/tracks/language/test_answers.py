@@ -12,6 +12,8 @@ from supple.tracks.language.examples import Example, TaskData
 from supple.tracks.language.models import LanguageModel, load_model
 from supple.tracks.language.scores import longest_common_subsequence, sari
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = [
     Example("How?", "So."),
     Example("A longer question, why?", "B", ("A", "B")),

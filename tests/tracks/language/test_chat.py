@@ -10,6 +10,8 @@ from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, p
 from supple.tracks.language.examples import Example
 from supple.tracks.language.fresh import byte_tokenizer
 
+pytestmark = pytest.mark.slow
+
 NEWLINES = (
     "{% for m in messages %}{{ m['role'] + '\n' + m['content'] | trim }}<|end|>{{ '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}"

@@ -11,6 +11,8 @@ from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 
+pytestmark = pytest.mark.slow
+
 ARMS = ("none", "fire(steps=5)", "snp(lam=0.5)", "reset")
 STARTS = ("best", "6", "12")
 

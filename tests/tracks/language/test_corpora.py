@@ -27,6 +27,8 @@ from supple.tracks.language.corpora import (
 from supple.tracks.language.corpora.prepare import PIECE
 from supple.tracks.language.corpora.published import PUBLISHED
 
+pytestmark = pytest.mark.slow
+
 LINES = "".join(f"{i} is a number, and {i * i} its square — naïve?\n" for i in range(300))
 
 

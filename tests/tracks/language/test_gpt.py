@@ -16,6 +16,8 @@ from supple.interventions.sib import sib_
 from supple.metrics import View, dfi, dfi_unscaled, measure
 from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
 
+pytestmark = pytest.mark.slow
+
 TINY = GPTConfig(vocab_size=23, block_size=12, layers=2, heads=2, width=16)
 
 

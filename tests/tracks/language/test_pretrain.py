@@ -23,6 +23,8 @@ from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
 
+pytestmark = pytest.mark.slow
+
 PRETRAIN = find_kind("pretrain")
 
 

@@ -160,6 +160,7 @@ def test_equation_176_has_the_wrong_sign_for_unequal_sizes() -> None:
     assert loss(printed) > loss(0.0)
 
 
+@pytest.mark.slow
 def test_equation_171_and_the_main_text_lack_a_half() -> None:
     task, std, rng = semantic_hierarchy(), 0.5, np.random.default_rng(0)
     noise = rng.normal(0.0, std, (20_000, *task.x.shape))

@@ -21,6 +21,7 @@ def printed_transition(t: float, target: float, start: float, lam: float) -> flo
     return float((moving - middle) / (moving + target * (target - start)))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(target=numbers, start=numbers, lam=st.floats(-10, 10, allow_subnormal=False), tau=st.floats(0.5, 2))
 def test_curves_solve_the_differential_equation(target: float, start: float, lam: float, tau: float) -> None:
@@ -45,6 +46,7 @@ def test_aligned_networks_have_these_singular_values_along_the_flow(lam: float, 
     np.testing.assert_allclose(along, curves[:, :, None] * np.eye(3), atol=1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(target=st.floats(0.1, 3), start=st.floats(0.01, 3), lam=st.floats(-5, 5), t=st.floats(0, 3))
 def test_transition_is_equation_116(target: float, start: float, lam: float, t: float) -> None:
@@ -86,6 +88,7 @@ def test_limits_of_lambda_are_sigmoid_and_exponential() -> None:
     assert errors[1] == pytest.approx(errors[0] / 100, rel=0.05)  # O(1/λ²)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(target=numbers, start=numbers, lam=st.floats(-10, 10))
 def test_no_time_is_too_long(target: float, start: float, lam: float) -> None:

@@ -23,6 +23,8 @@ from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
 from tests.tracks.logs import read_log
 
+pytestmark = pytest.mark.slow
+
 SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --init-scale 0.5"
 OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"
 HOOKS = ("--hook", "fire@task", "--hook", "snp(lam=0.9)@task", "--hook", "l2_init(strength=1e-3)")

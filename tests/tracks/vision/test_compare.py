@@ -19,6 +19,8 @@ from supple.registry.errors import UsageError
 from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = shlex.split(
     "--tasks 2 --images 48 --epochs 2 --batch-size 8 --measure-every 12 --compile off --seeds 3 5 "
     "--activation rand_smooth_leaky --checkpoint-every 50 --jobs 1"

@@ -69,6 +69,7 @@ def test_other_networks_are_refused(lab: Any, data: DataSet, tmp_path: Path) -> 
         model(lab, data, init_lambda=1.0, activation="crelu")
 
 
+@pytest.mark.slow
 def test_a_run_begins_balanced_and_is_rebalanced_where_the_task_switches(lab: Any, tmp_path: Path) -> None:
     run = lab.run(tmp_path / "run", hook=("rebalance(lam=-1)@task",), seeds=(0, 1), width=8, init_lambda=2.0)
     assert json.loads((run / "config.json").read_text())["settings"]["init_lambda"] == 2.0

@@ -33,6 +33,7 @@ def assert_same(lab: Any, run: Path, reference: Path) -> None:
 # -- seeds ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> None:
     named, numbered = train_run(lab, tmp_path / "a", "--seeds", "3"), train_run(lab, tmp_path / "b", "--seed", "3")
     assert_same(lab, named, numbered)
@@ -40,6 +41,7 @@ def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> No
     assert json.loads((numbered / "config.json").read_text())["seed"] == 3
 
 
+@pytest.mark.slow
 def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
     ranged, listed = (
         train_run(lab, tmp_path / str(len(words)), "--seeds", *words) for words in (["0-2"], ["0", "1", "2"])
@@ -51,6 +53,7 @@ def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
 # -- tests within tasks --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "steps"),
     [
@@ -75,6 +78,7 @@ def kept(run: Path, kind: str) -> list[int]:
     return sorted(int(folder.name) for folder in (run / kind).glob("*"))
 
 
+@pytest.mark.slow
 def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(lab: Any, tmp_path: Path) -> None:
     plain = train_run(lab, tmp_path / "plain", "--eval-every", "4")
     run = train_run(lab, tmp_path / "run", "--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "13")
@@ -93,6 +97,7 @@ def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothin
     assert states[0] == states[1]
 
 
+@pytest.mark.slow
 def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path) -> None:
     options = ("--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "21")
     whole = train_run(lab, tmp_path / "whole", *options)

@@ -135,6 +135,7 @@ def test_torch_fx_can_trace_the_network(build: Build) -> None:
     assert torch.equal(fx.symbolic_trace(module)(x), module(x))
 
 
+@pytest.mark.slow
 @every_network
 def test_units_are_private_but_for_those_on_a_residual_stream(build: Build) -> None:
     learner = train_few_steps(build)
@@ -155,6 +156,7 @@ def test_activations_that_change_widths_or_have_parameters_fit(build: Build, nam
     assert build(activation=name)(images(2)).isfinite().all()
 
 
+@pytest.mark.slow
 @every_network
 def test_training_fits_a_batch(build: Build) -> None:
     module, x, y = build(), images(10), torch.arange(10) % 5
@@ -167,6 +169,7 @@ def test_training_fits_a_batch(build: Build) -> None:
     assert float(loss.detach()) < 0.8  # ln 5 = 1.6 is chance
 
 
+@pytest.mark.slow
 @every_network
 def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
     learner = train_few_steps(build)
@@ -178,6 +181,7 @@ def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
     assert all(dfi_unscaled(layer.weight.detach()) < 1e-6 for layer in scope)
 
 
+@pytest.mark.slow
 @every_network
 def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(build: Build) -> None:
     learner = train_few_steps(build)
@@ -189,6 +193,7 @@ def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(buil
         torch.testing.assert_close(value, expected)
 
 
+@pytest.mark.slow
 @every_network
 def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Build) -> None:
     torch.manual_seed(7)
@@ -199,6 +204,7 @@ def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Bu
     assert torch.equal(learner.module.eval()(images()), new(images()))
 
 
+@pytest.mark.slow
 @every_network
 def test_a_head_reset_leaves_all_but_the_head(build: Build) -> None:
     learner = train_few_steps(build)
@@ -230,6 +236,7 @@ def test_redraw_reaches_every_parameter_and_draws_as_the_constructor_does(build:
             assert not there.any() or bool(there.std() == 0) or not torch.equal(again, there)
 
 
+@pytest.mark.slow
 @every_network
 def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
     learner = train_few_steps(build)
@@ -239,6 +246,7 @@ def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build
     assert {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()} == places
 
 
+@pytest.mark.slow
 @every_network
 def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> None:
     learner = train_few_steps(build)

@@ -15,6 +15,8 @@ import torch
 
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 # tasks of 24 updates, 3 to an epoch: checkpoints lie within tasks and within epochs
 SPLIT = shlex.split(
     "split-cifar-100 --dataset mnist --tasks 2 --classes-per-task 2 --epochs 10 --batch-size 10 --replay 20 "

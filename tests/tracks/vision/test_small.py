@@ -9,6 +9,7 @@ from supple.networks.activations import initial_gain
 from supple.tracks.vision.networks import ConvNet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu(negative_slope=0.7)", "tanh", "crelu"])
 def test_the_case_studies_network_keeps_the_size_of_its_signal(activation: str) -> None:
     """Gains that fit the activation: the second convolution's outputs are as large as the first one's, which are as

@@ -1,5 +1,6 @@
 """VGG-16 with batch normalisation."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -10,6 +11,7 @@ def parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+@pytest.mark.slow
 def test_with_the_original_classifier_it_has_the_originals_number_of_parameters() -> None:
     with torch.device("meta"):
         assert parameters(VGG16((3, 224, 224), 1000, hidden=4096)) == 138_365_992

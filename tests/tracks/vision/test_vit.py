@@ -37,6 +37,7 @@ def weights(*layers: str) -> set[str]:
     return {f"{block}.{layer}.weight" for block in (0, 1) for layer in layers}
 
 
+@pytest.mark.slow
 def test_it_has_the_number_of_parameters_of_vit_tiny() -> None:
     with torch.device("meta"):
         assert parameters(ViT((3, 224, 224), 1000, patch=16)) == 5_717_416
@@ -78,11 +79,13 @@ def test_the_first_token_is_the_class_token() -> None:
     assert bool((tokens[:, 0] == 1).all())
 
 
+@pytest.mark.slow
 def test_fire_without_a_scope_takes_query_and_key_as_the_paper_does() -> None:
     assert written("fire") == weights("attention.to_q", "attention.to_k")
     assert make("fire").contract(learner())["weights"] == "query + key"
 
 
+@pytest.mark.slow
 def test_a_scope_names_parts_of_the_network() -> None:
     assert written("fire(scope=[query,key])") == weights("attention.to_q", "attention.to_k")
     assert written("fire(scope=mlp)") == weights("wide", "narrow")

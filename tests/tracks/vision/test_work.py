@@ -18,6 +18,8 @@ from supple.tracks.vision import update
 from supple.tracks.vision.update import Update
 from supple.tracks.vision.work import VisionWork
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = {
     "swap": "(activation=leaky_relu)",
     "ewc": "(samples=16)",

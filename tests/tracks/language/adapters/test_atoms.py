@@ -17,6 +17,8 @@ from supple.tracks.language.adapters import (
 )
 from supple.tracks.language.report.atom_maps import mean_map, token_map
 
+pytestmark = pytest.mark.slow
+
 
 def model(tasks: int = 3, kind: str = "moram", **params) -> nn.Sequential:
     torch.manual_seed(0)

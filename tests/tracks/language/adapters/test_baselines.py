@@ -21,6 +21,8 @@ from supple.tracks.language.adapters import (
     wrap,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def linear(inputs: int = 6, outputs: int = 5) -> nn.Linear:
     torch.manual_seed(0)

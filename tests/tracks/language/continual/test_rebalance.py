@@ -8,6 +8,8 @@ import pytest
 
 from supple.registry.errors import RunError, UsageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("method", ["inclora", "seqlora"])
 def test_loras_are_balanced_where_the_hook_says_and_a_run_goes_on_bit_for_bit(
