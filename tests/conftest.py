@@ -1,4 +1,4 @@
-"""What all tests share: one thread for PyTorch, `supple` in a process of its own, comparisons without any."""
+"""What all tests share: one thread for PyTorch, `supple` in a process of its own or in this one, equal bytes."""
 
 import os
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from supple.engine.loop import Warn
 from supple.experiments.queue import workers
@@ -103,3 +104,39 @@ def start(words: Sequence[str], errors: Path) -> int:
 def process() -> Callable[[Sequence[str], Path], int]:
     """`process(words, errors)` runs `supple` in a process of its own."""
     return start
+
+
+class Same:
+    """Runs compared byte for byte; only clocks may differ."""
+
+    def log(self, run: Path, name: str) -> bytes:
+        """Return the log with this name without its times."""
+        return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
+
+    def state(self, checkpoint: Path) -> dict[str, bytes]:
+        """Return the bytes of every tensor in a checkpoint's folder, by file and name."""
+        files = sorted(checkpoint.glob("*.safetensors"))
+        return {f"{f.name}{name}": t.numpy().tobytes() for f in files for name, t in load_file(f).items()}
+
+    def last_state(self, run: Path) -> dict[str, bytes]:
+        return self.state(max((run / "checkpoints").iterdir()))
+
+    def assert_states(self, run: Path, reference: Path) -> None:
+        """Assert that two runs have the same checkpoints, with the same bits in every tensor."""
+        steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
+        assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
+        for step in steps:
+            ours, theirs = (self.state(path / "checkpoints" / step) for path in (run, reference))
+            assert ours.keys() == theirs.keys()
+            assert [k for k in ours if ours[k] != theirs[k]] == []
+
+    def assert_runs(self, run: Path, reference: Path) -> None:
+        """Assert that two runs have the same checkpoints and logs."""
+        self.assert_states(run, reference)
+        for name in ("episodes", "metrics", "events"):
+            assert self.log(run, name) == self.log(reference, name)
+
+
+@pytest.fixture(scope="session")
+def same() -> Same:
+    return Same()

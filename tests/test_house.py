@@ -44,6 +44,7 @@ FOLDERS = {  # within a room: the folders from the lowest up; files beside them 
     "experiments": ["queue", "comparisons", "history", "sweeps", "board"],
     "reports": ["tables", "figures", "studies", "pages"],
 }
+WHOLE = {"runs", "commands"}  # what tests of whole runs and of whole command lines are named after
 MOST_FILES = 16  # of a folder of these rooms and of scripts/cli, without __init__.py
 
 
@@ -140,6 +141,17 @@ def test_a_folder_has_few_files() -> None:
     folders = [ROOT / room / folder for room in FOLDERS for folder in ("", *FOLDERS[room])]
     for folder in (*folders, ROOT / "scripts/cli"):
         assert len([file for file in folder.glob("*.py") if file.name != "__init__.py"]) <= MOST_FILES, folder
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_file_of_tests_is_named_after_what_it_tests(room: str) -> None:
+    """`test_NAME.py`, `test_NAME_ASPECT.py`: NAME is a file or folder at the same place of the room, or that folder."""
+    for file in sorted((ROOT / "tests" / room).rglob("test_*.py")):
+        folder = ROOT / file.parent.relative_to(ROOT / "tests")
+        assert folder.is_dir(), file
+        names = {path.stem for path in folder.iterdir() if path.suffix in ("", ".py")} | {folder.name} | WHOLE
+        name = file.stem.removeprefix("test_")
+        assert any(f"{name}_".startswith(f"{known}_") for known in names), file
 
 
 def test_no_script_imports_another() -> None:

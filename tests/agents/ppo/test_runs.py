@@ -72,3 +72,16 @@ def test_ppo_learns_which_action_each_observation_asks_for(env: str, tmp_path: P
     prepare(RunSpec("ppo", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["eval/return"] > 3.5  # 1 at random
+
+
+def test_ppo_learns_to_balance_a_pendulum(tmp_path: Path) -> None:
+    settings = PPOSettings(
+        env="inverted_pendulum", steps=12_288, num_envs=2, rollout_steps=256, minibatch_size=64, epochs=10,
+        learning_rate=1e-3, hidden=(32, 32), adapter=0, eval_episodes=0, compile="off",
+    )  # fmt: skip
+    prepare(RunSpec("ppo", settings), tmp_path / "run", print).train(lambda step: None)
+    episodes = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    early = np.mean([e["return"] for e in episodes if e["step"] < 2_000])
+    late = np.mean([e["return"] for e in episodes if e["step"] > 9_000])
+    assert early < 40
+    assert late > 100

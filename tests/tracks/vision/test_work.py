@@ -68,7 +68,9 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
 ) -> None:
     text, (network, reference) = hook(name), plain
     if name == "rebalance" and network == "resnet18":
-        pytest.skip("it has no two consecutive linear maps, and is refused (tests/tracks/vision/test_init_lambda.py)")
+        pytest.skip(
+            "it has no two consecutive linear maps, and is refused (tests/tracks/vision/test_model_init_lambda.py)"
+        )
     run = lab.run(tmp_path / "run", hook=(text,), **SHORT, **NETWORKS[network])
     last, other = (lab.log(each, "metrics")[-1]["model/weight_norm"] for each in (run, reference))
     assert last != other

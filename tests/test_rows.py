@@ -38,7 +38,7 @@ if __name__ == "__main__":
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(benchmarks=str(Path(__file__).parents[2] / "benchmarks")))
+    path.write_text(SCRIPT.format(benchmarks=str(Path(__file__).parents[1] / "benchmarks")))
     return path
 
 

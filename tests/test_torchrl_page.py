@@ -17,7 +17,7 @@ from torchrl.modules import OneHotCategorical, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-PAGE = Path(__file__).parents[2] / "docs/howto/torchrl.md"
+PAGE = Path(__file__).parents[1] / "docs/howto/torchrl.md"
 FRAMES, BATCHES, EPOCHS, MINIBATCH = 32, 4, 2, 16
 PRINTED = "l2_init(strength=1e-3)"
 UPDATES = FRAMES * BATCHES * EPOCHS // MINIBATCH
