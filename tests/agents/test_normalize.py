@@ -7,7 +7,7 @@ from supple.agents.normalize import Centre, RewardScale, RunningMeanStd
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),

@@ -17,7 +17,7 @@ def test_a_seed_is_the_same_on_every_machine_and_in_every_version() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**70), path=st.lists(words, max_size=4))
 def test_a_seed_fits_every_generator(seed: int, path: list[int | str]) -> None:
     assert 0 <= derive(seed, *path) < 2**63

@@ -25,13 +25,13 @@ def formula(x: float, low: float, high: float, margin: float, sigmoid: str) -> f
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(numbers, intervals, margins, st.sampled_from(SIGMOIDS))
 def test_it_equals_the_formula(x: float, interval: list[float], margin: float, sigmoid: str):
     assert tolerance(x, *interval, margin, sigmoid) == pytest.approx(formula(x, *interval, margin, sigmoid), abs=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(intervals, margins, st.sampled_from(SIGMOIDS))
 def test_it_is_one_inside_and_takes_its_value_at_the_margin(interval: list[float], margin: float, sigmoid: str):
     low, high = interval
@@ -42,7 +42,7 @@ def test_it_is_one_inside_and_takes_its_value_at_the_margin(interval: list[float
     assert tolerance(low - margin, low, high, margin, sigmoid) == pytest.approx(at_margin, abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(0, 100), st.floats(0, 100), intervals, margins, st.sampled_from(SIGMOIDS))
 def test_it_falls_with_the_distance_alike_on_both_sides(
     a: float, b: float, interval: list[float], margin: float, sigmoid: str
@@ -65,7 +65,7 @@ def test_nan_stays_nan():
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(numbers, min_size=1, max_size=20), margins)
 def test_quietness_is_the_mean_of_quadratic_tolerances(values: list[float], margin: float):
     expected = np.mean([tolerance(x, 0.0, 0.0, margin, "quadratic") for x in values])

@@ -33,7 +33,7 @@ class Counter(gym.Env):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lengths=st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_every_transition_is_one_real_step(lengths: list[list[int]]):
     pool = iter(lengths)

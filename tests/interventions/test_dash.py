@@ -70,7 +70,7 @@ def test_kernels_rows_and_biases_shrink_as_in_the_equations_and_the_rest_is_kept
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 999), lam=st.floats(0, 1))
 def test_vectors_keep_their_direction_and_shrink_by_lambda_at_most(seed, lam):
     source = torch.Generator().manual_seed(seed)

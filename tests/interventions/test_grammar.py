@@ -10,7 +10,7 @@ from supple.interventions.grammar import HookText, parse_hook_text
 from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, When
 from supple.registry import Call, CallSyntaxError, parse_call
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=150)
 
 identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_./+-]{0,8}", fullmatch=True)
 scalars = st.one_of(
@@ -111,7 +111,7 @@ grammar_soup = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.text(string.printable) | st.text() | grammar_soup)
 @example("fire(x=" + "9" * 5000 + ")")
 @example("fire@when:x>" + "9" * 400)

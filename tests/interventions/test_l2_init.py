@@ -22,7 +22,7 @@ def disturb(target: Learner, amount: float = 0.5) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(strength=st.floats(0, 10), amount=st.floats(0, 3))
 def test_value_and_gradient_are_those_of_the_equation(strength, amount):
     target = learner()

@@ -49,7 +49,7 @@ def test_polar_equals_the_closed_form_of_equation_5():
 
 @pytest.mark.slow
 @given(m=sides, n=sides, seed=seeds)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_no_other_isometry_is_nearer_than_polar(m, n, seed):
     W = gaussian(m, n, seed=seed)
     nearest = (W - orthogonalize(W, "polar")).norm()
@@ -58,7 +58,7 @@ def test_no_other_isometry_is_nearer_than_polar(m, n, seed):
 
 
 @given(m=sides, n=sides, seed=seeds, method=st.sampled_from(list(METHODS)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rotating_the_matrix_rotates_the_result(m, n, seed, method):
     W = with_spectrum(torch.linspace(0.2, 1, min(m, n), dtype=torch.float64), m, n, seed)
     Q_m, Q_n = isometry(m, m, seed + 2), isometry(n, n, seed + 3)
@@ -136,7 +136,7 @@ def test_ten_cubic_steps_leave_a_square_gaussian_far_from_an_isometry():
 
 
 @given(exponent=st.integers(-30, 30), method=st.sampled_from(list(METHODS)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_scale_of_the_matrix_does_not_matter(exponent, method):
     W = gaussian(5, 7, dtype=torch.float32)
     scaled = orthogonalize(W * 10.0**exponent, method)

@@ -8,7 +8,7 @@ from supple.interventions import StackedLinear, learner_for, make, orthogonalize
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=st.integers(1, 7), columns=st.integers(1, 7), s=st.floats(0.1, 4), seed=st.integers(0, 99))
 def test_value_and_gradient_are_those_of_the_equation_for_wide_and_for_tall_matrices(rows, columns, s, seed):
     weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

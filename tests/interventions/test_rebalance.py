@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from supple.interventions import StackedLinear, balance_layers_, learner_for, rebalance_
 from supple.interventions.balance import balance_pairs_
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 sizes = st.integers(1, 6)
 lambdas = st.sampled_from([-10.0, -1.0, -1e-4, 0.0, 1e-4, 1.0, 10.0])
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, Moment, Schedule, When
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=150)
 
 
 @st.composite

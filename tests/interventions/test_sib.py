@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from supple.interventions import Learner, RetainLoss, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
 
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 X = torch.randn(30, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 Y = torch.randint(3, (30,), generator=torch.Generator().manual_seed(2))
 

@@ -12,7 +12,7 @@ from torch.func import functional_call, hessian
 from supple.interventions import StackedLinear
 from supple.metrics import hessian_eigenvalues
 
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 
 
 def draw(seed: int) -> torch.Generator:

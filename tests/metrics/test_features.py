@@ -24,7 +24,7 @@ from supple.metrics import (
 sizes = st.integers(1, 9)
 seeds = st.integers(0, 10_000)
 deltas = st.sampled_from([0.0, 0.01, 0.1, 0.5])
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:

@@ -10,7 +10,7 @@ from torch import nn
 from supple.interventions import StackedLinear
 from supple.metrics import gradient_covariance, gradient_effective_rank, per_sample_gradients, srank
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:

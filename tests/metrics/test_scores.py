@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supple.metrics import final_window_return, iqm, learning_curve_area, plasticity_score, share_of_fresh
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def draw(runs: int, environments: int, seed: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ from supple.metrics import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe
 
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 10_000)
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:

@@ -26,7 +26,7 @@ from torch.func import grad, hessian, vmap
 from supple.metrics import dfi
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of one sample's outputs and target
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 seeds = st.integers(0, 10_000)
 shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4)
 

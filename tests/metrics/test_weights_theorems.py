@@ -23,7 +23,7 @@ from supple.metrics import (
 )
 
 seeds = st.integers(0, 10_000)
-few = settings(max_examples=30, deadline=None)
+few = settings(max_examples=30)
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:

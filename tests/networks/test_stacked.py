@@ -81,7 +81,7 @@ def member_of(stack: Learner, i: int) -> Learner:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6), st.booleans(), st.integers(0, 100))
 def test_a_stacked_layer_computes_what_its_members_compute(members, n, d, shared, seed):
     torch.manual_seed(seed)
@@ -198,7 +198,7 @@ def test_an_intervention_on_a_stack_is_the_intervention_on_each_member(name, par
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
 def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
     stack = build(seed, share)

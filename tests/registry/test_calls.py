@@ -13,7 +13,7 @@ calls = st.builds(Call, words, st.dictionaries(words, values | st.lists(values, 
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(calls)
 def test_what_is_written_reads_back_the_same(call: Call) -> None:
     again = parse_call(str(call))

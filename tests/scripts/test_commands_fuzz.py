@@ -39,7 +39,6 @@ REPORT = st.sampled_from([False, False, False, True])  # which takes longer: fig
 def few(examples: int) -> Callable[[Any], Any]:
     return settings(
         max_examples=EXAMPLES or examples,
-        deadline=None,
         derandomize=not EXAMPLES,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

@@ -106,7 +106,7 @@ def stream(memory: ReplayMemory, world: World, steps: int, cuts: float = 0.0) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_envs=st.integers(1, 3),

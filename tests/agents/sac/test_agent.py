@@ -49,7 +49,7 @@ def test_random_actions_fill_the_whole_box(small: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(bounds=st.lists(st.tuples(*[st.floats(-1e4, 1e4, width=32)] * 2).map(sorted), min_size=1, max_size=4))
 def test_actions_stay_in_the_box_to_the_last_bit(small: Any, bounds: list[tuple[float, float]]) -> None:
     """A saturated tanh is ±1: that is a bound of the box, which rounding must not pass."""

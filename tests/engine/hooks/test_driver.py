@@ -134,7 +134,7 @@ def crossed(bounds: list[int], steps: list[int]) -> list[int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     inner=st.sets(st.integers(1, TOTAL - 1), max_size=12),
     at=st.integers(1, TOTAL),

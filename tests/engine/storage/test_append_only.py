@@ -108,7 +108,7 @@ def test_rows_can_be_empty_and_a_tree_can_hold_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     lives=st.lists(st.tuples(st.integers(0, 35), st.integers(0, 30)), min_size=1, max_size=6),
     keep=st.integers(1, 3),
@@ -221,7 +221,7 @@ def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_damaged_part_is_named(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = save(tmp_path_factory.mktemp("flip"), 1, rows(0, 33))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from supple.envs import Shifted, make_env, parse_shifts
@@ -18,7 +18,6 @@ def rooms() -> gym.Env:
     return make_env("ninerooms")
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**63), task=st.integers(0, 6))
 def test_goals_are_drawn_outside_the_top_rooms_and_that_of_the_start(rooms: gym.Env, seed: int, task: int) -> None:
     goal = parse_shifts("goal(from_task=0)").values(rooms, seed, task)["goal"]["goal"]

@@ -39,7 +39,6 @@ def test_every_shift_is_tested() -> None:
     assert known == set(shifts.names())
 
 
-@settings(deadline=None)
 @given(seed=seeds, task=tasks)
 def test_values_are_a_pure_function_of_seed_and_task(env: gym.Env, seed: int, task: int) -> None:
     values = parse_shifts(HERE).values(env, seed, task)
@@ -47,7 +46,7 @@ def test_values_are_a_pure_function_of_seed_and_task(env: gym.Env, seed: int, ta
     assert json.loads(json.dumps(values)) == values
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=seeds, task=st.integers(1, 6))
 def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env, seed: int, task: int) -> None:
     values = parse_shifts(PHYSICS).values(cheetah, seed, task)
@@ -58,7 +57,6 @@ def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env,
     assert all(0.5 <= factor <= 1.5 for factor in values["actuators"]["factor"])
 
 
-@settings(deadline=None)
 @given(seed=seeds, task=tasks)
 def test_values_of_a_shift_do_not_depend_on_other_shifts(env: gym.Env, seed: int, task: int) -> None:
     together = parse_shifts(HERE).values(env, seed, task)
@@ -66,7 +64,6 @@ def test_values_of_a_shift_do_not_depend_on_other_shifts(env: gym.Env, seed: int
         assert parse_shifts(part.name).values(env, seed, task) == {part.name: together[part.name]}
 
 
-@settings(deadline=None)
 @given(seed=seeds)
 def test_tasks_and_seeds_differ(env: gym.Env, seed: int) -> None:
     offsets = [
@@ -92,7 +89,6 @@ def test_alternating_shifts_are_reversed_in_every_second_task(env: gym.Env) -> N
         assert sides == [False, True, False, True, False]
 
 
-@settings(deadline=None)
 @given(seed=seeds, size=st.integers(2, 6), names=st.sampled_from(["permute", "permute_actions"]))
 def test_no_task_has_the_order_of_the_task_before(toy: Callable[..., Any], seed: int, size: int, names: str) -> None:
     env = toy(gym.spaces.Box(0, 1, (size,)), gym.spaces.Discrete(size))

@@ -154,7 +154,7 @@ def test_the_leaky_family_keeps_its_derivative_floor(text, floor):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(-0.5, 13), st.floats(0.5, 5), st.floats(0.5, 5))
 def test_the_floor_of_smooth_leaky_depends_on_alpha_alone(alpha, c, p):
     slope = derivative(activation("smooth_leaky", alpha=alpha, c=c, p=p))
@@ -228,7 +228,7 @@ def test_unknown_names_and_bad_texts_are_refused():
         parse_activation("relu(")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(-1e6, 1e6))
 def test_bo_prelu_never_leaves_its_bounds(weight):
     module = activation("bo_prelu", alpha=0.6, lower=0.5, upper=0.8)

@@ -89,7 +89,7 @@ def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
 
 
 @given(place=st.integers(1, 7), seed=st.integers(0, 99))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_later_token_changes_no_earlier_logit(place: int, seed: int):
     model, x = GPT(TINY, draws(seed)), tokens(seed=seed)
     changed = x.clone()

@@ -68,7 +68,7 @@ def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_s
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -> None:
     w1, w2, sigma, tau = draw(np.random.default_rng(seed))

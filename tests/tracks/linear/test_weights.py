@@ -20,7 +20,7 @@ sizes = st.integers(1, 9)
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(sizes, sizes, sizes, st.floats(-10, 10), st.floats(-4, 0.5), st.integers(0, 1000))
 def test_weights_are_balanced_for_every_size_that_lambda_allows_and_refused_with_the_reason_for_the_others(
     n_in: int, n_hidden: int, n_out: int, lam: float, scale: float, seed: int
@@ -43,7 +43,7 @@ def test_no_weights_at_all_are_balanced_for_the_sizes_that_are_refused() -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([-4.0, -1e-6, 0.0, 0.5, 10.0]))
 def test_lambda_stays_along_the_gradient_flow(seed: int, lam: float) -> None:
     rng = np.random.default_rng(seed)

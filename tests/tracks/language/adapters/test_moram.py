@@ -43,7 +43,7 @@ def by_the_equations(made: MoRAM, x: Tensor) -> Tensor:
     return out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     tasks=st.integers(1, 4),
     r=st.integers(1, 5),
