@@ -22,13 +22,15 @@ from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
+from tests.processes import die_when
 
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
-# On a busy machine, an example may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
-hypothesis.settings.register_profile("no deadline", hypothesis.settings(), deadline=None)
-hypothesis.settings.load_profile("no deadline")
+# On a busy machine, examples may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
+patient = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("patient", patient)
+hypothesis.settings.load_profile("patient")
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
 # Where PyTorch is built for CUDA, a process whose first gradient is computed within torch.compile cannot compute any
 # after a fork. `start` below forks, so the first gradient is this one.
@@ -74,12 +76,15 @@ def here() -> Callable[[], AbstractContextManager[None]]:
     return in_this_process
 
 
-def start(words: Sequence[str], errors: Path) -> int:
+def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None) -> int:
     """A process that runs `supple` with these words, forked from this one, since importing PyTorch again would take
-    seconds; what it says on stderr goes to `errors`. Returns its number."""
+    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file
+    at which `dies()` holds."""
     if child := os.fork():
         return child
     try:
+        if dies:
+            die_when(dies)
         with errors.open("w") as file, open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -101,8 +106,8 @@ def start(words: Sequence[str], errors: Path) -> int:
 
 
 @pytest.fixture(scope="session")
-def process() -> Callable[[Sequence[str], Path], int]:
-    """`process(words, errors)` runs `supple` in a process of its own."""
+def process() -> Callable[..., int]:
+    """`process(words, errors, dies=None)` runs `supple` in a process of its own."""
     return start
 
 

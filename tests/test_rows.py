@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.processes import alive, wait_until
 
 SCRIPT = """
 import os
@@ -51,21 +51,6 @@ def start(script: Path, sleeps: int = -1, fails: int = -1) -> subprocess.Popen[s
 def found(script: Path) -> list[int]:
     path = script.parent / "rows" / "found.jsonl"
     return sorted(json.loads(line)["job"] for line in path.read_text().splitlines()) if path.exists() else []
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process runs, and is no zombie that nobody waits for."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_killed_benchmark_keeps_its_rows_and_adds_the_missing_ones(script: Path) -> None:

@@ -5,13 +5,14 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from tests.processes import LONG, alive, ended, wait_until
 
 LINEAR = "--tasks semantic,reversal --updates-per-task 200000 --measure-every 50000 --eval-every 0"
 IMPORTING = """
@@ -27,24 +28,6 @@ main()
 """
 
 
-def ended(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 200) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.mark.parametrize(
     ("number", "verb"),
     [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")],
@@ -54,7 +37,7 @@ def test_an_interrupted_run_prints_the_step_from_which_it_resumes(
 ) -> None:
     run, errors = tmp_path / "run", tmp_path / "errors"
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
-    wait_for(lambda: any(int(folder.name) >= 40 for folder in (run / "checkpoints").glob("0*")))  # older ones go
+    wait_until(lambda: any(int(folder.name) >= 40 for folder in (run / "checkpoints").glob("0*")))  # older ones go
     os.kill(child, number)
     assert ended(child) == 128 + number
     newest = max(int(folder.name) for folder in (run / "checkpoints").glob("0*"))
@@ -67,7 +50,7 @@ def test_a_run_interrupted_before_its_first_checkpoint_resumes_from_step_0(
 ) -> None:
     run, errors = tmp_path / "run", tmp_path / "errors"
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 300000 --out {run}"), errors)
-    wait_for((run / "metrics.jsonl").exists)
+    wait_until((run / "metrics.jsonl").exists)
     os.kill(child, signal.SIGTERM)
     assert ended(child) == 143
     assert errors.read_text() == f"supple: terminated; `supple resume {run}` continues from step 0\n"
@@ -76,7 +59,7 @@ def test_a_run_interrupted_before_its_first_checkpoint_resumes_from_step_0(
 def begun(process: Callable[..., int], run: Path, errors: Path) -> int:
     """Start a run of some seconds, and wait for its first checkpoint."""
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
-    wait_for(lambda: [*(run / "checkpoints").glob("0*")])
+    wait_until(lambda: [*(run / "checkpoints").glob("0*")])
     return child
 
 
@@ -88,7 +71,7 @@ def test_a_run_under_nohup_survives_a_closed_terminal(process: Callable[..., int
         signal.signal(signal.SIGHUP, before)
     os.kill(child, signal.SIGHUP)
     seen = {*(tmp_path / "run" / "checkpoints").glob("0*")}
-    wait_for(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)  # it goes on
+    wait_until(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)  # it goes on
     os.kill(child, signal.SIGTERM)
     assert ended(child) == 143
 
@@ -120,10 +103,10 @@ def test_an_interruption_is_reported_even_if_cleaning_up_fails(
 def test_a_run_that_was_suspended_continues(process: Callable[..., int], tmp_path: Path) -> None:
     child = begun(process, tmp_path / "run", tmp_path / "errors")
     os.kill(child, signal.SIGSTOP)  # as Ctrl-Z does
-    wait_for(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
+    wait_until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
     seen = {*(tmp_path / "run" / "checkpoints").glob("0*")}
     os.kill(child, signal.SIGCONT)
-    wait_for(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)
+    wait_until(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)
     os.kill(child, signal.SIGTERM)
     assert ended(child) == 143
 
@@ -131,12 +114,12 @@ def test_a_run_that_was_suspended_continues(process: Callable[..., int], tmp_pat
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.engine.loop"])
 def test_an_interruption_during_an_import_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]
-    done = subprocess.run([*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=LONG)
     assert (done.returncode, done.stderr) == (130, "supple: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_second(tmp_path: Path) -> None:
+def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end(tmp_path: Path) -> None:
     """A terminal that closes hangs up on all processes at once; the workers leave that to their parent."""
     out = tmp_path / "out"
     words = shlex.split(
@@ -146,13 +129,13 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_
     own: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     parent = subprocess.Popen(command, **own)
     arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9")]
-    wait_for(lambda: all([*(arm / "checkpoints").glob("0*")] for arm in arms))
+    wait_until(lambda: all([*(arm / "checkpoints").glob("0*")] for arm in arms))
     workers = psutil.Process(parent.pid).children()
     assert len(workers) >= 2
     os.killpg(parent.pid, signal.SIGHUP)
     stderr = parent.communicate()[1]
     assert parent.returncode == 129
-    wait_for(lambda: not any(alive(worker) for worker in workers), 1)
+    wait_until(lambda: not any(alive(worker.pid) for worker in workers))
     assert stderr == (
         f"supple: hung up; 0 of 2 runs ended; `supple resume {out}` continues the others from their last checkpoints\n"
     )
@@ -162,13 +145,15 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end_within_a_
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_commands_work_with_closed_standard_streams(closed: str) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main list kinds {closed}"
-    done = subprocess.run(["sh", "-c", supple], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", "-c", supple], capture_output=True, text=True, timeout=LONG)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_running_out_of_memory_is_an_error_in_one_line(tmp_path: Path) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main train linear {LINEAR} --out {tmp_path / 'run'}"
-    done = subprocess.run(["sh", "-c", f"ulimit -v 300000; exec {supple}"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -v 300000; exec {supple}"], capture_output=True, text=True, timeout=LONG
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("supple: out of memory (")
     assert done.stderr.count("\n") == 1

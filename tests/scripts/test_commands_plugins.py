@@ -5,7 +5,6 @@ import os
 import runpy
 import shutil
 import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import torch._dynamo  # noqa: F401
 
 from supple.engine.storage import files
+from tests.processes import ended
 
 pytestmark = pytest.mark.slow
 
@@ -166,12 +166,9 @@ def test_a_run_with_plug_ins_is_killed_and_resumed_to_the_same_bytes(
 ) -> None:
     command, named = f"{DICE} --shift poorer --hook halve@task", "--plugin parts.py --plugin dice.py"
     assert ask(f"{command} {named} --out whole")[0] == 0, Path("errors").read_text()
-    child = process([*f"{command} {named} --out killed".split()], Path("errors"))
-    while not list(Path("killed").glob("checkpoints/0*")):
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), Path("errors").read_text()
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    words = f"{command} {named} --out killed".split()
+    child = process(words, Path("errors"), lambda: list(Path("killed").glob("checkpoints/0*")))
+    assert ended(child) == -signal.SIGKILL, Path("errors").read_text()
     assert ask("resume killed")[0] == 2
     assert ask(f"resume killed {named}")[0] == 0, Path("errors").read_text()
     assert SMALL["logs"](Path("killed")) == SMALL["logs"](Path("whole"))

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
+from tests.processes import die_when, ended
 from tests.tracks.logs import read_log
 
 pytestmark = pytest.mark.slow
@@ -150,15 +150,12 @@ def test_a_killed_comparison_resumes_to_the_same_result(
     broken = tmp_path / "broken"
     if not (child := os.fork()):
         try:
+            die_when(lambda: list(broken.glob("seed-0/none/checkpoints/*")))
             with here():
                 dispatch(["compare", *arms.words(kind, broken, *choice)])
         finally:
             os._exit(0)
-    deadline = time.monotonic() + 60
-    while not list(broken.glob("seed-0/none/checkpoints/*")) and time.monotonic() < deadline:
-        time.sleep(0.0002)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    assert ended(child) == -signal.SIGKILL
     assert not (broken / "seed-0/l2_init_strength=1e-2/metrics.jsonl").exists(), "killed too late to prove anything"
     with here():
         dispatch(["resume", str(broken)])

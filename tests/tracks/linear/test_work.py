@@ -1,10 +1,8 @@
 """`supple train linear`: the loop's gradient descent, tasks that change, hooks, the same bytes after a kill."""
 
 import json
-import os
 import shutil
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
+from tests.processes import ended
 from tests.tracks.logs import read_log
 
 pytestmark = pytest.mark.slow
@@ -169,12 +168,8 @@ def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Pa
 
 def test_a_killed_run_resumes_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    child = process(words(run, *HOOKS), tmp_path / "errors")
-    deadline = time.monotonic() + 60
-    while not (run / "checkpoints/000000000014").exists() and time.monotonic() < deadline:
-        time.sleep(0.0005)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    child = process(words(run, *HOOKS), tmp_path / "errors", (run / "checkpoints/000000000014").exists)
+    assert ended(child) == -signal.SIGKILL, (tmp_path / "errors").read_text()
     assert not (run / "checkpoints/000000000036").exists(), "killed too late to prove anything"
     dispatch(["resume", str(run)])
     assert state(run, 36) == state(whole, 36)

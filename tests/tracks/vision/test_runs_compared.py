@@ -4,8 +4,6 @@ import json
 import os
 import shlex
 import signal
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
 from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
+from tests.processes import alive, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -107,11 +106,11 @@ def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
             dispatch(words(lab, broken.parent))
         finally:
             os._exit(0)
-    waited_for((broken / "fire_task/metrics.jsonl").exists)
+    wait_until((broken / "fire_task/metrics.jsonl").exists)
     workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    waited_for(lambda: not any(map(alive, workers)))
+    wait_until(lambda: not any(map(alive, map(int, workers))))
     assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
 
     with here():
@@ -121,20 +120,6 @@ def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
         assert state(broken / arm, last) == state(whole / arm, last)
         for log in ("metrics", "tasks", "events"):
             assert lab.log(broken / arm, log) == lab.log(whole / arm, log)
-
-
-def waited_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
-
-
-def alive(process: str) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:

@@ -1,12 +1,12 @@
 """`kill -9` at any moment, then `supple resume`: the same bytes as a run that was never killed."""
 
-import os
+import math
 import random
 import shlex
 import shutil
 import signal
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from supple.scripts.main import dispatch
+from tests.processes import ended
 
 pytestmark = pytest.mark.slow
 
@@ -43,10 +44,6 @@ RUNS = {
 }
 
 
-def finished(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def assert_same(run: Path, reference: Path, lab: Any) -> None:
     for name in ("metrics", "tasks", "events"):
         assert lab.log(run, name) == lab.log(reference, name), name
@@ -73,10 +70,8 @@ def test_runs_killed_at_random_moments_resume_to_the_same_result(
     while True:
         begun = (run / "config.json").exists()
         words = ["resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
-        child = process(words, tmp_path / "errors")
-        code = (
-            kill_at_size(run, moments.uniform(0, log_size(references[name])), child) if kills < 3 else finished(child)
-        )
+        size = moments.uniform(0, log_size(references[name])) if kills < 3 else math.inf
+        code = ended(process(words, tmp_path / "errors", partial(is_logged, run, size)))
         if code == 0:
             break
         assert code == -signal.SIGKILL, (tmp_path / "errors").read_text()
@@ -89,15 +84,8 @@ def log_size(run: Path) -> int:
     return sum(file.stat().st_size for file in run.glob("*.jsonl"))
 
 
-def kill_at_size(run: Path, size: float, child: int) -> int:
-    """Kill the process when the run's logs have this size; its exit code, 0 if it was done before."""
-    while log_size(run) < size:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.003)
-    os.kill(child, signal.SIGKILL)
-    return finished(child)
+def is_logged(run: Path, size: float) -> bool:
+    return log_size(run) >= size
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -118,7 +106,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_e
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
     damaged.write_bytes(content)
-    assert finished(process(["resume", str(run)], tmp_path / "errors")) == 0
+    assert ended(process(["resume", str(run)], tmp_path / "errors")) == 0
     (line,) = (tmp_path / "errors").read_text().splitlines()
     assert str(damaged) in line
     assert "going back to the checkpoint before it" in line
