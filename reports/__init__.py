@@ -130,7 +130,7 @@ def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
     try:
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / SCORES, body)
-        plots = [*report.plots(), *_plot_measures(report)]
+        plots = _plots(report)
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
@@ -157,14 +157,18 @@ def _discard(folder: Path, place: Path) -> None:
     files.remove(folder, place)
 
 
-def _plot_measures(report: Content) -> "list[Plot]":
-    """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
+def _plots(report: Content) -> "list[Plot]":
+    """Return all figures, first that of the measure that leads the report, then the first one of the kind of run."""
+    from .figures.measures import plot_measures
     from .figures.profiles import profiles
     from .figures.sensitivity import sensitivity
     from .tables.arms import group_by_family
 
-    first = next(iter(group_by_family(report.measures).values()), [])
-    return [*sensitivity(first), *filter(None, [profiles(first)])] if first else []
+    first, *others = group_by_family(report.measures).values() or [[]]
+    plots = report.plots()
+    found = [plot_measures(first), *plots[:1], *sensitivity(first), profiles(first), *plots[1:]]
+    found += [plot_measures(measures, folded=True) for measures in others]
+    return [plot for plot in found if plot is not None]
 
 
 def summary_table(*directories: Path) -> "Group":
