@@ -15,7 +15,7 @@ import torch._dynamo  # noqa: F401
 
 from supple.engine.storage import files
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 PARTS = """
 import gymnasium as gym
 import torch

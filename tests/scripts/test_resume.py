@@ -16,7 +16,7 @@ from supple.engine.storage.files import lock
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs", "weights"))
 
 
