@@ -1,4 +1,4 @@
-"""How often intervals over a few seeds hold the truth, by the simulation of benchmarks/coverage.py."""
+"""How often intervals over a few seeds hold the truth, by the simulation of docs/interval_coverage.py."""
 
 import runpy
 from pathlib import Path
@@ -28,7 +28,7 @@ BANDS: dict[str, dict[str, dict[int, tuple[float, float]]]] = {
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
-    return runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "coverage.py"))
+    return runpy.run_path(str(Path(__file__).parents[2] / "docs" / "interval_coverage.py"))
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])

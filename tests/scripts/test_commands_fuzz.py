@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 Here = Callable[[], AbstractContextManager[None]]
 ARMS = ["--arm", "none", "--arm", "snp", "--jobs", "1"]
 EXAMPLES = int(os.environ.get("SUPPLE_FUZZ", "0"))
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 
 texts = st.text(max_size=6) | st.sampled_from(["", "0", "none", "fire@0.5", "../x", "\ud800", "²", "\0"])
 scalars = st.none() | st.booleans() | st.integers(-2, 4) | st.floats(width=16) | texts

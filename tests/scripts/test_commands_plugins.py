@@ -17,7 +17,7 @@ from tests.processes import ended
 
 pytestmark = pytest.mark.slow
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 PARTS = """
 import gymnasium as gym
 import torch

@@ -17,7 +17,7 @@ from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 from tests.processes import ended, wait_until
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs", "weights"))
 
 

@@ -1,6 +1,6 @@
 """Runs and comparisons that are killed, run out of disk or are resumed by two at once: all end with the same bytes.
 
-    unshare --user --map-root-user --mount python benchmarks/kills.py --out docs/results/reliability/kills.jsonl
+    unshare --user --map-root-user --mount python tests/stress/kills.py --out docs/results/reliability/kills.jsonl
 
 Every kind of run, and comparisons with a fork, are trained once undisturbed. Then every trial does the same again and
 disturbs it. It holds if the end has the bytes of the undisturbed run (logs without their clocks, tensors, the names of

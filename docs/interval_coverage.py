@@ -1,6 +1,6 @@
 """How often does a 95 % interval over a few seeds hold what it is meant to hold?
 
-    python benchmarks/coverage.py [--sets 2000] [--seeds 2 3 5 10 20]
+    python docs/interval_coverage.py [--sets 2000] [--seeds 2 3 5 10 20]
 
 Each set of runs is drawn anew; an interval covers if the truth lies in it. Normal: N(0, 1). Heavy-tailed: Student's t
 with 3 degrees of freedom. Bimodal: four in five from N(0, 1), one in five, the run that failed, from N(−8, 1). The

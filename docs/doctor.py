@@ -1,8 +1,8 @@
 """How often does `supple doctor` err? The tables of docs/results/doctor.md.
 
-    python benchmarks/doctor.py run set        # seeds from 100 on: those on which thresholds were looked at
-    python benchmarks/doctor.py run report     # seeds from 0 on: false alarms and misses
-    python benchmarks/doctor.py show report    # the tables
+    python docs/doctor.py run set        # seeds from 100 on: those on which thresholds were looked at
+    python docs/doctor.py run report     # seeds from 0 on: false alarms and misses
+    python docs/doctor.py show report    # the tables
 
 A network is diagnosed at a checkpoint, and called healthy or lost by what the same run does after that: it goes on to
 learn in the same world, or on the next task of the same stream. Nothing of the diagnosis has a part in that. What lies
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import gymnasium as gym
+import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import binomtest
-from timing import begin
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
@@ -42,7 +42,7 @@ from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.vision.settings import VisionSettings
 
-FOLDER = Path(__file__).parents[1] / "docs" / "results" / "doctor"
+FOLDER = Path(__file__).parent / "results" / "doctor"
 ALARMS = ("lost", "silent")
 FIRST_SEED = {"set": 100, "report": 0}
 Found = tuple[Diagnosis, float]  # of the checkpoint, and how the run did after it
@@ -73,7 +73,7 @@ class Case:
 def train_to_end(kind: str, settings: RunSettings, look: int, path: Path) -> Path:
     """Train to the end, with a checkpoint at step `look`; return the run."""
     settings.checkpoint_every, settings.keep_checkpoints, settings.measure_every = look, 2, 10**9
-    prepare(RunSpec(kind, settings, command="benchmarks/doctor.py"), path, lambda line: None).train(lambda step: None)
+    prepare(RunSpec(kind, settings, command="docs/doctor.py"), path, lambda line: None).train(lambda step: None)
     return path
 
 
@@ -239,7 +239,8 @@ def main(o: Options) -> None:
     if o.what == "show":
         show(o.seeds, read(out))
         return
-    begin(1)
+    torch.set_flush_denormal(True)  # as in runs
+    torch.set_num_threads(1)
     gym.logger.min_level = gym.logger.ERROR
     out.parent.mkdir(parents=True, exist_ok=True)
     have = {(row["case"], row["seed"]) for row in read(out)}

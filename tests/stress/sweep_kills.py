@@ -1,6 +1,6 @@
 """Sweeps whose processes are killed: all end with the same bytes, and no run comes to its end twice.
 
-    python benchmarks/sweep_kills.py --out docs/results/reliability/sweep_kills.json
+    python tests/stress/sweep_kills.py --out docs/results/reliability/sweep_kills.json
 
 One small sweep is trained undisturbed. Then every trial trains it again and kills (SIGKILL) at random moments: the
 sweep's own process or one of those in which it trains; workers that share the folder (`supple worker`); or a node of a

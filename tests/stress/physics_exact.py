@@ -1,6 +1,6 @@
 """Do copies stepped together give what they give one by one? Every task, long, by a random and by a trained policy.
 
-    OMP_NUM_THREADS=1 python benchmarks/physics_exact.py
+    OMP_NUM_THREADS=1 python tests/stress/physics_exact.py
 
 Copies stepped one by one choose the actions; copies stepped together, on one thread and on two, have to show the same
 observations (before resets and after), rewards, ends and episodes, to the last bit. The trained policy is PPO's after

@@ -1,6 +1,6 @@
 """Damaged run folders, of all nine kinds: what `supple resume` and `supple report` make of them.
 
-    python benchmarks/damage.py --out docs/results/reliability/damage.json
+    python tests/stress/damage.py --out docs/results/reliability/damage.json
 
 Every attempt damages a copy of a small run: of the whole run, where the damage is to a checkpoint; without its last
 checkpoint, where it is to config.json, or to the checkpoint before, so that what was forged trains on. Then

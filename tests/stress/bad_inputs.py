@@ -1,6 +1,6 @@
 """Bad inputs, of all nine kinds: every option with each of nine values that few options can take.
 
-    python benchmarks/bad_inputs.py --out docs/results/reliability/bad_inputs.json
+    python tests/stress/bad_inputs.py --out docs/results/reliability/bad_inputs.json
 
 Every attempt asks `supple train` for a small run, through the command's own entry but in this process, with one option
 changed; nothing is trained. It holds if it is refused in one line and leaves nothing in the folder, or if it is taken:

@@ -4,7 +4,7 @@
 # the runs have to be those of a sweep without Slurm.
 #
 #     apt-get install -y --no-install-recommends slurmctld slurmd munge slurm-client
-#     sh benchmarks/slurm_one_node.sh [DIR]
+#     sh tests/stress/slurm_one_node.sh [DIR]
 #
 # Nothing is left but DIR: munge has a key and a socket of its own there, Slurm its configuration, state and logs.
 set -eu

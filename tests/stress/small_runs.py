@@ -1,4 +1,4 @@
-"""The smallest runs of all nine kinds with tasks, hooks and checkpoints, for tests and benchmarks that break them."""
+"""The smallest runs of all nine kinds with tasks, hooks and checkpoints, for tests that break them."""
 
 import json
 import shlex

@@ -1,6 +1,6 @@
 """Record what small runs, comparisons, sweeps and reports result in, to compare it before and after a refactoring.
 
-    python benchmarks/recorded.py --out before        then, with the changed code, --out after, and diff -r before after
+    python tests/stress/recorded.py --out before     then, with the changed code, --out after, and diff -r before after
 
 Every command is a process of its own with fixed seeds. What depends on the clock, the machine or the version is left
 out: times, seconds, versions, absolute paths.
