@@ -17,6 +17,7 @@ from supple.registry.errors import UsageError
 from supple.scripts import compare, train
 from supple.scripts.cli.console import indent_commands, parse
 from supple.scripts.cli.options import Options, find_examples, parse_request
+from supple.scripts.list import TOPICS
 from supple.scripts.main import COMMANDS, COMPLETION, dispatch
 
 TRAINING = {"train": train, "compare": compare}
@@ -140,18 +141,23 @@ def test_bash_completes_commands_kinds_options_and_presets(tmp_path: Path) -> No
         assert (done.stdout.strip(), done.stderr) == (found, "")
 
 
-def test_a_list_has_one_line_for_each_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_fits_one_screen_and_counts_the_names_of_each_topic(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "list").splitlines()
-    fire = [line for line in lines if line.split()[:1] == ["fire"]]
-    assert len(fire) == 1
-    assert fire[0].startswith("  fire")
-    assert "…" not in fire[0]  # no terminal: nothing is cut off
+    assert len(lines) <= 40
+    assert max(map(len, lines[:-1])) <= 80
+    assert "kinds  9  (supple train KIND, supple compare KIND)" in lines
+    assert "  ppo, dqn, sac, vision, pretrain, sft, clip, continual, linear" in lines
+    assert [line.split()[0] for line in lines if not line.startswith((" ", "`"))] == list(TOPICS)
 
 
 def test_a_topic_is_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     brief, whole = printed(capsys, "list"), printed(capsys, "list", "interventions")
     assert "snp(lam=" in whole
     assert "snp(lam=" not in brief
+    fire = [line for line in whole.splitlines() if line.startswith("  fire(")]
+    assert len(fire) == 1
+    assert "…" not in fire[0]  # no terminal: nothing is cut off or wrapped
+    assert printed(capsys, "list", "hooks") == whole
 
 
 def test_a_list_is_filtered_by_a_word_and_by_a_kind(capsys: pytest.CaptureFixture[str]) -> None:
