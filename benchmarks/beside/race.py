@@ -117,7 +117,11 @@ def versions() -> dict[str, str]:
 
 def table(found: Mapping[str, Any]) -> str:
     """Return the races as one table in Markdown: the rate of each side, and how many times as fast supple is."""
-    lines = ["", "| race | side | median (quartiles) | threads | supple is × as fast | asked |", "|---|---|---|---|---|---|"]
+    lines = [
+        "",
+        "| race | side | median (quartiles) | threads | supple is × as fast | asked |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, race in RACES.items():
         if name not in found:
             continue
