@@ -124,24 +124,25 @@ def versions() -> dict[str, str]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Return the races as Markdown: the rate of each side, and how many times as fast supple is."""
-    lines = []
+    """Return the races as one table in Markdown: the rate of each side, and how many times as fast supple is."""
+    lines = [
+        "",
+        "| race | side | median (quartiles) | threads | supple is × as fast | asked |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, race in RACES.items():
         if name not in found:
             continue
         entry = found[name]
         rates = {side: values[best(values)] for side, values in entry["rates"].items()}
-        lines += [f"\n**{race.title}** ({entry['machine']['processor']}, {len(rates[OURS])} rounds)\n"]
-        lines += [
-            f"| | {race.unit}: median (quartiles) | threads | supple is × as fast | asked |",
-            "|---|---|---|---|---|",
-        ]
+        about = f"**{race.title}**, {race.unit}; {entry['machine']['processor']}, {len(rates[OURS])} rounds"
         for side, values in rates.items():
             ratios = [ours / theirs for ours, theirs in zip(rates[OURS], values, strict=True)]
             times = "" if side == OURS else spread(ratios, 2)
             asked = f"{race.bars[side]:.2g}" if side in race.bars else ""
             rate = spread(values, 0 if median(values) >= 100 else 1)
-            lines.append(f"| {side} | {rate} | {best(entry['rates'][side])} | {times} | {asked} |")
+            threads = best(entry["rates"][side])
+            lines.append(f"| {about if side == OURS else ''} | {side} | {rate} | {threads} | {times} | {asked} |")
     return "\n".join(lines) + "\n"
 
 

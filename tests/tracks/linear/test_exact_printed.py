@@ -1,7 +1,7 @@
 """Where "From lazy to rich" (Dominé et al., 2025) prints something that does not hold, and what does.
 
 Each test writes the printed formula or claim out and holds it against integration of the gradient flow, sampling or
-algebra. The formula of the library (or the corrected one) passes the same check. Table: docs/reference/linear.md.
+algebra. The formula of the library (or the corrected one) passes the same check. Table: docs/results/linear/errors.csv.
 Slips within a derivation whose result is right (a sign in eq. 87, a factor in 103 and 161, names in 164 to 166) are not
 among them.
 """
