@@ -1,4 +1,4 @@
-"""Which method keeps an agent able to learn on Continual Gym Control? The table of docs/results/worlds.md.
+"""Which method keeps an agent able to learn on Continual Gym Control? The table of docs/results/gym_control.md.
 
     python benchmarks/worlds.py tune cartpole            # seeds 100 to 102, levels 0 and 1, three points for every arm
     python benchmarks/worlds.py run cartpole             # seeds 0 to 5, ten levels, each arm at its best point

@@ -13,12 +13,13 @@ from ..experiments.history.collect import ComparisonData, RunData, kind_of, load
 from ..experiments.history.logs import read_jsonl
 from ..registry import shown
 from ..registry.errors import UsageError
-from .figures.style import Plot
 from .pages import exports, run_pages
 from .studies.content import Content, report_of
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+    from .figures.style import Plot
 
 __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
 
@@ -32,7 +33,7 @@ class ReportPaths:
     """The files of a report, and its figures as they were drawn."""
 
     folder: Path
-    plots: tuple[Plot, ...]
+    plots: "tuple[Plot, ...]"
 
     @property
     def html(self) -> Path:
@@ -120,7 +121,7 @@ def write(report: Content, place: Path) -> ReportPaths:
     return ReportPaths(place / FOLDER, tuple(plots))
 
 
-def _write_and_rename(report: Content, place: Path) -> list[Plot]:
+def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
     """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
     target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
     for leftover in (temporary, old):  # of a process that was killed here
@@ -156,7 +157,7 @@ def _discard(folder: Path, place: Path) -> None:
     files.remove(folder, place)
 
 
-def _plots(report: Content) -> list[Plot]:
+def _plots(report: Content) -> "list[Plot]":
     """Return all figures, first that of the measure that leads the report, then the first one of the kind of run."""
     from .figures.measures import plot_measures
     from .figures.profiles import profiles

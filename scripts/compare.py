@@ -46,8 +46,8 @@ class CompareOptions(Options[S]):
     reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
     """Additional arm as a reference. fresh is a new agent in every task; preset is the preset's reference, if any."""
     fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Fork point as a fraction of the planned steps. 0: no trunk. None: the preset's, or where the hook that acts
-    earliest can act first."""
+    """Fork point as a fraction of the planned steps. 0: no trunk (default: the preset's, or where the hook
+    that acts earliest can act first)."""
     fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
     leads: Annotated[str | None, tyro.conf.arg(metavar="MEASURE")] = None
@@ -92,7 +92,8 @@ def parse_options(request: Request) -> Any:
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
     if preset and not hasattr(settings, "seeds"):
         start["seeds"] = preset.seeds
-    return parse(options, request.options, request.prog, request.about(__doc__), options(**start))
+    about, kind = request.about(__doc__), request.kind.name
+    return parse(options, request.options, request.prog, about, options(**start), kind=kind)
 
 
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":

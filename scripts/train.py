@@ -32,7 +32,7 @@ def main(args: Sequence[str]) -> None:
         return
     kind, preset = request.kind, request.preset
     default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
-    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default)
+    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default, kind=kind.name)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
     from supple.engine.runs import open_run, prepare

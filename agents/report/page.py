@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...experiments.history.collect import ComparisonData
-from ...reports.figures.style import Plot
 from ...reports.figures.video import Video
 from ...reports.pages.opening import arms_of, in_words, make_opening
 from ...reports.pages.page import limits_text, range_text, render_page, settings_of
@@ -14,9 +14,12 @@ from ..presets import FINAL, LATER, MEAN
 from .scores import AgentScores
 from .tables import short_name, tables
 
+if TYPE_CHECKING:
+    from ...reports.figures.style import Plot
+
 
 def render(
-    data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: Sequence[Plot], place: Path
+    data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: "Sequence[Plot]", place: Path
 ) -> str:
     """Return the page as HTML.
 
