@@ -47,7 +47,7 @@ class TradeOff:
 
     @property
     def form(self) -> Form:
-        """How the numbers are shown."""
+        """The form in which the numbers are shown."""
         return Form(scale=100.0 if self.shares else 1.0)
 
     @property
