@@ -1,4 +1,4 @@
-"""Write the tables of docs/results/index.md from docs/results/claims.toml and from scores files.
+"""Write docs/results/claims.csv and the tables of docs/results/index.md from docs/results/claims.toml and scores files.
 
     python docs/evidence.py        # after a change of claims.toml or of a scores file
 
@@ -21,6 +21,8 @@ Its steps lead from the whole file to the numbers. Rows are the lines of a JSON 
     welch NAME [...] [...] the mean of this entry in some rows minus that in others, Welch's 95 % interval, and p
 """
 
+import csv
+import io
 import json
 import re
 import statistics
@@ -37,7 +39,11 @@ from scipy.stats import ttest_ind
 from supple.metrics import t_interval
 
 RESULTS = Path(__file__).parent / "results"
-PAGE, CLAIMS = RESULTS / "index.md", RESULTS / "claims.toml"
+PAGE, CLAIMS, TABLE = RESULTS / "index.md", RESULTS / "claims.toml", RESULTS / "claims.csv"
+COLUMNS = (
+    *("paper", "arxiv", "where", "claim", "published", "measured", "size", "tests", "page", "scores_kept"),
+    *("verdict", "why"),
+)
 MARKS = "<!-- claims -->", "<!-- /claims -->"
 AT_SIZE = ("reproduced", "not reproduced")  # of runs at the paper's size, or of tests
 VERDICTS = ("reproduced", "reproduced in part", "not reproduced", "not reproduced at this size", "not tried")
@@ -218,19 +224,26 @@ def tables(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
         lines += ["", f"## {name}", ""]
         if name in ids:
             lines += [f"arXiv:{ids[name]}" if ids[name] else "The paper has no arXiv id.", ""]
-        lines += [_row("claim", "published", "measured here", "verdict"), _row(*["---"] * 4)]
+        lines += [_row("claim", "verdict"), _row(*["---"] * 2)]
         for claim in claims:
             if claim.paper in ids:
-                lines.append(_claim(claim, "" if name in ids else f"{claim.paper}, arXiv:{ids[claim.paper]}: "))
+                verdict = f"[{claim.verdict}]({claim.page})" if claim.page else claim.verdict
+                lines.append(_row(claim.claim if name in ids else f"{claim.paper}: {claim.claim}", verdict))
     return "\n".join(lines)
 
 
-def _claim(claim: Claim, source: str) -> str:
-    tests = dict.fromkeys(f"`{test.partition('::')[0].rpartition('/')[2]}`" for test in claim.tests)
-    here = claim.measured + ("" if claim.traced or not claim.ours else " †")
-    parts = (here, claim.size and f"*{claim.size}*", *tests, claim.page and f"[page]({claim.page})")
-    verdict = f"**{claim.verdict}**" + (f". {claim.why}" if claim.why else "")
-    return _row(f"{source}{claim.claim} ({claim.where})", claim.published, "; ".join(filter(None, parts)), verdict)
+def table(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+    """Return all that is known of every claim, as CSV."""
+    arxiv = {paper: number for ids in sections.values() for paper, number in ids.items()}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for claim in claims:
+        tests = " ".join(f"tests/{test}" for test in claim.tests)
+        kept = "" if not claim.ours else "yes" if claim.traced else "no"
+        known = {"arxiv": arxiv[claim.paper], "measured": claim.measured, "tests": tests, "scores_kept": kept}
+        writer.writerow(vars(claim) | known)
+    return text.getvalue()
 
 
 def _row(*cells: str) -> str:
@@ -251,3 +264,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    TABLE.write_text(table(*read()), encoding="utf-8")

@@ -141,6 +141,7 @@ def test_untraced_tables_become_fewer_only() -> None:
 
 def test_the_tables_of_claims_are_up_to_date() -> None:
     assert evidence.page() == evidence.PAGE.read_text(), "python docs/evidence.py"
+    assert evidence.table(*evidence.read()) == evidence.TABLE.read_text(), "python docs/evidence.py"
 
 
 def test_papers_have_the_ids_of_the_page_of_papers() -> None:
