@@ -145,7 +145,7 @@ def test_the_tables_of_claims_are_up_to_date() -> None:
 
 
 def test_papers_have_the_ids_of_the_page_of_papers() -> None:
-    page = (ROOT / "docs" / "concepts" / "papers.md").read_text()
+    page = "".join((ROOT / "docs" / "concepts" / f"papers.{kind}").read_text() for kind in ("md", "csv"))
     ids = {paper: arxiv for papers in SECTIONS.values() for paper, arxiv in papers.items()}
     assert [paper for paper, arxiv in ids.items() if arxiv not in page] == []
     assert {claim.paper for claim in CLAIMS} == set(ids)
