@@ -14,6 +14,6 @@ WANTED = ("trainability", "entropy", "dormant_fraction", "weight_norm")
 
 
 if __name__ == "__main__":
-    plot = metrics_over_time(load(Path(sys.argv[1])), WANTED)
+    plot = next(iter(metrics_over_time(load(Path(sys.argv[1])), WANTED)), None)
     assert plot is not None, "nothing was measured there"
     plot.figure.savefig(sys.argv[2])

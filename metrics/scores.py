@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-# Runs → environments → share of intervals that hold the truth, as simulated by benchmarks/coverage.py.
+# Runs → environments → share of intervals that hold the truth, as simulated by docs/interval_coverage.py.
 BOOTSTRAP_COVERAGE = {
     2: {1: 0.49, 4: 0.74, 10: 0.82},
     3: {1: 0.75, 4: 0.87, 10: 0.89},

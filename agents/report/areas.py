@@ -15,7 +15,7 @@ from ...reports.tables.statistics import NAN, Spread
 from ...reports.tables.table import MISSING, Table
 
 Array = NDArray[np.float64]
-FINAL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
+TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Share:
 
 def window(task: Segment) -> float:
     """Return the step at which a task's final window begins."""
-    return task.end - FINAL * (task.end - task.start)
+    return task.end - TAIL * (task.end - task.start)
 
 
 def areas(run: RunData, since: int = 0) -> Array:

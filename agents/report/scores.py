@@ -17,10 +17,20 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
-from ...reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
+from ...reports.tables.differences import (
+    Difference,
+    Measure,
+    differences,
+    differences_json,
+    lead,
+    missing_lead,
+    points_of,
+    variants_of,
+)
 from ...reports.tables.metrics import IN_TABLES
 from ...reports.tables.statistics import Spread, mean, means_at_events, spread_json, strict_json
-from .areas import FINAL, Share, mean_return, shares, window
+from ..presets import FINAL, LATER, MEAN, MEASURES
+from .areas import TAIL, Share, mean_return, shares, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -42,6 +52,7 @@ class ArmScores:
         interventions: The number of interventions.
         at_events: Means over all interventions, by the names of metrics.
         mean_returns: Mean area under the learning curves after the fork point, (seeds, environments).
+        later_returns: The same over the tasks after the first.
         plasticity: The plasticity score, or None if it is undefined (see `score`).
         human: The human-normalised score, or None if it is undefined (see `score`).
         share: The share of a fresh agent, if there is one.
@@ -59,6 +70,7 @@ class ArmScores:
     interventions: int
     at_events: dict[str, float]
     mean_returns: Array
+    later_returns: Array
     plasticity: Score | None = None
     human: Score | None = None
     share: Share | None = None
@@ -71,6 +83,10 @@ class ArmScores:
     def last(self) -> Array:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
+
+    def of(self, measure: str) -> Array:
+        """Return the numbers of a measure by which arms are compared, (seeds, environments)."""
+        return {MEAN: self.mean_returns, LATER: self.later_returns, FINAL: self.last}[measure]
 
     def by_seed(self, values: Array) -> dict[int, float]:
         """Return seed → number for one number per seed, (seeds,)."""
@@ -106,8 +122,9 @@ class AgentScores:
     @property
     def end(self) -> str:
         """A description of the steps over which final returns are averaged."""
-        of = "the last cycle" if self.cycles > 1 else "each environment" if len(self.environments) > 1 else "the run"
-        return f"the last {100 * FINAL:.0f} % of {of}"
+        several = len(self.environments) > 1
+        of = "each environment’s last task" if several else "the last task" if self.cycles > 1 else "the run"
+        return f"the last {100 * TAIL:.0f} % of {of}"
 
 
 def score(data: ComparisonData) -> AgentScores:
@@ -150,18 +167,26 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
 
 
 def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
-    """Return the measures by which arms are compared, for each environment."""
+    """Return the measures by which arms are compared, for each environment: the one that leads the report first.
+
+    If the fork is no earlier than the first task switch, both mean returns are the same, and one of them is left out.
+    """
+    leads, first, *later = data.first.leads, *data.first.tasks
+    same = (data.fork_step or 0) >= first.end
+    left_out = LATER if not later or (same and leads != LATER) else MEAN if same else ""
+    names = [name for name in MEASURES if name != left_out]
     measures = []
     for variant, labels in variants_of(data).items():
+        points = points_of(data, labels)
         for i, environment in enumerate(scores.environments):
-            where = f" in {environment}" if len(scores.environments) > 1 else ""
-            for name, of_arm in (("final return", lambda arm: arm.last), ("mean return", lambda arm: arm.mean_returns)):
+            place = environment if len(scores.environments) > 1 else ""
+            for name in names:
                 arms = {arm: scores.arms[label] for arm, label in labels.items()}
-                by_seed = {arm: of.by_seed(of_arm(of)[:, i]) for arm, of in arms.items()}
-                place = environment if where else ""
-                points = points_of(data, labels)
-                measures.append(Measure(name + where, by_seed, False, variant, points, name, place))
-    return measures
+                by_seed = {arm: of.by_seed(of.of(name)[:, i]) for arm, of in arms.items()}
+                full = f"{name} in {place}" if place else name
+                measures.append(Measure(full, by_seed, False, variant, points, name, place))
+    scores.notes += missing_lead(measures, leads)
+    return lead(measures, leads)
 
 
 def shares_by_seed(data: ComparisonData, scores: AgentScores) -> list[Measure]:
@@ -185,7 +210,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
             cell = seed, task.cycle, task.index % shape[2]
             in_task = run.episodes.tasks == task.index
             finals[cell] = final_window_return(
-                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, FINAL
+                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, TAIL
             )
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
@@ -209,6 +234,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         interventions=len(events),
         at_events=means_at_events(events, IN_TABLES),
         mean_returns=np.stack([mean_return(run, fork, shape[2]) for run in runs]),
+        later_returns=np.stack([mean_return(run, max(fork, run.tasks[0].end), shape[2]) for run in runs]),
     )
 
 
@@ -297,8 +323,9 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     """Return the contents of scores.json for agents. NaN becomes null.
 
     Keys:
-    `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
-    position in the sequence), `cycles`, `notes` (missing data, in words), `human_normalized_from` ("evaluation"
+    `supple`, `algorithm`, `leads` (the measure declared to lead the report), `total_steps`, `fork_step` (null for a
+    single run), `environments` (a label for each position in the sequence), `cycles`, `notes` (missing data, in
+    words), `human_normalized_from` ("evaluation"
     or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
         `seeds`: the seeds, in the order of every list below;
         `plasticity_score`, `plasticity_score_interval`: IQM and 95 % interval [low, high] (null with one seed);
@@ -307,7 +334,8 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
         `final_return_interval`: 95 % Student-t interval [low, high] for each environment (null with one seed);
         `final_return_per_seed`: (seeds, environments);
-        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point;
+        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point, and
+        `mean_return_after_first_task_per_seed`: the same over the tasks after the first;
         `share_of_fresh` (null without an arm `fresh`): `in_all`, and `by_task`, one for each of `tasks` (indices), each
         with `mean`, `sd`, `interval` and `per_seed`;
         `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
@@ -323,6 +351,7 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     body = {
         "supple": data.first.supple,
         "algorithm": config.get("algorithm"),
+        "leads": data.first.leads,
         "total_steps": data.first.total_steps,
         "fork_step": data.fork_step,
         "environments": scores.environments,
@@ -348,6 +377,7 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "final_return_interval": [arm.last_in(i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,
         "mean_return_per_seed": arm.mean_returns,
+        "mean_return_after_first_task_per_seed": arm.later_returns,
         "share_of_fresh": arm.share and _share_json(arm.share),
         "train_return": arm.finals,
         "evaluation_return": arm.evaluations,

@@ -48,7 +48,7 @@ def summary_words(scores: AgentScores) -> str:
         f"{_bracket(arm.human for arm in arms)}; returns from {human_source(scores)}.",
         "arm": f"{', '.join(map(short_name, scores.environments))}: mean training return in {scores.end}. "
         f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
-        GAP: "ΔGAP: change of the train–test gap from the first cycle to the last; positive means that it widened.",
+        GAP: "ΔGAP: change of the train–test gap from an environment’s first task to its last; positive: it widened.",
         SFE: f"{intervention_words('squared change of the weights that exist before and after')}: means over the arm’s "
         "interventions.",
     }

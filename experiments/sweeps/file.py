@@ -38,9 +38,9 @@ DEFAULTS, ABOUT = "defaults", "about"
 Scale = Literal["small", "paper"]
 STUDY: dict[str, Any] = {
     "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": str | tuple[int, ...],
-    "reference": str, "fork_at": float, "fork_at_task": int, "grid": dict[str, list[Any]],
-    "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any], "small": dict[str, Any],
-    "published": Published,
+    "reference": str, "fork_at": float, "fork_at_task": int, "leads": str,
+    "grid": dict[str, list[Any]], "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any],
+    "small": dict[str, Any], "published": Published,
 }  # fmt: skip
 TABLES = ("settings", "grid", "search")  # `small` overrides their entries one by one
 

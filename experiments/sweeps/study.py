@@ -45,7 +45,7 @@ class Study:
         kind: The kind of run.
         preset: The preset whose settings the runs start from, or None.
         settings: Values of settings for all runs. Texts in them, and arms, may contain `{names}` from the points.
-        arms, seeds, reference, fork_at, fork_at_task: As in `supple.experiments.compare`.
+        arms, seeds, reference, fork_at, fork_at_task, leads: As in `supple.experiments.compare`.
         space: The values to vary. A name in it is a setting, a `{name}` or `preset`.
         search: How the arms are tuned before they are trained with their best values; None for no tuning.
         published: Published numbers to show beside the results.
@@ -60,6 +60,7 @@ class Study:
     reference: str | None = None
     fork_at: float | None = None
     fork_at_task: int | None = None
+    leads: str | None = None
     space: Space = field(default_factory=Space)
     search: Search | None = None
     published: Published | None = None
@@ -123,7 +124,8 @@ class Study:
             variant = {key: value_of(kind, key, value) for key, value in fields.items()}
             filled += [Point(fill(p.arm, {**searched, **values}), {**p.variant, **variant}) for p in own_points]
         fork_at = 0.0 if self.search and not self.fork_at else self.fork_at
-        return make_comparison(kind, preset, settings, seeds, filled, self.reference, fork_at, self.fork_at_task)
+        fork = fork_at, self.fork_at_task
+        return make_comparison(kind, preset, settings, seeds, filled, self.reference, *fork, self.leads)
 
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from ...metrics import t_interval
 from ..tables.arms import point_of, scores_of
 from ..tables.differences import Measure
 from ..tables.table import variant_text
-from .style import INK, Plot, arm_styles, legend, new_panels, tidy
+from .style import INK, Plot, arm_styles, legend, new_panels, slug, tidy
 
 Array = NDArray[np.float64]
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)])")  # in a hook's text
@@ -126,7 +126,7 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
         f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{more} "
         "If you choose the best value from this figure, report its result on other seeds."
     )
-    return Plot(f"sensitivity_{re.sub(r'[^a-z0-9]+', '_', name.lower())}", f"Sensitivity to {words}", caption, figure)
+    return Plot(f"sensitivity_{slug(name)}", f"Sensitivity to {words}", caption, figure)
 
 
 def _draw_line(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:

@@ -4,20 +4,22 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
-from ..figures.style import Plot
 from ..figures.video import Video
 from ..studies.side_by_side import differing_settings
 from ..tables.table import Table, contracts, event_rows
 from .exports import with_file_names
 from .opening import Opening
 from .run_list import run_lines
+
+if TYPE_CHECKING:
+    from ..figures.style import Plot
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 # the parts of layout.html that a page may leave out
@@ -29,7 +31,7 @@ OPTIONAL = {
 
 def render_page(
     data: ComparisonData,
-    plots: Sequence[Plot],
+    plots: "Sequence[Plot]",
     tables: Sequence[Table],
     notes: Sequence[str],
     *,

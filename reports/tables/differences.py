@@ -116,6 +116,18 @@ class Difference:
         return f"{'about ' if self.paired.seeds_needed else ''}{self.seeds_needed}"
 
 
+def lead(measures: Iterable[Measure], name: str) -> list[Measure]:
+    """Return the measures with those of one family first: the one that was declared to lead the report."""
+    return sorted(measures, key=lambda measure: measure.group != name)
+
+
+def missing_lead(measures: Iterable[Measure], name: str) -> list[str]:
+    """Return a note if no measure is of the family that was declared to lead the report, or []."""
+    if not name or any(measure.group == name for measure in measures):
+        return []
+    return [f"the report was to lead with {name}, but these runs have no such number"]
+
+
 def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
     """Return which arms are compared with each other: variant as text → arm → label in the data.
 

@@ -30,6 +30,8 @@ from supple.reports.tables.table import number
 from supple.scripts.report import main
 from supple.tracks.linear.settings import LinearSettings
 
+pytestmark = pytest.mark.slow
+
 COMMON: dict[str, Any] = {"num_envs": 2, "eval_episodes": 1}
 PPO: dict[str, Any] = COMMON | {
     "rollout_steps": 15, "minibatch_size": 15, "epochs": 1, "hidden": (8,), "adapter": 4, "compile": "off",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supple.metrics import final_window_return, iqm, learning_curve_area, plasticity_score, share_of_fresh
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def draw(runs: int, environments: int, seed: int = 0) -> np.ndarray:
@@ -108,6 +108,7 @@ def test_interval_equals_a_plain_stratified_bootstrap() -> None:
     assert (score.low, score.high) == pytest.approx(tuple(np.percentile(samples, (10, 90))), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_interval_equals_rliable() -> None:
     try:
         from rliable import library, metrics

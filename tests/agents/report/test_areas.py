@@ -13,6 +13,8 @@ from supple.agents.report.tables import tables
 from supple.engine.storage.signed_json import write_json
 from supple.reports import build_report, load
 
+pytestmark = pytest.mark.slow
+
 LENGTH, UNTRAINED = 100, -20.0
 LEARNED = {"none": 0.5, "fire@task": 0.9, "fresh": 1.0}  # of 100 in every task, from the second on
 

@@ -17,6 +17,8 @@ from supple.engine.storage.signed_json import read_json, write_json
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 
+pytestmark = pytest.mark.slow
+
 ENVS = {"HalfCheetah-v5": 1800.0, "Hopper-v5": 1100.0, "Walker2d-v5": 700.0, "Ant-v5": 400.0}
 ARMS = {"none": 0.55, "fire@task": 1.0, "snp(lam=0.8)@task": 0.85, "reset(what=head)@task": 0.7}
 CONTRACT = {

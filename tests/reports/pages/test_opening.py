@@ -12,7 +12,7 @@ from supple.reports.pages.opening import conclude, count_text, make_opening
 from supple.reports.tables.differences import Measure, differences, pairwise_differences
 from supple.reports.tables.table import join_words
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 ARMS = ("none", "fire", "reset", "fresh")
 scores = st.dictionaries(
     st.sampled_from(ARMS),

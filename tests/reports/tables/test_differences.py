@@ -12,7 +12,7 @@ from supple.metrics import holm, paired_difference
 from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
 from supple.reports.tables.table import MISSING, estimate
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 returns = st.lists(st.integers(-50, 50).map(float), min_size=4, max_size=4)
 
 

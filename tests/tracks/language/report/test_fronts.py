@@ -8,6 +8,8 @@ from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import MISSING
 from supple.tracks.language.report.fronts import FrontPoint, TradeOff, draw_fronts, find_trade_off, fronts_table
 
+pytestmark = pytest.mark.slow
+
 NAN = float("nan")
 
 
