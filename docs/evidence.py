@@ -2,7 +2,7 @@
 
     python docs/evidence.py        # after a change of claims.toml or of a scores file
 
-A *source* names a scores file in docs/results/ and the numbers in it:
+A *source*, in claims.toml or in sources.toml, names a scores file in docs/results/ and the numbers in it:
 
     worlds/when.json: arms / none / mean_return_per_seed
     worlds/cartpole.jsonl: [key.0=none, key.1=1] / levels / 1: / <=10
