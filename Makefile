@@ -23,11 +23,10 @@ test: install
 	$(BIN)/mypy -p supple
 	$(BIN)/pytest $(SPREAD)
 
-# the tests that it leaves out: tests/slow.py
 quick: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pytest $(SPREAD) --quick
+	$(BIN)/pytest $(SPREAD) -m "not slow"
 
 bench: install
 	$(BIN)/python benchmarks/beside/race.py

@@ -1,20 +1,23 @@
 """Every peer beside supple, in one command: `make bench`.
 
-    python benchmarks/beside/race.py [--races ppo-halfcheetah sac] [--rounds 7] [--no-install]
+    python benchmarks/beside/race.py [--races ppo-halfcheetah sac] [--rounds 7] [--no-install] [--small]
 
 Peers and supple run from one environment, build/peers, which this script makes (`peers.txt`). Each side of a race is a
 process with its own libraries and threads (`side.py`). All are started and warmed up, one after the other. Then they
 take turns, one at a time, so that a busy machine slows all alike. A side runs with one thread and with two, and counts
 with the number that is better for it. Ratios are taken within a round.
 
-Each finished race replaces its entry in docs/results/bench.json. The tables of docs/reference/benchmarks.md, between
-its two marks, are made from that file.
+Each finished race replaces its entry in docs/results/bench.json. The table of docs/reference/benchmarks.md,
+docs/results/bench.csv, is made from that file.
 """
 
+import csv
+import io
 import json
 import os
 import platform
 import subprocess
+import sys
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,8 +32,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PEERS = ROOT / "build" / "peers"
 RESULTS = ROOT / "docs" / "results" / "bench.json"
-PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
-MARKS = "<!-- races -->", "<!-- /races -->"
+TABLE = RESULTS.with_suffix(".csv")
+COLUMNS = ("race", "side", "median (quartiles)", "threads", "supple is × as fast", "asked")
 VERSIONS = ("torch", "gymnasium", "mujoco", "stable-baselines3", "sbx-rl", "jax", "peft")
 
 
@@ -41,7 +44,9 @@ class Args:
     rounds: int = 7
     """Turns of each side; 5 at least for what is published."""
     install: bool = True
-    """Make or renew the peers' environment; off: it is there and holds this version of supple."""
+    """Make or renew the peers' environment; off: it is there and holds this version of supple, or this one is taken."""
+    small: bool = False
+    """One turn of each side, with nothing before it: shows that all run. Nothing is written."""
 
 
 def install() -> None:
@@ -53,12 +58,17 @@ def install() -> None:
     subprocess.run([*pip, "--requirement", str(HERE / "peers.txt"), f"{ROOT}[mujoco,atari,language,dev]"], check=True)
 
 
+def python() -> Path:
+    """Return the interpreter of all sides: that of the peers' environment, or this one where there is none."""
+    return path if (path := PEERS / "bin" / "python").exists() else Path(sys.executable)
+
+
 class Runner:
     """A side's process, warm and waiting for its turn."""
 
-    def __init__(self, race: str, side: str, threads: int) -> None:
+    def __init__(self, race: str, side: str, threads: int, warm: int) -> None:
         self.process = subprocess.Popen(
-            [PEERS / "bin" / "python", HERE / "side.py", race, side, str(threads)],
+            [python(), HERE / "side.py", race, side, str(threads), str(warm)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | {"OMP_NUM_THREADS": str(threads)},
         )  # fmt: skip
@@ -81,13 +91,13 @@ class Runner:
         self.process.wait()
 
 
-def run(name: str, race: Race, rounds: int) -> dict[str, dict[str, list[float]]]:
+def run(name: str, race: Race, rounds: int, warm: int = 2) -> dict[str, dict[str, list[float]]]:
     """Return the rates of each side by its number of threads, one for each round."""
     runners: dict[tuple[str, int], Runner] = {}
     try:
         for side in race.sides:
             for threads in race.threads:
-                runners[side, threads] = Runner(name, side, threads)
+                runners[side, threads] = Runner(name, side, threads, warm)
         rates: dict[str, dict[str, list[float]]] = {side: {str(n): [] for n in race.threads} for side in race.sides}
         for _ in range(rounds):
             for (side, threads), runner in runners.items():
@@ -111,30 +121,28 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
     names = ("supple", *VERSIONS)
-    done = subprocess.run([PEERS / "bin" / "python", "-c", code, *names], check=True, capture_output=True, text=True)
+    done = subprocess.run([python(), "-c", code, *names], check=True, capture_output=True, text=True)
     return dict(zip(names, done.stdout.split(), strict=True))
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Return the races as Markdown: the rate of each side, and how many times as fast supple is."""
-    lines = []
+    """Return the races as one table in CSV: the rate of each side, and how many times as fast supple is."""
+    rows = [COLUMNS]
     for name, race in RACES.items():
         if name not in found:
             continue
         entry = found[name]
         rates = {side: values[best(values)] for side, values in entry["rates"].items()}
-        lines += [f"\n**{race.title}** ({entry['machine']['processor']}, {len(rates[OURS])} rounds)\n"]
-        lines += [
-            f"| | {race.unit}: median (quartiles) | threads | supple is × as fast | asked |",
-            "|---|---|---|---|---|",
-        ]
+        about = f"{race.title}: {race.unit} ({entry['machine']['processor']}, {len(rates[OURS])} rounds)"
         for side, values in rates.items():
             ratios = [ours / theirs for ours, theirs in zip(rates[OURS], values, strict=True)]
             times = "" if side == OURS else spread(ratios, 2)
             asked = f"{race.bars[side]:.2g}" if side in race.bars else ""
             rate = spread(values, 0 if median(values) >= 100 else 1)
-            lines.append(f"| {side} | {rate} | {best(entry['rates'][side])} | {times} | {asked} |")
-    return "\n".join(lines) + "\n"
+            rows.append((about if side == OURS else "", side, rate, best(entry["rates"][side]), times, asked))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -144,14 +152,16 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 def write(found: Mapping[str, Any]) -> None:
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    before, _, rest = PAGE.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table(found)}\n{MARKS[1]}{after}")
+    TABLE.write_text(table(found))
 
 
 def main(args: Args) -> None:
     if unknown := [name for name in args.races if name not in RACES]:
         raise SystemExit(f"no race is called {', '.join(unknown)}; there are {', '.join(RACES)}")
+    if args.small:
+        for name in args.races:
+            print(name, run(name, RACES[name], rounds=1, warm=0), flush=True)
+        return
     if args.install:
         install()
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

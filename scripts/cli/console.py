@@ -1,7 +1,9 @@
 """What all scripts share: the parser with one-line errors, the screen, and exit statuses."""
 
+import atexit
 import contextlib
 import io
+import logging
 import re
 import shlex
 import sys
@@ -124,7 +126,15 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     if message:
         warn(message)
     plugins.end_threads(code)
+    _drop_compile_times()
     raise SystemExit(code)  # not sys.exit, which a plug-in may have replaced
+
+
+def _drop_compile_times() -> None:
+    """Keep PyTorch from making its list of compile times at exit, which takes 0.4 s, unless it would be logged."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo and not dynamo.log.isEnabledFor(logging.INFO):
+        atexit.unregister(dynamo.dump_compile_times)
 
 
 def parse(

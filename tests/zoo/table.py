@@ -1,5 +1,7 @@
-"""The table of what works on which network: `python -m tests.zoo.table` writes docs/reference/networks.md."""
+"""The table of what works on which network: `python -m tests.zoo.table` writes docs/reference/networks.md and .csv."""
 
+import csv
+import io
 import re
 import warnings
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from tests.zoo.references import referred
 from tests.zoo.trials import Outcome, measured, tried
 
 PAGE = Path(__file__).parents[2] / "docs/reference/networks.md"
+TABLE = PAGE.with_suffix(".csv")
 MEASURED = ("measure", "trainability", "record", "names", "trace_wiring", "outputs_of_others", "diagnose", "features")
 QUICK = ("fire_ is an isometry", "dormant_fraction by hand", "recycle_ of silent units")  # of the references
 COLUMNS = {  # heading → the operations whose outcomes it shows
@@ -26,8 +29,8 @@ COLUMNS = {  # heading → the operations whose outcomes it shows
 INTRODUCTION = """# Networks
 
 This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a
-network. The tests write the table: they train each network for two steps, measure it, and apply every intervention.
-They require four things.
+network. The tests write it: they train each network for two steps, measure it, and apply every intervention. They
+require four things.
 
 - A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object,
   mode or attribute.
@@ -35,10 +38,10 @@ They require four things.
 - The outputs stay the same if only silent units are reinitialised.
 - A refusal comes before training, with its reason in one line.
 
-✓ means that all operations of the column work. A number in parentheses refers to the reason for a refusal, listed
-below the table. If a name stands before the number, only that operation is refused. "Units" are `redo` and `cbp`;
-`snr`, `regrama` and `cpr` need the same. "Matrices" are `parseval` and `weight_clip`. A network with * needs the
-function that makes it (`fresh=` of `learner_for`), and one with † the function to call (`forward=`).
+[A table](networks.csv) has all networks. On those that are not below, everything works: `fire`, `reset`, `snp`, all
+measurements, `supple doctor` (`diagnose`), "units", which are `redo` and `cbp` (`snr`, `regrama` and `cpr` need the
+same), and "matrices", which are `parseval` and `weight_clip`. A network with * needs the function that makes it
+(`fresh=` of `learner_for`), and one with † the function to call (`forward=`).
 
 """
 
@@ -64,42 +67,58 @@ def kind_of(why: str) -> str:
     return re.sub(r"'[^']*'|[\w.]*\.[\w.]*(, [\w.]+)*( and \d+ more)?|\b[A-Z]\w+\b|\d+", "…", why)
 
 
-def cell(found: Sequence[Outcome], operations: Sequence[str], notes: dict[str, str]) -> str:
+def refusals(found: Sequence[Outcome], notes: dict[str, str]) -> str:
+    """Return what is refused on a network, with the numbers of the reasons, which are added to `notes`."""
     by_name = {outcome.operation: outcome for outcome in found}
-    of = {text: by_name[text] for text in operations if text in by_name}
-    refused = {text: outcome for text, outcome in of.items() if outcome.kind == "refused"}
-    if any(outcome.kind == "broken" for outcome in of.values()) or not of:
-        return "✗"
-    if not refused:
-        return "✓"
+    columns = {name: [by_name[text] for text in texts if text in by_name] for name, texts in COLUMNS.items()}
+    cells = {name: cell(of, name, notes) for name, of in columns.items()}
+    numbers = {text.removeprefix(f"{name} ") for name, text in cells.items()}
+    if len(numbers) == 1 and re.fullmatch(r"\(\d+\)", everything := numbers.pop()):
+        return f"everything {everything}"
+    return ", ".join(filter(None, cells.values()))
+
+
+def cell(of: Sequence[Outcome], name: str, notes: dict[str, str]) -> str:
+    """Return what is refused of the operations of a column: their names, or the column's if all of them are."""
+    refused = [outcome for outcome in of if outcome.kind == "refused"]
+    if any(outcome.kind == "broken" for outcome in of) or not of:
+        return f"✗ {name}"
     numbers: dict[int, list[str]] = {}
-    for text, outcome in refused.items():
+    for outcome in refused:
         why = reason(outcome.why)
         notes.setdefault(kind_of(why), why)
         number = list(notes).index(kind_of(why)) + 1
-        numbers.setdefault(number, []).append(text.partition("(")[0])
-    if len(refused) == len(of):
-        return "– " + " ".join(f"({number})" for number in numbers)
-    return "; ".join(f"{', '.join(f'`{name}`' for name in names)} ({number})" for number, names in numbers.items())
+        numbers.setdefault(number, []).append(f"`{outcome.operation.partition('(')[0]}`")
+    if refused and len(refused) == len(of):
+        return f"{name} {' '.join(f'({number})' for number in numbers)}"
+    return ", ".join(f"{', '.join(names)} ({number})" for number, names in numbers.items())
 
 
-def page(names: Sequence[str]) -> str:
-    """Return the page about these networks."""
+def texts(names: Sequence[str]) -> tuple[str, str]:
+    """Return the page about these networks, and the table in CSV."""
     notes: dict[str, str] = {}
-    lines = [f"| network | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    alike: dict[str, list[str]] = {}
+    rows = [("network", "refused")]
     for name in names:
         kind = zoo()[name]
-        marks = ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
-        cells = [cell(outcomes(name), operations, notes) for operations in COLUMNS.values()]
-        lines.append(f"| {kind.about}{marks} | {' | '.join(cells)} |")
+        about = kind.about + ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
+        refused = refusals(outcomes(name), notes)
+        rows.append((about, refused))
+        if refused:
+            alike.setdefault(refused, []).append(about)
+    lines = ["| refused | networks |", "|---|---|"]
+    lines += [f"| {refused} | {'; '.join(abouts)} |" for refused, abouts in alike.items()]
     listed = [f"{number}. {why}" for number, why in enumerate(notes.values(), 1)]
-    return INTRODUCTION + "\n".join(lines) + "\n\n## Reasons\n\n" + "\n".join(listed) + "\n"
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return INTRODUCTION + "\n".join(lines) + "\n\n## Reasons\n\n" + "\n".join(listed) + "\n", file.getvalue()
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    PAGE.write_text(page([name for name, kind in zoo().items() if not kind.slow]))
+    for file, text in zip((PAGE, TABLE), texts([name for name, kind in zoo().items() if not kind.slow]), strict=True):
+        file.write_text(text)
 
 
 if __name__ == "__main__":
