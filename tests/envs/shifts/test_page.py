@@ -1,4 +1,4 @@
-"""The examples of docs/reference/worlds.md run; its table, shifts.csv, names every shift, with the parameters it has."""
+"""The examples of docs/reference/worlds.md run; its table, shifts.csv, names every shift with its parameters."""
 
 import csv
 import re
