@@ -3,6 +3,7 @@
 from ..engine.kinds import Kind, add
 from . import presets as presets  # registers its presets
 from . import suites as suites
+from .presets import MEASURES
 
 ARMS = ("none", "fire", "snp", "reset")
 
@@ -17,6 +18,7 @@ add(
             unit="environment steps",
             fork_at=0.5,
             arms=ARMS,
+            measures=MEASURES,
             tuned_by="return",
         )
         for name, about in (

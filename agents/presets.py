@@ -4,6 +4,8 @@ from typing import Any
 
 from ..engine.kinds import Preset, add
 
+# The measures of reports, by environment. Mean return is that from the fork on, final return that at the end.
+MEAN, LATER, FINAL = MEASURES = "mean return", "mean return after the first task", "final return"
 # Results of these presets were published before the interval of checkpoints fitted the length of a run. They keep the
 # one of then, because a checkpoint ends episodes.
 AS_PUBLISHED: dict[str, Any] = {"checkpoint_every": 250_000}
@@ -122,6 +124,7 @@ add(
         fork_at=0.0,
         reference="fresh",
         seeds=(*FIVE, 5),
+        leads=LATER,
     ),
     Preset(
         "gym-control-small",
@@ -133,6 +136,7 @@ add(
         fork_at=0.25,
         reference="fresh",
         seeds=FIVE,
+        leads=LATER,
     ),
     Preset(
         "cycling-mujoco",
@@ -143,6 +147,7 @@ add(
         arms=TASK_ARMS,
         fork_at=1 / 3,
         seeds=FIVE,
+        leads=FINAL,
     ),
     Preset(
         "cycling-mujoco-v5",
@@ -153,6 +158,7 @@ add(
         arms=TASK_ARMS,
         fork_at=1 / 3,
         seeds=FIVE,
+        leads=FINAL,
     ),
     Preset(
         "fire-atari",
@@ -162,6 +168,7 @@ add(
         FIRE_ATARI,
         arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
         seeds=FIVE,
+        leads=FINAL,
     ),
     Preset(
         "fire-atari-small",
@@ -181,6 +188,7 @@ add(
         },
         arms=("none", *FIRE_ARMS),
         seeds=(0, 1, 2),
+        leads=FINAL,
     ),
     Preset(
         "fire-humanoid",
@@ -190,6 +198,7 @@ add(
         FIRE_HUMANOID,
         arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
         seeds=FIVE,
+        leads=FINAL,
     ),
     Preset(
         "fire-humanoid-small",
@@ -211,6 +220,7 @@ add(
         },
         arms=("none", *FIRE_ARMS),
         seeds=(0, 1, 2),
+        leads=FINAL,
     ),
     Preset(
         "sac-mlp",

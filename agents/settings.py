@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ..engine.settings import MOST_TASKS, MOST_THREADS, Interval, RunSettings, Threads, positive
+from ..engine.settings import MOST_TASKS, MOST_THREADS, Groups, Interval, RunSettings, Threads, positive
 from ..registry.errors import RunError, UsageError
 from .limits import negative, not_positive
 
@@ -65,6 +65,14 @@ class AgentSettings(RunSettings):
     eval_episodes: int = 5
     """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
 
+    groups: ClassVar[Groups] = {
+        "environment": (
+            "env", "sequence", "cycles", "steps_per_task", "steps", "max_episode_steps", "env_kwargs", "shift", "fresh",
+            "num_envs",
+        ),
+        "measuring": ("eval_episodes",),
+        "speed": ("env_workers", "physics", "env_threads"),
+    }  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
     most_unsaved: ClassVar[int] = 250_000
 

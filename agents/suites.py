@@ -7,7 +7,7 @@ cores. Extrapolated times were measured on the first steps and multiplied.
 from typing import Any
 
 from ..engine.kinds import Preset, add
-from .presets import AS_PUBLISHED, SAC_MLP
+from .presets import AS_PUBLISHED, FINAL, LATER, SAC_MLP
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG
 # in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
@@ -112,7 +112,7 @@ CHEETAH_DIRECTION: dict[str, Any] = {
 THREE = (0, 1, 2)
 # PPO has no replay memory, so resetting it at every switch would be the same as the fresh agent.
 STREAM: dict[str, Any] = {
-    "arms": ("none", "fire@task", "snp@task"), "fork_at": 0.0, "reference": "fresh", "seeds": THREE,
+    "arms": ("none", "fire@task", "snp@task"), "fork_at": 0.0, "reference": "fresh", "seeds": THREE, "leads": LATER,
 }  # fmt: skip
 PENDULUM: dict[str, Any] = {
     "env": "Pendulum-v1", "hidden": (64, 64), "batch_size": 64, "learning_rate": 1e-3, "measure_every": 500,
@@ -128,6 +128,7 @@ add(
         fork_at=0.0,
         reference="fresh",
         seeds=THREE,
+        leads=LATER,
     ),
     Preset(
         "nine-rooms",
@@ -153,6 +154,7 @@ add(
         arms=("none", "reset@every:100_000"),
         fork_at=0.0,
         seeds=THREE,
+        leads=FINAL,
     ),
     Preset(
         "priming-small",
@@ -164,6 +166,7 @@ add(
         arms=("none", "reset@every:2_000"),
         fork_at=0.0,
         seeds=THREE,
+        leads=FINAL,
     ),
     Preset(
         "replay-ratio",
@@ -175,6 +178,7 @@ add(
         arms=("none", "reset@every:80_000"),
         fork_at=0.0,
         seeds=THREE,
+        leads=FINAL,
     ),
     Preset(
         "replay-ratio-small",
@@ -185,6 +189,7 @@ add(
         arms=("none", "reset@every:500"),
         fork_at=0.0,
         seeds=THREE,
+        leads=FINAL,
     ),
     Preset(
         "slippery-ant",

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
-from timing import Rounds
 
 from supple.agents.settings import AgentSettings
 from supple.agents.work import AgentWork
@@ -103,9 +102,3 @@ class SteppedAgent(Stepped):
             self.advance()
         self.parts["updating"] -= self.parts["sampling"]  # which is within it
         return self.parts
-
-
-def record(parts: dict[str, Rounds], spent: dict[str, float], factor: float) -> None:
-    """Add a round's seconds of each part, times a factor."""
-    for name, values in parts.items():
-        values.values.append(factor * spent[name])

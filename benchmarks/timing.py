@@ -1,32 +1,26 @@
-"""What the benchmarks share: how PyTorch computes in them, and how times are taken and printed."""
+"""What all benchmarks share: how PyTorch computes in them, whose turn it is, and how times are taken and written."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median, quantiles
+from typing import TypeVar
 
 import torch
 
 from supple.engine.machine.denormals import flushes
 
-
-@dataclass(frozen=True)
-class Options:
-    """What every benchmark whose networks learn lets one choose; its own options extend these."""
-
-    flush: bool = True  # off: denormal numbers are kept, and not taken for zero as in training; in peers alike
+Found = TypeVar("Found")
 
 
 def begin(threads: int, flush: bool = True) -> None:
     """Let PyTorch compute on so many threads, all of which take denormal numbers for zero, or none.
 
     To be called before anything else: PyTorch's other threads inherit the flag when they are created, at the first
-    parallel operation, and cannot be told later. So ours and peers are read alike, and the two readings are two
-    processes. (Runs in the `supple` command always flush.)
+    parallel operation, and cannot be told later. (Runs in the `supple` command always flush.)
     """
     torch.set_flush_denormal(flush)
     torch.set_num_threads(threads)
-    print(f"denormal numbers are {'taken for zero' if flushes() else 'kept'}")
+    assert flushes() == flush, "this processor cannot take denormal numbers for zero"
 
 
 def seconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -35,41 +29,40 @@ def seconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_c
     return clock() - started
 
 
-@dataclass
-class Rounds:
-    """What was measured in the rounds, in its own unit; prints as median (least–greatest)."""
-
-    digits: int = 1
-    values: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        low, middle, high = (f"{v:,.{self.digits}f}" for v in (min(self.values), self.median, max(self.values)))
-        return f"{middle} ({low}–{high})"
-
-    @property
-    def median(self) -> float:
-        return median(self.values)
+def microseconds(call: Callable[[], object], repeats: int = 50) -> float:
+    """Return the median microseconds of a call, after one that is not counted."""
+    call()
+    return 1e6 * median(seconds(call) for _ in range(repeats))
 
 
-@dataclass(frozen=True)
-class Timing:
-    seconds: float  # median
-    noise: float  # interquartile range / median
+def take_turns(turns: Mapping[str, Callable[[], Found]], rounds: int, warm: int = 1) -> dict[str, list[Found]]:
+    """Return what each turn returns in each round, after rounds that are not counted.
 
-
-def measure(
-    call: Callable[[], object], repeats: int, warm: int = 1, before: Callable[[], object] = lambda: None
-) -> Timing:
-    """Time a call after `warm` calls that are not timed; `before` each there is another, not timed either."""
-    times = []
-    for _ in range(warm + repeats):
-        before()
-        times.append(seconds(call))
-    low, middle, high = quantiles(times[warm:], n=4, method="inclusive")
-    return Timing(middle, (high - low) / middle)
+    All take turns, in one order and then in the other, so that a busy machine slows all alike.
+    """
+    found: dict[str, list[Found]] = {name: [] for name in turns}
+    for number in range(warm + rounds):
+        for name in list(turns)[:: -1 if number % 2 else 1]:
+            value = turns[name]()
+            if number >= warm:
+                found[name].append(value)
+    return found
 
 
 def matmul_rate(size: int = 1024, repeats: int = 20) -> float:
     """Return the GFLOP/s of a float32 product of two square matrices on the CPU."""
     a = torch.rand(size, size)
     return 2 * size**3 / median(seconds(lambda: a @ a) for _ in range(repeats)) / 1e9
+
+
+def write_number(value: float) -> str:
+    """Return a number in three digits, or all of its whole ones."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def write_spread(values: Sequence[float]) -> str:
+    """Return the median of some values, with their quartiles, or least and greatest where there are fewer than five."""
+    if len(values) == 1:
+        return write_number(values[0])
+    low, _, high = quantiles(values, n=4, method="inclusive") if len(values) > 4 else (min(values), 0, max(values))
+    return f"{write_number(median(values))} ({write_number(low)}–{write_number(high)})"

@@ -1,8 +1,8 @@
-"""Write the tables of docs/results/index.md from docs/results/claims.toml and from scores files.
+"""Write docs/results/claims.csv and the tables of docs/results/index.md from docs/results/claims.toml and scores files.
 
     python docs/evidence.py        # after a change of claims.toml or of a scores file
 
-A *source* names a scores file in docs/results/ and the numbers in it:
+A *source*, in claims.toml or in sources.toml, names a scores file in docs/results/ and the numbers in it:
 
     worlds/when.json: arms / none / mean_return_per_seed
     worlds/cartpole.jsonl: [key.0=none, key.1=1] / levels / 1: / <=10
@@ -21,6 +21,8 @@ Its steps lead from the whole file to the numbers. Rows are the lines of a JSON 
     welch NAME [...] [...] the mean of this entry in some rows minus that in others, Welch's 95 % interval, and p
 """
 
+import csv
+import io
 import json
 import re
 import statistics
@@ -37,7 +39,11 @@ from scipy.stats import ttest_ind
 from supple.metrics import t_interval
 
 RESULTS = Path(__file__).parent / "results"
-PAGE, CLAIMS = RESULTS / "index.md", RESULTS / "claims.toml"
+PAGE, CLAIMS, TABLE = RESULTS / "index.md", RESULTS / "claims.toml", RESULTS / "claims.csv"
+COLUMNS = (
+    *("paper", "arxiv", "where", "claim", "published", "measured", "size", "tests", "page", "scores_kept"),
+    *("verdict", "why"),
+)
 MARKS = "<!-- claims -->", "<!-- /claims -->"
 AT_SIZE = ("reproduced", "not reproduced")  # of runs at the paper's size, or of tests
 VERDICTS = ("reproduced", "reproduced in part", "not reproduced", "not reproduced at this size", "not tried")
@@ -207,30 +213,33 @@ def read() -> tuple[dict[str, dict[str, str]], list[Claim]]:
     return sections, [Claim(**entry) for entry in found["claim"]]
 
 
-def tables(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
-    """Return the number of claims by section and verdict, and one table of claims for each section, as Markdown."""
+def counts(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+    """Return the number of claims by section and verdict, as a table of Markdown."""
     lines = [_row("", *VERDICTS), _row(*["---"] * (1 + len(VERDICTS)))]
-    counts = {name: Counter(claim.verdict for claim in claims if claim.paper in ids) for name, ids in sections.items()}
-    for name, count in counts.items():
-        lines.append(_row(f"[{name}](#{anchor(name)})", *(str(count[verdict]) for verdict in VERDICTS)))
-    lines.append(_row("all", *(f"**{sum(count[verdict] for count in counts.values())}**" for verdict in VERDICTS)))
-    for name, ids in sections.items():
-        lines += ["", f"## {name}", ""]
-        if name in ids:
-            lines += [f"arXiv:{ids[name]}" if ids[name] else "The paper has no arXiv id.", ""]
-        lines += [_row("claim", "published", "measured here", "verdict"), _row(*["---"] * 4)]
-        for claim in claims:
-            if claim.paper in ids:
-                lines.append(_claim(claim, "" if name in ids else f"{claim.paper}, arXiv:{ids[claim.paper]}: "))
+    for name, ids in [*sections.items(), ("all", {claim.paper: "" for claim in claims})]:
+        found = Counter(claim.verdict for claim in claims if claim.paper in ids)
+        lines.append(_row(name, *(str(found[verdict]) for verdict in VERDICTS)))
     return "\n".join(lines)
 
 
-def _claim(claim: Claim, source: str) -> str:
-    tests = dict.fromkeys(f"`{test.partition('::')[0].rpartition('/')[2]}`" for test in claim.tests)
-    here = claim.measured + ("" if claim.traced or not claim.ours else " †")
-    parts = (here, claim.size and f"*{claim.size}*", *tests, claim.page and f"[page]({claim.page})")
-    verdict = f"**{claim.verdict}**" + (f". {claim.why}" if claim.why else "")
-    return _row(f"{source}{claim.claim} ({claim.where})", claim.published, "; ".join(filter(None, parts)), verdict)
+def refuted(claims: Sequence[Claim]) -> str:
+    """Return the claims that were not reproduced at the size of the paper, as a table of Markdown."""
+    rows = [(claim.paper, f"[{claim.claim}]({claim.page})") for claim in claims if claim.verdict == AT_SIZE[1]]
+    return "\n".join(_row(*cells) for cells in [("paper", f"claims that are {AT_SIZE[1]}"), ("---", "---"), *rows])
+
+
+def table(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+    """Return all that is known of every claim, as CSV."""
+    arxiv = {paper: number for ids in sections.values() for paper, number in ids.items()}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for claim in claims:
+        tests = " ".join(f"tests/{test}" for test in claim.tests)
+        kept = "" if not claim.ours else "yes" if claim.traced else "no"
+        known = {"arxiv": arxiv[claim.paper], "measured": claim.measured, "tests": tests, "scores_kept": kept}
+        writer.writerow(vars(claim) | known)
+    return text.getvalue()
 
 
 def _row(*cells: str) -> str:
@@ -246,8 +255,10 @@ def page() -> str:
     """Return the page with its tables made again."""
     before, rest = PAGE.read_text(encoding="utf-8").split(MARKS[0])
     after = rest.split(MARKS[1])[1]
-    return f"{before}{MARKS[0]}\n\n{tables(*read())}\n\n{MARKS[1]}{after}"
+    sections, claims = read()
+    return f"{before}{MARKS[0]}\n\n{counts(sections, claims)}\n\n{refuted(claims)}\n\n{MARKS[1]}{after}"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    TABLE.write_text(table(*read()), encoding="utf-8")

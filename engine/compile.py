@@ -5,7 +5,6 @@ from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from ..registry import first_line
 from ..registry.errors import RunError
@@ -48,7 +47,7 @@ def compile_step(function: Callable[P, R]) -> Callable[P, R]:
 def can_compile() -> bool:
     """Return whether torch.compile works on this machine. It needs a C++ compiler and Python's headers."""
     try:
-        with _disable_current_modes():  # nothing is compiled while a mode is active, so nothing would be tested
+        with torch._C.DisableTorchFunction():  # what is compiled while a mode is active is not what training compiles
             torch.compile(lambda x: x + 1, options=_OPTIONS)(torch.zeros(8))
     except Exception:  # for any reason
         return False

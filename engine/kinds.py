@@ -41,6 +41,8 @@ class Kind:
         fork_at, fork_at_task: Where comparisons fork whose hooks do not decide it (`default_fork`). If neither is set,
             their arms are trained from the beginning.
         arms: The arms of comparisons by default.
+        measures: The measures by which its reports compare arms; the first leads them by default. () if the names
+            depend on the data.
         tuned_by: The measure, for `search.score`, by which arms are tuned by default.
         split: "module:name" of a function that returns one history (`history.collect.RunData`) per seed of a run that
             trained a stack of them; "" if runs have one seed.
@@ -58,6 +60,7 @@ class Kind:
     fork_at: float | None = None
     fork_at_task: int | None = None
     arms: tuple[str, ...] = ("none",)
+    measures: tuple[str, ...] = ()
     tuned_by: str = ""
     split: str = ""
     forking: str = "supple.engine.forks:Forks"
@@ -74,6 +77,19 @@ class Kind:
     def forks(self) -> "Forks":
         found: type[Forks] = resolve_name(self.forking)
         return found()
+
+    @property
+    def leads(self) -> str:
+        """The measure that leads its reports by default; "" for the first one of the data."""
+        return self.measures[0] if self.measures else ""
+
+    def require_measure(self, name: str) -> None:
+        """Raise UsageError if its reports have no measure with this name, as far as that is known before the runs."""
+        if name and self.measures and name not in self.measures:
+            raise UsageError(
+                f"--leads {name!r}: no report of {self.name} compares arms by it"
+                f"{did_you_mean(name, self.measures)} (measures: {', '.join(self.measures)})"
+            )
 
     def check(self) -> None:
         """Raise ValueError if a value has the wrong type."""
@@ -94,6 +110,7 @@ class Preset:
         fork_at: Where arms are forked, as a fraction of the run; None for the default (`default_fork`).
         reference: An additional arm with which the others are compared (`fresh`), or None.
         seeds: The seeds of comparisons.
+        leads: The measure that leads reports, declared before the runs; "" for that of the kind.
     """
 
     name: str
@@ -105,11 +122,13 @@ class Preset:
     fork_at: float | None = None
     reference: str | None = None
     seeds: tuple[int, ...] = (0,)
+    leads: str = ""
 
     def check(self) -> None:
         """Raise ValueError if a value has the wrong type, or the kind of run has no such setting."""
         _require_types(self)
         kind = find_kind(self.kind)
+        kind.require_measure(self.leads)
         for name, value in self.settings.items():
             value_of(kind, name, value)
         for name, values in self.vary.items():

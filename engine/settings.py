@@ -16,6 +16,8 @@ Device = Literal["auto", "cpu", "cuda"]
 Seeds = tuple[int, ...]
 Threads = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
 Interval = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
+Groups = dict[str, tuple[str, ...]]
+GROUPS = ("run", "environment", "tasks", "learning", "network", "measuring", "speed", "output")  # as help orders them
 PARTS = 4  # checkpoints in a run whose interval is "auto", if nothing makes it longer or shorter
 
 
@@ -78,6 +80,14 @@ class RunSettings:
         tuple[Literal["wandb", "mlflow", "trackio"], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="TRACKER")
     ] = ()
     """Tracker to log to, in addition to TensorBoard: wandb, mlflow or trackio. Can be given several times."""
+
+    # the groups in which help shows settings; those that are in none are about learning
+    groups: ClassVar[Groups] = {
+        "run": ("hook", "seed"),
+        "measuring": ("measure_every", "eval_every", "curvature", "trainability_every"),
+        "speed": ("threads",),
+        "output": ("checkpoint_every", "keep_checkpoints", "keep_best", "keep_at", "log_to"),
+    }
 
     # the settings that are lengths in steps, updates or epochs: `--scale` multiplies them, in this order
     shrinks: ClassVar[tuple[str, ...]] = (
@@ -178,6 +188,12 @@ class RunSettings:
 
     def check_single(self) -> None:
         """Raise UsageError for settings that only runs of a comparison can have."""
+
+
+def group_of(settings: type[RunSettings], name: str) -> str:
+    """Return the group in which help shows a setting."""
+    declared = (vars(base).get("groups", {}) for base in settings.__mro__)
+    return next((group for groups in declared for group, names in groups.items() if name in names), "learning")
 
 
 def not_positive(**values: float | None) -> Iterator[str]:

@@ -21,11 +21,13 @@ class Labels:
         study: The folder of its comparison inside a sweep; "" outside of sweeps.
         arm: The text of its arm; None for a run that is not part of a comparison, and for a trunk.
         variant: The values of those settings that vary within the comparison.
+        leads: The measure that leads reports, declared before the run; "" for that of the kind.
     """
 
     study: str = ""
     arm: str | None = None
     variant: Mapping[str, Any] = field(default_factory=dict)
+    leads: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def write_config(spec: RunSpec, work: Work) -> dict[str, Any]:
         **plugins.config_entry(),
         **({"variant": dict(spec.labels.variant)} if spec.labels.variant else {}),
         **({"study": spec.labels.study} if spec.labels.study else {}),
+        **({"leads": spec.labels.leads} if spec.labels.leads else {}),
     }
 
 
@@ -115,7 +118,7 @@ def read_spec(config: Mapping[str, Any], file: Path, more_plugins: bool = False)
         RunError: This version of supple cannot read the file.
     """
     kind, settings = read_settings(config, file, more_plugins)
-    labels = Labels(config.get("study", ""), config["arm"], config.get("variant", {}))
+    labels = Labels(config.get("study", ""), config["arm"], config.get("variant", {}), config.get("leads", ""))
     return RunSpec(kind.name, settings, labels, Start(config["start_step"]), config["stop_step"], config["command"])
 
 

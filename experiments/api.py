@@ -14,7 +14,7 @@ from ..engine.kinds import Fields, Kind, Preset, find_kind, preset_of, settings_
 from ..engine.loop import Warn
 from ..engine.runs import open_run, other_versions, prepare
 from ..engine.settings import RunSettings, Seeds
-from ..engine.spec import RunSpec
+from ..engine.spec import Labels, RunSpec
 from ..engine.user_code.blame import blaming
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
@@ -61,12 +61,13 @@ def train(
             its last checkpoint.
     """
     with _naming_arguments():
-        row, _, made = _read_settings(kind, preset, settings)
+        row, given, made = _read_settings(kind, preset, settings)
         if texts := _read_texts(hooks, "hooks", "fire@0.5"):
             made = replace(made, hook=texts)
         path = _read_path(out)
     with _naming_arguments(), blaming(), _keep_threads():
-        spec = RunSpec(row.name, made, command=f"supple.experiments.train({kind!r}, …)")
+        labels = Labels(leads=given.leads if given else "")
+        spec = RunSpec(row.name, made, labels, command=f"supple.experiments.train({kind!r}, …)")
         prepare(spec, path, warn).train(progress)
     return load(path)
 
@@ -83,6 +84,7 @@ def compare(
     reference: str | None = None,
     fork_at: float | None = None,
     fork_at_task: int | None = None,
+    leads: str | None = None,
     jobs: int = 1,
     warn: Warn = tell,
 ) -> Results:
@@ -105,6 +107,7 @@ def compare(
         fork_at: The fork point as a fraction of the steps; 0 for no trunk. By default, that of the preset, or where the
             hook that acts earliest can act first.
         fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
+        leads: The measure that leads the report, such as "final return". By default, that of the preset or the kind.
         jobs: Number of simultaneous runs. With more than 1, they are trained in processes that import the calling
             script, which then needs `if __name__ == "__main__":`.
         warn: As in `train`.
@@ -135,6 +138,7 @@ def compare(
             reference,
             fork_at,
             fork_at_task,
+            leads,
             f"supple.experiments.compare({kind!r}, …)",
         )
         comparison = comparisons.create(path, comparison, jobs, warn)

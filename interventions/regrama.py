@@ -9,7 +9,7 @@ or become 0 as by ReDo (`outgoing=zero`).
 
 With `outgoing=zero`, a network in which no unit has a gradient can never learn again: all weights between its hidden
 layers become 0, and no gradient passes them. This happens to PPO's policy on CartPole once it is deterministic. From
-then on, it takes both actions with the same probability and returns 22 (docs/results/worlds.md).
+then on, it takes both actions with the same probability and returns 22 (docs/results/gym_control.md).
 
 Source: Liu et al. 2025, "Measure gradients, not activations! Enhancing neuronal activity in deep reinforcement
 learning", arXiv:2505.24061. The text of the paper was not at hand.

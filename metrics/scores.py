@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-# Runs → environments → share of intervals that hold the truth, as simulated by benchmarks/coverage.py.
+# Runs → environments → share of intervals that hold the truth, as simulated by docs/interval_coverage.py.
 BOOTSTRAP_COVERAGE = {
     2: {1: 0.49, 4: 0.74, 10: 0.82},
     3: {1: 0.75, 4: 0.87, 10: 0.89},
@@ -193,26 +193,6 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
     last = np.maximum.accumulate(np.where(count > 0, np.arange(bins), -1))
     last[last < 0] = places.min()
     return float((sums[last] / count[last]).mean())
-
-
-def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Array:
-    """Return the learning of an agent relative to that of a fresh agent: (A − A_random) / (A_fresh − A_random).
-
-    1: it learns as well as a fresh agent; 0: not at all; values above 1 and below 0 are possible. It does not depend on
-    an offset of the returns or on other arms. The definition is ours.
-
-    Args:
-        area, fresh: Areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, (…).
-        random: The mean return of the untrained policy, (…). All three broadcast, and have one unit.
-
-    Returns:
-        The share, (…); NaN if fresh ≤ random, since the fresh agent learned nothing.
-    """
-    a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
-    learned = f - r
-    return np.divide(
-        a - r, learned, out=np.full(np.broadcast_shapes(a.shape, f.shape, r.shape), np.nan), where=learned > 0
-    )
 
 
 def _episodes(who: str, steps: ArrayLike, returns: ArrayLike) -> tuple[Array, Array]:

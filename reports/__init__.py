@@ -13,12 +13,13 @@ from ..experiments.history.collect import ComparisonData, RunData, kind_of, load
 from ..experiments.history.logs import read_jsonl
 from ..registry import shown
 from ..registry.errors import UsageError
-from .figures.style import Plot
 from .pages import exports, run_pages
 from .studies.content import Content, report_of
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+    from .figures.style import Plot
 
 __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
 
@@ -32,7 +33,7 @@ class ReportPaths:
     """The files of a report, and its figures as they were drawn."""
 
     folder: Path
-    plots: tuple[Plot, ...]
+    plots: "tuple[Plot, ...]"
 
     @property
     def html(self) -> Path:
@@ -120,7 +121,7 @@ def write(report: Content, place: Path) -> ReportPaths:
     return ReportPaths(place / FOLDER, tuple(plots))
 
 
-def _write_and_rename(report: Content, place: Path) -> list[Plot]:
+def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
     """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
     target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
     for leftover in (temporary, old):  # of a process that was killed here
@@ -129,7 +130,7 @@ def _write_and_rename(report: Content, place: Path) -> list[Plot]:
     try:
         body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / SCORES, body)
-        plots = [*report.plots(), *_plot_measures(report)]
+        plots = _plots(report)
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
             run_pages.write(temporary, report.runs)
@@ -156,14 +157,18 @@ def _discard(folder: Path, place: Path) -> None:
     files.remove(folder, place)
 
 
-def _plot_measures(report: Content) -> list[Plot]:
-    """Return the figures of the compared numbers: their sensitivity to settings, and performance profiles."""
+def _plots(report: Content) -> "list[Plot]":
+    """Return all figures, first that of the measure that leads the report, then the first one of the kind of run."""
+    from .figures.measures import plot_measures
     from .figures.profiles import profiles
     from .figures.sensitivity import sensitivity
     from .tables.arms import group_by_family
 
-    first = next(iter(group_by_family(report.measures).values()), [])
-    return [*sensitivity(first), *filter(None, [profiles(first)])] if first else []
+    first, *others = group_by_family(report.measures).values() or [[]]
+    plots = report.plots()
+    found = [plot_measures(first), *plots[:1], *sensitivity(first), profiles(first), *plots[1:]]
+    found += [plot_measures(measures, folded=True) for measures in others]
+    return [plot for plot in found if plot is not None]
 
 
 def summary_table(*directories: Path) -> "Group":

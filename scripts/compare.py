@@ -46,10 +46,12 @@ class CompareOptions(Options[S]):
     reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
     """Additional arm as a reference. fresh is a new agent in every task; preset is the preset's reference, if any."""
     fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Fork point as a fraction of the planned steps. 0: no trunk. None: the preset's, or where the hook that acts
-    earliest can act first."""
+    """Fork point as a fraction of the planned steps. 0: no trunk (default: the preset's, or where the hook
+    that acts earliest can act first)."""
     fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
+    leads: Annotated[str | None, tyro.conf.arg(metavar="MEASURE")] = None
+    """Measure that leads the report, such as "final return". None: the preset's, or that of the kind."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
     """Setting and its values, such as learning_rate=1e-5,1e-4. Every arm runs with each value; several options make a
     grid. Quote a value that contains a comma or a space: 'order="0,1","1,0"'."""
@@ -90,7 +92,8 @@ def parse_options(request: Request) -> Any:
     start: dict[str, Any] = {"settings": settings, "out": tyro.MISSING, "preset": preset and preset.name}
     if preset and not hasattr(settings, "seeds"):
         start["seeds"] = preset.seeds
-    return parse(options, request.options, request.prog, request.about(__doc__), options(**start))
+    about, kind = request.about(__doc__), request.kind.name
+    return parse(options, request.options, request.prog, about, options(**start), kind=kind)
 
 
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
@@ -115,8 +118,8 @@ def plan_comparison(request: Request, options: Any, command: str) -> "Comparison
         }
     seeds = settings.members if stacked else options.seeds
     reference = None if options.reference == "preset" else options.reference
-    fork = options.fork_at, options.fork_at_task
-    return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), reference, *fork, command)
+    asked = reference, options.fork_at, options.fork_at_task, options.leads
+    return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), *asked, command)
 
 
 if __name__ == "__main__":

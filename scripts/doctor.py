@@ -45,7 +45,7 @@ class Options:
     policy: str = "MlpPolicy"
     """Policy class with which the model in the .zip was made."""
     net_arch: tuple[int, ...] = ()
-    """Widths of the hidden layers of the .zip. None given: SB3's default."""
+    """Widths of the hidden layers of the .zip (default: SB3's)."""
     policy_kwargs: Annotated[str, tyro.conf.arg(metavar="FILE.py:NAME")] = ""
     """Dictionary in a Python file, or function that returns it: the policy_kwargs of the model in the .zip."""
     steps: int = 1000

@@ -119,10 +119,10 @@ class Options:
     """Collection to download. `supple fetch` alone lists them."""
 
     cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Cache folder. None: SUPPLE_CACHE, or the user's cache folder."""
+    """Cache folder (default: SUPPLE_CACHE, or the user's cache folder)."""
 
     source: Annotated[str | None, tyro.conf.arg(metavar="URL|DIR")] = None
-    """URL or folder to take the files from, such as a mirror. None: where their authors publish them."""
+    """URL or folder to take the files from, such as a mirror (default: where their authors publish them)."""
 
 
 def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]:

@@ -1,16 +1,16 @@
 """List everything that has a name: kinds, presets, suites, interventions, environments and the rest.
 
-  supple list                                  one line for each name
+  supple list                                  the names of each topic, on one screen
   supple list interventions                    one topic, in full
   supple list metrics --match dormant          names and descriptions that contain a word
   supple list presets suites --kind ppo        those of one kind of run
-  supple list --plugin my_method.py            with the names of a plug-in
+  supple list metrics --plugin my_metric.py    with the names of a plug-in
 
-If the output is not a terminal, every name has one line, which is never cut off: `supple list | grep plasticity`.
+If the output is not a terminal, lines are never wrapped: `supple list metrics | grep plasticity`.
 """
 
 import inspect
-import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from supple.engine.kinds import all_kinds, presets_of
 from supple.engine.user_code import plugins
 from supple.registry import Registry, did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import join_command, parse, run, screen
+from supple.scripts.cli.console import join_command, parse, run, say, screen
 from supple.scripts.cli.options import Plugins, load_plugins
 
 
@@ -43,7 +43,7 @@ Entries = Iterable[Entry]
 @dataclass(kw_only=True)
 class Options:
     topics: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TOPIC …")] = ()
-    """Topics to list in full: TOPICS. None given: one line for each name, without the games."""
+    """Topics to list in full: TOPICS (default: names only, as many of each topic as fit on a screen)."""
     match: str = ""
     """Text that names or descriptions have to contain; case does not matter."""
     kind: Annotated[str | None, tyro.conf.arg(metavar="KIND")] = None
@@ -55,10 +55,6 @@ class Options:
 def description(thing: object) -> str:
     """Return the first paragraph of a docstring in one line."""
     return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
-
-
-def first_sentence(text: str) -> str:
-    return re.split(r"\.(?= +[A-Z])", text, maxsplit=1)[0]
 
 
 def parameters(thing: Callable[..., object]) -> str:
@@ -167,7 +163,9 @@ def suites() -> Entries:
         yield Entry(name, about(name), kinds=kinds_of(name))
 
 
-LONG = ("games",)  # listed only on request
+ALSO = {"hooks": "interventions"}  # as options call them
+LONG = ("games",)  # filtered only on request
+WIDTH, LINES = 80, 2  # of the names of a topic, if all topics are listed
 TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are typed, and the names
     "kinds": ("supple train KIND, supple compare KIND", kinds),
     "presets": ("--preset NAME", presets),
@@ -186,22 +184,25 @@ TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are 
 def main(args: Sequence[str]) -> None:
     load_plugins(args)
     options = parse(Options, args, "supple list", f"{__doc__}\nTOPICS are {', '.join(TOPICS)}.")
-    for topic in options.topics:
+    topics = [ALSO.get(topic, topic) for topic in options.topics]
+    for topic in topics:
         if topic not in TOPICS:
             raise UsageError(f"unknown topic {topic!r}{did_you_mean(topic, TOPICS)} (known: {', '.join(TOPICS)})")
     if options.kind is not None and options.kind not in all_kinds():
         raise UsageError(f"--kind: unknown kind of run {options.kind!r}{did_you_mean(options.kind, all_kinds())}")
-    brief = not (options.topics or options.match or options.kind)
+    if not (topics or options.match or options.kind):
+        _print_overview()
+        return
     empty = True
-    for topic in options.topics or (name for name in TOPICS if name not in LONG):
+    for topic in topics or (name for name in TOPICS if name not in LONG):
         where, entries = TOPICS[topic]
         selected = [entry for entry in entries() if _is_wanted(entry, options)]
         if not selected:
             continue
         empty = False
         screen.print(Text.assemble((topic, "bold"), f"  ({where})"))
-        _show(selected, brief)
-        if topic == "activations" and not brief and not options.match:
+        _show(selected)
+        if topic == "activations" and not options.match:
             screen.print()
             screen.print(activation_properties())
         screen.print()
@@ -209,30 +210,39 @@ def main(args: Sequence[str]) -> None:
         raise UsageError(f"nothing found by `{join_command('supple list', args)}`")
 
 
+def _print_overview() -> None:
+    """Print how many names each topic has, where they are typed, and as many of them as fit on a few lines."""
+    for topic, (where, entries) in TOPICS.items():
+        names = [entry.name for entry in entries() if entry.name != "…"]
+        screen.print(Text.assemble((topic, "bold"), f"  {len(names)}  ({where})"), soft_wrap=True)
+        lines = textwrap.wrap(
+            screen.spelt(", ".join(names)), WIDTH, initial_indent="  ", subsequent_indent="  ", max_lines=LINES,
+            placeholder=" …", break_on_hyphens=False, break_long_words=False,
+        )  # fmt: skip
+        for line in lines:
+            screen.print(Text(line, "cyan"), soft_wrap=True)
+    say("`supple list TOPIC` describes all names of a topic, `--match TEXT` finds names.")
+
+
 def _is_wanted(entry: Entry, options: Options) -> bool:
     text = f"{entry.name} {entry.about}".lower()
     return options.match.lower() in text and (options.kind is None or options.kind in entry.kinds)
 
 
-def _show(entries: Sequence[Entry], brief: bool) -> None:
-    """Print names and descriptions. In a terminal, lines are cut off if they are brief, and wrapped otherwise."""
-    names = [screen.spelt(entry.name + ("" if brief else entry.parameters)) for entry in entries]
-    abouts = [screen.spelt(first_sentence(entry.about) if brief else entry.about) for entry in entries]
-    if screen.is_terminal and not brief:
-        table = Table(box=None, show_header=False)
-        table.add_column(style="cyan")
-        table.add_column()
+def _show(entries: Sequence[Entry]) -> None:
+    """Print names with parameters, and descriptions: in two columns in a terminal, in one line each elsewhere."""
+    names = [screen.spelt(entry.name + entry.parameters) for entry in entries]
+    abouts = [screen.spelt(entry.about) for entry in entries]
+    if not screen.is_terminal:
         for name, about in zip(names, abouts, strict=True):
-            table.add_row(name, about)
-        screen.print(table)
+            screen.print(Text.assemble("  ", (name, "cyan"), "  ", about), soft_wrap=True)
         return
-    width = max(map(len, names)) if brief else 0
+    table = Table(box=None, show_header=False)
+    table.add_column(style="cyan")
+    table.add_column()
     for name, about in zip(names, abouts, strict=True):
-        line = Text.assemble("  ", (f"{name:{width}}", "cyan"), "  ", about)
-        if screen.is_terminal:
-            screen.print(line, no_wrap=True, overflow="ellipsis")
-        else:
-            screen.print(line, soft_wrap=True)
+        table.add_row(name, about)
+    screen.print(table)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Options:
     directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR [DIR …]")]
     """Folder of a run, a comparison or a sweep, or the folders of several runs of one kind."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder in which `report/` is made. None: the folder of the run. Required for several runs."""
+    """Folder in which `report/` is made. Required for several runs (default: the folder of the run)."""
     video: bool = False
     """Add a video of one evaluation episode per task to the page, by the last checkpoint of each arm's first seed."""
     plugin: Plugins = ()

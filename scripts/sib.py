@@ -41,7 +41,7 @@ class Options:
     eigenvalues: int = 5
     """Number of the Hessian's largest eigenvalues to compare. 0 saves almost all of the time."""
     max_basis: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Maximum vectors, each of the model's size, in the eigenvalue search. None: 3 · eigenvalues + 1."""
+    """Maximum vectors, each of the model's size, in the eigenvalue search (default: 3 · eigenvalues + 1)."""
     tolerance: float = 1e-3
     """Relative error at which an eigenvalue has converged."""
     seed: int = 0

@@ -62,7 +62,7 @@ class Options:
     workers: int = 1
     """Number of Slurm jobs or Ray tasks. Each trains one run after another."""
     per_gpu: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Number of runs at a time on each GPU of this machine, or in each Slurm job or Ray task (there None means 1)."""
+    """Number of runs at a time on each GPU of this machine, or in each Slurm job or Ray task (default there: 1)."""
     given: Annotated[tuple[str, ...], tyro.conf.arg(name="with", metavar="NAME=VALUE …")] = ()
     """Options of the workers: parameters of submitit's executor, or Ray's task resources and cluster address."""
     dry_run: bool = False

@@ -32,15 +32,16 @@ def main(args: Sequence[str]) -> None:
         return
     kind, preset = request.kind, request.preset
     default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
-    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default)
+    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default, kind=kind.name)
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
     from supple.engine.runs import open_run, prepare
     from supple.engine.settings import device_here
-    from supple.engine.spec import RunSpec
+    from supple.engine.spec import Labels, RunSpec
 
     settings, _, _ = scale_settings(options.settings, options.scale)
-    spec = RunSpec(kind.name, settings, command=join_command("supple train", args))
+    labels = Labels(leads=preset.leads if preset else "")
+    spec = RunSpec(kind.name, settings, labels, command=join_command("supple train", args))
     prepared = prepare(spec, options.out, warn) if distributed.is_first() else None
     # other processes wait here until the first has made the folder
     with distributed.join_processes(device_here(getattr(settings, "device", "cpu"))):

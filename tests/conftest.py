@@ -1,6 +1,7 @@
-"""What all tests share: one thread for PyTorch, `supple` in a process of its own, comparisons without any."""
+"""What all tests share: one thread for PyTorch, `supple` in a process of its own or in this one, equal bytes."""
 
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -12,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from supple.engine.loop import Warn
 from supple.experiments.queue import workers
@@ -20,33 +22,26 @@ from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
+from tests.processes import die_when
+
+SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
-# On a busy machine, an example may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
-hypothesis.settings.register_profile("no deadline", hypothesis.settings(), deadline=None)
-hypothesis.settings.load_profile("no deadline")
+# On a busy machine, examples may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
+patient = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("patient", patient)
+hypothesis.settings.load_profile("patient")
 torch.set_num_threads(1)  # the networks here are small, and the tests run side by side
 # Where PyTorch is built for CUDA, a process whose first gradient is computed within torch.compile cannot compute any
 # after a fork. `start` below forks, so the first gradient is this one.
 torch.zeros((), requires_grad=True).backward()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out the tests that tests/slow.txt lists")
-
-
-def left_out(config: pytest.Config) -> set[str]:
-    """The folders, files and tests that are left out."""
-    return set(Path(__file__).with_name("slow.txt").read_text().split()) if config.getoption("--quick") else set()
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return str(collection_path.relative_to(config.rootpath)) in left_out(config) or None
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    names = left_out(config)
-    items[:] = [item for item in items if item.nodeid.split("[")[0] not in names]
+    """Do not import files that are slow as a whole where `-m "not slow"` leaves them out: some import for seconds."""
+    if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
+        return None
+    return bool(SLOW_FILE.search(collection_path.read_text())) or None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -81,12 +76,15 @@ def here() -> Callable[[], AbstractContextManager[None]]:
     return in_this_process
 
 
-def start(words: Sequence[str], errors: Path) -> int:
+def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None) -> int:
     """A process that runs `supple` with these words, forked from this one, since importing PyTorch again would take
-    seconds; what it says on stderr goes to `errors`. Returns its number."""
+    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file
+    at which `dies()` holds."""
     if child := os.fork():
         return child
     try:
+        if dies:
+            die_when(dies)
         with errors.open("w") as file, open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -108,6 +106,42 @@ def start(words: Sequence[str], errors: Path) -> int:
 
 
 @pytest.fixture(scope="session")
-def process() -> Callable[[Sequence[str], Path], int]:
-    """`process(words, errors)` runs `supple` in a process of its own."""
+def process() -> Callable[..., int]:
+    """`process(words, errors, dies=None)` runs `supple` in a process of its own."""
     return start
+
+
+class Same:
+    """Runs compared byte for byte; only clocks may differ."""
+
+    def log(self, run: Path, name: str) -> bytes:
+        """Return the log with this name without its times."""
+        return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
+
+    def state(self, checkpoint: Path) -> dict[str, bytes]:
+        """Return the bytes of every tensor in a checkpoint's folder, by file and name."""
+        files = sorted(checkpoint.glob("*.safetensors"))
+        return {f"{f.name}{name}": t.numpy().tobytes() for f in files for name, t in load_file(f).items()}
+
+    def last_state(self, run: Path) -> dict[str, bytes]:
+        return self.state(max((run / "checkpoints").iterdir()))
+
+    def assert_states(self, run: Path, reference: Path) -> None:
+        """Assert that two runs have the same checkpoints, with the same bits in every tensor."""
+        steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
+        assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
+        for step in steps:
+            ours, theirs = (self.state(path / "checkpoints" / step) for path in (run, reference))
+            assert ours.keys() == theirs.keys()
+            assert [k for k in ours if ours[k] != theirs[k]] == []
+
+    def assert_runs(self, run: Path, reference: Path) -> None:
+        """Assert that two runs have the same checkpoints and logs."""
+        self.assert_states(run, reference)
+        for name in ("episodes", "metrics", "events"):
+            assert self.log(run, name) == self.log(reference, name)
+
+
+@pytest.fixture(scope="session")
+def same() -> Same:
+    return Same()

@@ -51,6 +51,7 @@ def lines(file: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_every_command_of_the_page_works(package: Path) -> None:
     commands = [shlex.split(line, comments=True)[1:] for block in blocks("sh") for line in block.splitlines()]
     commands.append(["list", "kinds", "interventions", "--plugin", "reinforce.py", "--plugin", "halve.py"])

@@ -44,6 +44,7 @@ FOLDERS = {  # within a room: the folders from the lowest up; files beside them 
     "experiments": ["queue", "comparisons", "history", "sweeps", "board"],
     "reports": ["tables", "figures", "studies", "pages"],
 }
+WHOLE = {"runs", "commands"}  # what tests of whole runs and of whole command lines are named after
 MOST_FILES = 16  # of a folder of these rooms and of scripts/cli, without __init__.py
 
 
@@ -99,6 +100,7 @@ def test_the_rooms_are_those_of_the_project() -> None:
         assert {path.parent.name for path in (ROOT / room).glob("*/__init__.py")} == {*folders}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", LIBRARIES)
 def test_a_room_imports_only_its_libraries(room: str) -> None:
     for name, (libraries, _) in IMPORTS.items():
@@ -106,6 +108,7 @@ def test_a_room_imports_only_its_libraries(room: str) -> None:
             assert libraries - set(sys.stdlib_module_names) <= LIBRARIES[room], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_module_imports_only_lower_rooms_and_lower_folders(room: str) -> None:
     """Not even for types, and not lazily."""
@@ -140,6 +143,17 @@ def test_a_folder_has_few_files() -> None:
         assert len([file for file in folder.glob("*.py") if file.name != "__init__.py"]) <= MOST_FILES, folder
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_file_of_tests_is_named_after_what_it_tests(room: str) -> None:
+    """`test_NAME.py`, `test_NAME_ASPECT.py`: NAME is a file or folder at the same place of the room, or that folder."""
+    for file in sorted((ROOT / "tests" / room).rglob("test_*.py")):
+        folder = ROOT / file.parent.relative_to(ROOT / "tests")
+        assert folder.is_dir(), file
+        names = {path.stem for path in folder.iterdir() if path.suffix in ("", ".py")} | {folder.name} | WHOLE
+        name = file.stem.removeprefix("test_")
+        assert any(f"{name}_".startswith(f"{known}_") for known in names), file
+
+
 def test_no_script_imports_another() -> None:
     """What several share lies in scripts/cli/."""
     for file in sources("scripts"):
@@ -150,6 +164,7 @@ def test_no_script_imports_another() -> None:
                 assert not any(alias.name.startswith("supple.scripts") for alias in node.names), file
 
 
+@pytest.mark.slow
 def test_nothing_reads_or_writes_pickle() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for room in ROOMS:

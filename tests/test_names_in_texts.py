@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS: list[str] = PROJECT["tool"]["supple"]["rooms"]
@@ -97,11 +99,13 @@ def is_there(dotted: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_modules_that_texts_name_in_full_are_there() -> None:
     names = {name: file for file in files() for name in FULL.findall(texts(file))}
     assert not [f"{file}: {name}" for name, file in names.items() if not is_there(name) and name not in LOGGERS]
 
 
+@pytest.mark.slow
 def test_names_that_follow_the_name_of_a_module_are_there() -> None:
     """As in `differences.verdict`: one of the modules whose path ends with the first part has the others."""
     ending: dict[str, list[str]] = {}
@@ -119,6 +123,7 @@ def test_names_that_follow_the_name_of_a_module_are_there() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_files_that_texts_name_are_there() -> None:
     wrong = [
         f"{file}: {place}"
@@ -128,11 +133,3 @@ def test_files_that_texts_name_are_there() -> None:
         if not any(any(base.glob(place)) for base in (ROOT, ROOT / "docs", ROOT / "tests"))
     ]
     assert not wrong, "\n".join(wrong)
-
-
-def test_the_slow_tests_are_there() -> None:
-    """tests/slow.txt has files, and names of tests that `make quick` leaves out."""
-    for line in (ROOT / "tests" / "slow.txt").read_text().splitlines():
-        file, _, name = line.partition("::")
-        assert (ROOT / file).exists(), line
-        assert not name or f"def {name}(" in (ROOT / file).read_text(), line

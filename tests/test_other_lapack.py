@@ -216,6 +216,7 @@ RESULTS: dict[str, Parts] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", RESULTS)
 def test_results_are_the_same_with_another_lapack(result: str) -> None:
     expected = RESULTS[result]()

@@ -35,7 +35,7 @@ PAGES = [
     *(str(f.relative_to(ROOT)) for name in FOLDERS for f in sorted((ROOT / "docs" / name).glob("*.md"))),
 ]
 OWN_TEST = {  # pages whose blocks run in another test, which also looks at what comes out
-    "docs/howto/torchrl.md": "integrations/test_torchrl_loop.py",
+    "docs/howto/torchrl.md": "tests/test_torchrl_page.py",
     **{
         f"docs/howto/{page}.md": "test_extending.py"
         for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
@@ -133,6 +133,7 @@ def imported() -> None:
         import_module(name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("imported")
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OWN_TEST])
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path, process: Process) -> None:

@@ -10,6 +10,8 @@ from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 PAGE, CLUSTERS = (Path(__file__).parent.parent / f"docs/howto/{name}.md" for name in ("sweeps", "clusters"))
 
 

@@ -48,6 +48,7 @@ def says_what_it_does(line: str) -> bool:
     return not re.search(r"[^s]s$|[^e]ed$", word[0])  # "Returns", "Called"; "Pass", "Seed" are verbs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_public_docstring_begins_with_what_the_function_does(room: str) -> None:
     wrong = []
@@ -81,6 +82,7 @@ def test_what_counts_as_saying_what_a_function_does(line: str, fine: bool) -> No
     assert says_what_it_does(line) == fine
 
 
+@pytest.mark.slow
 def test_papers_are_called_by_their_names() -> None:
     numbered = re.compile(r"\bpapers?\s+0\d\d\b", re.IGNORECASE)
     files = [file for folder in TEXTS for kind in ("*.py", "*.md") for file in (ROOT / folder).rglob(kind)]

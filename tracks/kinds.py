@@ -18,6 +18,7 @@ add(
         split="supple.tracks.vision.report.stack:by_seed",
         fork_at_task=1,
         arms=("none", "fire", "snp", "reset"),
+        measures=("online accuracy", "test accuracy", "ACC", "final test accuracy"),
         tuned_by="online_accuracy",
         benchmark=True,
     ),
@@ -27,6 +28,7 @@ add(
         settings=f"{LANGUAGE}.pretrain.settings:PretrainSettings",
         build=f"{LANGUAGE}.pretrain.work:build",
         report=f"{LANGUAGE}.report:PRETRAIN",
+        measures=("final val loss",),
         tuned_by="-val_loss",
         shared=True,
         forking=f"{LANGUAGE}.pretrain.starts:Starts",
@@ -53,6 +55,7 @@ add(
         settings=f"{LANGUAGE}.continual.settings:ContinualSettings",
         build=f"{LANGUAGE}.continual.work:build",
         report=f"{LANGUAGE}.report:CONTINUAL",
+        measures=("OP", "BWT, eq. 10", "Transfer", "Average"),
         tuned_by="score",
     ),
     Kind(
@@ -61,6 +64,7 @@ add(
         settings="supple.tracks.linear.settings:LinearSettings",
         build="supple.tracks.linear.work:LinearWork",
         report="supple.tracks.linear.report:LINEAR",
+        measures=("final excess loss", "mean excess loss in the last task", "final forgetting"),
         tuned_by="-loss",
     ),
 )

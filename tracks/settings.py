@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ..engine.settings import Device, RunSettings, device_here, not_positive
+from ..engine.settings import Device, Groups, RunSettings, device_here, not_positive
 
 
 @dataclass(kw_only=True)
@@ -22,6 +22,7 @@ class TrackSettings(RunSettings):
     eval_every: int = 250
     """Updates between evaluations; 0: only at the start and end of each task."""
 
+    groups: ClassVar[Groups] = {"speed": ("device",)}
     same_network: ClassVar[tuple[str, ...]] = (*RunSettings.same_network, "learning_rate")
 
     def problems(self) -> Iterator[str]:

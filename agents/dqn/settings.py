@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, device_here
+from ...engine.settings import Device, Groups, device_here
 from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -84,6 +84,12 @@ class DQNSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
+    groups: ClassVar[Groups] = {
+        "environment": ("sticky", "sticky_per", "max_frames", "clip_rewards"),
+        "network": ("hidden", "widths", "activation", "normalization", "initialization", "softmax_values"),
+        "measuring": ("eval_epsilon",),
+        "speed": ("replay_folder", "device", "precision", "capture"),
+    }
     same_network: ClassVar[tuple[str, ...]] = (
         *AgentSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
         "eval_epsilon",

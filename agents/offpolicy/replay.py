@@ -222,7 +222,7 @@ class ReplayMemory:
         return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """Return `format_bytes` transitions, drawn uniformly with replacement from all `len(self)`.
+        """Return `size` transitions, drawn uniformly with replacement from all `len(self)`.
 
         They depend only on the generator and on the contents of the memory.
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, device_here
+from ...engine.settings import Device, Groups, device_here
 from ...registry.errors import UsageError
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
@@ -90,6 +90,17 @@ class PPOSettings(AgentSettings):
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: 2 to 6 times faster, after about 30 s per environment, once. auto: from 250,000 steps on."""
 
+    groups: ClassVar[Groups] = {
+        "environment": (
+            "normalize_observations", "normalize_rewards", "reward_scale", "restart_episodes", "clip_actions",
+        ),
+        "network": (
+            "hidden", "value_hidden", "normalization", "initialization", "adapter", "one_head", "activation",
+            "init_lambda", "share_value",
+        ),
+        "measuring": ("eval_friction",),
+        "speed": ("device", "compile"),
+    }  # fmt: skip
     same_network: ClassVar[tuple[str, ...]] = (
         *AgentSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
         "value_coefficient", "max_grad_norm",

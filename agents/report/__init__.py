@@ -1,7 +1,6 @@
-"""The report of agents: returns along the stream and per cycle, plasticity score and human-normalised score."""
+"""The report of agents: returns along the stream and by task, plasticity score and human-normalised score."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import only_path
 from ...reports.tables.differences import variants_of, verdict
-from .scores import AgentScores, ArmScores, score, shares_by_seed, to_json
+from .scores import AgentScores, ArmScores, overall_shares, score, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
         partial(render, data, scores, videos),
         verdict(scores.differences),
         scores.measures,
-        shares_by_seed(data, scores),
+        overall_shares(data, scores),
         [run for runs in data.arms.values() for run in runs],
     )
 
@@ -57,16 +56,15 @@ def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     from ...reports.figures.diagnostics import before_and_after, metrics_over_time
     from .aggregates import plot_human, plot_plasticity
     from .gaps import plot_gaps
-    from .returns import plot_by_cycle, plot_evaluation_curves, plot_final_returns, plot_learning_curves
+    from .returns import plot_by_task, plot_evaluation_curves, plot_learning_curves
 
-    curves = (plot_learning_curves, plot_evaluation_curves)
-    makers: list[Callable[[], Plot | None]] = [
-        *(partial(_plot_variant, make, variant, part, scores) for make in curves for variant, part in _parts(data)),
-        *(partial(make, data, scores) for make in (plot_plasticity, plot_human, plot_final_returns, plot_by_cycle)),
-        *(partial(make, data) for make in (metrics_over_time, before_and_after)),
-        partial(plot_gaps, data, scores),
-    ]
-    return [plot for plot in (make() for make in makers) if plot is not None]
+    plots: list[Plot | None] = []
+    for variant, part in _parts(data):
+        drawn = plot_learning_curves(part, scores), plot_evaluation_curves(part, scores)
+        plots += [plot.of(variant) for plot in drawn if plot is not None]
+    plots += [plot_by_task(data, scores), plot_human(data, scores), *metrics_over_time(data), before_and_after(data)]
+    plots += [plot_gaps(data, scores), plot_plasticity(data, scores)]
+    return [plot for plot in plots if plot is not None]
 
 
 def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
@@ -78,19 +76,6 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
         (variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
         for variant, labels in variants.items()
     ]
-
-
-def _plot_variant(
-    make: "Callable[[ComparisonData, AgentScores], Plot | None]",
-    variant: str,
-    data: ComparisonData,
-    scores: AgentScores,
-) -> "Plot | None":
-    plot = make(data, scores)
-    if plot is None or not variant:
-        return plot
-    short = re.sub(r"[^a-z0-9]+", "_", f"_{variant}".lower()).rstrip("_")
-    return replace(plot, name=plot.name + short, title=f"{plot.title}: {variant}")
 
 
 AGENTS = Report(compose)

@@ -4,9 +4,10 @@ from matplotlib.figure import Figure
 
 from ...experiments.history.collect import ComparisonData
 from ...metrics import Score
-from ...reports.figures.style import INK, Plot, arm_styles, new_figure, tidy
-from .scores import AgentScores, interval
-from .tables import bootstrap_words, human_source
+from ...reports.figures.measures import draw_rows
+from ...reports.figures.style import INK, Plot, arm_styles, new_figure
+from .scores import AgentScores
+from .tables import bootstrap_words, human_source, score_cell
 
 
 def plot_plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
@@ -19,7 +20,7 @@ def plot_plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
         "runs shown here (5th and 95th percentile), so scores of different reports cannot be compared."
     )
     label = "plasticity score (IQM of min–max normalised final returns)"
-    return Plot("plasticity_score", "Plasticity score", caption, _dots(scores, known, label, (0.0, 1.0), 2))
+    return Plot("plasticity_score", "Plasticity score", caption, _draw(scores, known, label, (0.0, 1.0), 2))
 
 
 def plot_human(data: ComparisonData, scores: AgentScores) -> Plot | None:
@@ -35,34 +36,17 @@ def plot_human(data: ComparisonData, scores: AgentScores) -> Plot | None:
         f"{_intervals(known)}.{one}"
     )
     label = f"human-normalised score (IQM; {scores.human_from} returns)"
-    return Plot("human_normalized", "Human-normalised score", caption, _dots(scores, known, label, (0.0, 0.0), 3))
+    return Plot("human_normalized", "Human-normalised score", caption, _draw(scores, known, label, (0.0,), 3))
 
 
-def _dots(scores: AgentScores, known: dict[str, Score], label: str, least: tuple[float, float], digits: int) -> Figure:
-    """Return a figure with one row per arm. least: the range that the axis always includes. digits: decimal places."""
+def _draw(scores: AgentScores, known: dict[str, Score], label: str, least: tuple[float, ...], digits: int) -> Figure:
+    """Return a figure with one row per arm. least: values that the axis always includes. digits: decimal places."""
     figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
     axes = figure.subplots()
-    tidy(axes, grid="x")
-    styles = arm_styles(list(scores.arms))
-    ends = [*least]
-    for row, (arm, value) in enumerate(known.items()):
-        color, span = styles[arm]["color"], interval(value) or [value.iqm, value.iqm]
-        axes.plot(span, [row, row], color=color, linewidth=5, alpha=0.35, solid_capstyle="butt")
-        axes.scatter(value.iqm, row, s=64, color=color, zorder=3, edgecolor="white")
-        axes.annotate(
-            f"{value.iqm:.{digits}f}".replace("-", "−"),
-            (max(value.iqm, span[1]), row),
-            xytext=(9, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9.5,
-        )
-        ends += [value.iqm, *span]
-    axes.set_yticks(range(len(known)), list(known), fontsize=10)
-    axes.set_ylim(len(known) - 0.4, -0.6)
-    low, high = min(ends), max(ends)
-    margin = (high - low) or 1.0
-    axes.set_xlim(low - 0.02 * margin, high + 0.09 * margin)  # space for the numbers on the right
+    rows = {arm: score_cell(value, digits) for arm, value in known.items()}
+    draw_rows(axes, {arm: cell for arm, cell in rows.items() if cell is not None}, arm_styles(list(scores.arms)))
+    axes.update_datalim([(value, 0.0) for value in least])
+    axes.autoscale_view(scaley=False)
     axes.set_xlabel(label, fontsize=9.5, color=INK)
     return figure
 

@@ -5,15 +5,14 @@ from matplotlib.colors import TwoSlopeNorm
 
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
-from ...reports.tables.statistics import mean
-from ...reports.tables.table import MISSING
+from ...reports.tables.cells import MISSING
 from .scores import AgentScores
 from .tables import short_name
 
 
 def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
-    """Plot training minus held-out return, with one panel per arm, cycles as rows and environments as columns."""
-    gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
+    """Plot training minus held-out return: one panel per arm, one column per environment, its tasks as rows."""
+    gaps = {label: arm.mean_gaps for label, arm in scores.arms.items()}
     everything = np.abs(np.stack(list(gaps.values())))
     if not np.isfinite(everything).any():
         return None
@@ -38,7 +37,7 @@ def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
             label, loc="left", fontsize=10.5, fontweight="bold", color=arm_styles(list(gaps))[label]["color"]
         )
         axes.set_xticks(range(envs), [short_name(env) for env in scores.environments], fontsize=8.5)
-        axes.set_yticks(range(cycles), [f"cycle {c + 1}" for c in range(cycles)], fontsize=8.5)
+        axes.set_yticks(range(cycles), [_tasks(c, envs) for c in range(cycles)], fontsize=8.5)
         axes.tick_params(length=0, labelbottom=True)
         axes.spines[:].set_visible(False)
     for axes in grid[len(gaps) :]:
@@ -50,3 +49,9 @@ def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
         "returns are from the exploring policy and test returns from the greedy one, so a gap below 0 is possible."
     )
     return Plot("generalization_gap", "Generalization gap", caption, figure)
+
+
+def _tasks(cycle: int, environments: int) -> str:
+    """Return the numbers of the tasks in one pass through the environments, as text."""
+    first = 1 + cycle * environments
+    return f"task {first}" if environments == 1 else f"tasks {first} to {first + environments - 1}"

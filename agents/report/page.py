@@ -2,21 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...experiments.history.collect import ComparisonData
-from ...reports.figures.style import Plot
 from ...reports.figures.video import Video
-from ...reports.pages.opening import make_opening
+from ...reports.pages.opening import arms_of, in_words, make_opening
 from ...reports.pages.page import limits_text, range_text, render_page, settings_of
 from ...reports.tables.differences import verdict
+from ...reports.tables.table import join_words
+from ..presets import FINAL, LATER, MEAN
 from .scores import AgentScores
 from .tables import short_name, tables
 
-TIMES = {1: "once", 2: "twice"}
+if TYPE_CHECKING:
+    from ...reports.figures.style import Plot
 
 
 def render(
-    data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: Sequence[Plot], place: Path
+    data: ComparisonData, scores: AgentScores, videos: Sequence[Video], plots: "Sequence[Plot]", place: Path
 ) -> str:
     """Return the page as HTML.
 
@@ -27,15 +30,16 @@ def render(
         plots: The figures, in the order of the page.
         place: The folder that contains the report.
     """
+    what = _what(data, scores)
     return render_page(
         data,
         plots,
         tables(scores),
         scores.notes,
-        title=_title(data, scores),
+        title=arms_of(data, what),
         facts=_facts(data),
         limits=limits_text(data),
-        opening=make_opening(data, _title(data, scores), scores.measures, f"mean training return in {scores.end}"),
+        opening=make_opening(data, what, scores.measures, _meaning(scores)),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=data.first.command,
@@ -44,11 +48,23 @@ def render(
     )
 
 
-def _title(data: ComparisonData, scores: AgentScores) -> str:
+def _what(data: ComparisonData, scores: AgentScores) -> str:
+    """Return what was trained on what: `PPO on four tasks of CartPole-v1`."""
     algorithm = str(data.first.config.get("algorithm", "run")).upper()
-    cycle = " → ".join(short_name(env) for env in scores.environments)
-    times = f", {TIMES.get(scores.cycles, f'{scores.cycles} times')}" if scores.cycles > 1 else ""
-    return f"{algorithm} on {cycle}{times}"
+    places = join_words(list(map(short_name, scores.environments)))
+    tasks = len(data.first.tasks)
+    return f"{algorithm} on {places}" if tasks == 1 else f"{algorithm} on {in_words(tasks)} tasks of {places}"
+
+
+def _meaning(scores: AgentScores) -> str:
+    """Return the definition of the measure that leads the report."""
+    area = "area under the learning curves {}, divided by the number of steps"
+    meanings = {
+        MEAN: area.format("from the fork point on"),
+        LATER: area.format("of all tasks but the first"),
+        FINAL: f"mean training return in {scores.end}",
+    }
+    return meanings[scores.measures[0].group]
 
 
 def _facts(data: ComparisonData) -> list[tuple[str, str]]:
@@ -59,7 +75,7 @@ def _facts(data: ComparisonData) -> list[tuple[str, str]]:
         facts.append((range_text(lengths), f"steps per task, {len(first.tasks)} tasks"))
     if shift := first.config.get("settings", {}).get("shift"):
         facts.append((shift, "shift between tasks"))
-    facts.append((str(len(data.arms)), "arm" if len(data.arms) == 1 else "arms"))
+    facts.append((str(len(data.methods)), "arm" if len(data.methods) == 1 else "arms"))
     facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds per arm"))
     if data.fork_step:
         whose = "arms with the same settings" if first.config.get("variant") else "arms"

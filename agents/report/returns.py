@@ -1,4 +1,4 @@
-"""Figures of returns: learning curves along the stream, and final returns of each visit."""
+"""Figures of returns: learning curves along the stream, and final returns of each task."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...experiments.history.collect import ComparisonData, RunData, Segment
 from ...reports.figures.style import (
     FAINT,
+    FEW_SEEDS,
     INK,
     MOST_SWITCHES,
     SHADE,
@@ -22,20 +23,24 @@ from ...reports.figures.style import (
     mark_stream,
     mean_and_interval,
     new_figure,
+    new_panels,
     on_common_steps,
     seeds_phrase,
     step_unit,
     tidy,
 )
+from ...reports.tables.cells import number
 from ...reports.tables.statistics import mean
+from .areas import areas
 from .scores import AgentScores
 from .tables import short_name
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
-COLUMNS = 4  # most panels in a row
-MOST_NAMED = 16  # cycles; the names of more would not fit
+COLUMNS = 4  # the most panels in a row
+MOST_SAID = 40  # numbers in the words of a figure
+MOST_NAMED = 16  # tasks; the names of more would not fit
 # The events that are marked: title, marker, size.
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
 
@@ -52,9 +57,41 @@ def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | No
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
         f"These are returns of the exploring policy, not of an evaluation{',' if burst else ''}{burst}. "
-        f"{switches}{seeds_phrase(data.seeds)}"
+        f"{switches}{_means_by_task(data, scores)}{_describe_jump(data)}{seeds_phrase(data.seeds)}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
+
+
+def _means_by_task(data: ComparisonData, scores: AgentScores) -> str:
+    """Return what the curves show, as a sentence: the mean return of each arm in each task; "" for too many."""
+    if len(scores.environments) > 1 or len(data.arms) * len(data.first.tasks) > MOST_SAID:
+        return ""
+    means = {label: mean(np.stack([areas(run) for run in runs]), axis=0) for label, runs in data.arms.items()}
+    words = [f"{label} {', '.join(map(number, row.tolist()))}" for label, row in means.items()]
+    return f"Mean return{' by task' if len(data.first.tasks) > 1 else ''}: {'; '.join(words)}. "
+
+
+def _describe_jump(data: ComparisonData) -> str:
+    """Return the sentence on the curve that falls most after its first point in a task; "" if none falls by half."""
+    falls = []
+    for label, runs in data.arms.items():
+        for task in (task for task in data.first.tasks[1:] if task.start >= (data.fork_step or 0)):
+            steps, values = on_common_steps([_training_curve(run, task, task.start, task.end) for run in runs])
+            if steps.size > 2:
+                curve = values.mean(axis=0)
+                falls.append((curve[0] - curve[steps.size // 2 :].mean(), curve[0], label, task, steps[0]))
+    fall, first, label, task, at = max(
+        falls, default=(0.0, 0.0, "", data.first.tasks[0], 0.0), key=lambda each: each[0]
+    )
+    if fall <= 0 or fall < abs(first) / 2:
+        return ""
+    counts = [((run.episodes.tasks == task.index) & (run.episodes.steps <= at)).sum() for run in data.arms[label]]
+    begin, end = number(float(first)), number(float(first - fall))
+    return (
+        f"{label} begins task {task.index + 1} at {begin} and falls to {end}: the first point is the mean of about "
+        f"{np.mean(counts):.0f} episodes of each seed, played by the policy with which the task begins, before much is "
+        "learned in it. "
+    )
 
 
 def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
@@ -93,10 +130,10 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks:
             if task.index % rows == position:
                 if rows > 1:
                     _shade(axes, task, divisor)
-                if 1 < scores.cycles <= MOST_NAMED:
-                    _name_cycle(axes, task, divisor)
+                if 1 < len(run.tasks) <= MOST_NAMED:
+                    _name_task(axes, task, divisor)
                 _draw_task(axes, data, task, divisor, curve, dots)
-        axes.margins(y=0.12)
+        _leave_room(axes)
     grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
     if marks:
         _draw_marks(grid[-1], data, divisor, marks)
@@ -104,6 +141,16 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks:
     grid[-1].set_xlabel(steps_label, fontsize=9.5, color=INK)
     legend(figure, list(data.arms), fork=bool(data.fork_step))
     return figure
+
+
+def _leave_room(axes: Axes) -> None:
+    """Leave room for the names of tasks below the curves, without ticks at returns below 0 that none has."""
+    axes.margins(y=0.12)
+    if axes.dataLim.y0 >= 0 and axes.has_data():
+        top = axes.get_ylim()[1]
+        axes.set_ylim(-0.12 * top, top)
+        axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= top])
+        axes.set_ylim(-0.12 * top, top)
 
 
 def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, curve: Curve, dots: bool) -> None:
@@ -151,9 +198,9 @@ def _shade(axes: Axes, task: Segment, divisor: float) -> None:
     )
 
 
-def _name_cycle(axes: Axes, task: Segment, divisor: float) -> None:
+def _name_task(axes: Axes, task: Segment, divisor: float) -> None:
     axes.annotate(
-        f"cycle {task.cycle + 1}",
+        f"task {task.index + 1}",
         (task.end / divisor, 0),
         xycoords=axes.get_xaxis_transform(),
         xytext=(-5, 5),
@@ -187,83 +234,38 @@ def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[st
     axes.tick_params(axis="y", length=0)
 
 
-def _make_panels(scores: AgentScores, margin: float, height: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its panels, one for each environment. margin, height: of the figure and of a row, in inches.
-
-    sharey: use one y-axis for all panels."""
-    count = len(scores.environments)
-    columns = min(count, COLUMNS)
-    rows = -(-count // columns)
-    figure = new_figure(margin + height * rows)
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel()
-    for axes in grid[count:]:
-        axes.set_axis_off()
-    return figure, list(grid[:count])
-
-
-def plot_by_cycle(data: ComparisonData, scores: AgentScores) -> Plot | None:
-    """Plot the final returns of each environment by cycle, as small multiples."""
+def plot_by_task(data: ComparisonData, scores: AgentScores) -> Plot | None:
+    """Plot the final returns of the tasks of each environment, as small multiples."""
     if scores.cycles < 2 or not any(np.isfinite(arm.finals).any() for arm in scores.arms.values()):
         return None
-    figure, panels = _make_panels(scores, 0.4, 2.5)
-    styles, cycles = arm_styles(list(data.arms)), np.arange(1, scores.cycles + 1)
+    count = len(scores.environments)
+    figure, panels = new_panels(count, 0.4, 2.5, columns=COLUMNS)
+    styles, visits = arm_styles(list(data.arms)), np.arange(scores.cycles)
     for position, axes in enumerate(panels):
         tidy(axes, short_name(scores.environments[position]))
         for i, (label, arm) in enumerate(scores.arms.items()):
-            shift = 0.07 * (i - (len(scores.arms) - 1) / 2)
+            at = visits + 0.07 * (i - (len(scores.arms) - 1) / 2)
             values = arm.finals[:, :, position]
-            middle = mean(values, axis=0)
-            axes.plot(cycles + shift, middle, marker="o", markersize=4.5, linewidth=1.4, **styles[label])
-            _error_bars(axes, cycles + shift, values, styles[label]["color"])
-        axes.set_xticks(cycles, [str(c) for c in cycles])
-        axes.set_xlim(0.6, scores.cycles + 0.4)
-        axes.set_xlabel("cycle", fontsize=9)
+            axes.plot(at, mean(values, axis=0), marker="o", markersize=4.5, linewidth=1.4, **styles[label])
+            _draw_seeds(axes, at, values, styles[label]["color"])
+        axes.set_xticks(visits, [str(1 + position + count * visit) for visit in visits])
+        axes.set_xlim(-0.4, scores.cycles - 0.6)
+        axes.set_xlabel("task", fontsize=9)
         if position % COLUMNS == 0:
             axes.set_ylabel("mean final return", fontsize=9)
     legend(figure, list(scores.arms))
     caption = (
-        "Mean training return in the last 15 % of each visit. A fall from one cycle to the next is a loss of "
-        "plasticity, forgetting, or both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
+        "Mean training return in the last 15 % of each task. A fall from one task of an environment to its next is a "
+        "loss of plasticity, forgetting, or both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
     )
-    return Plot("by_cycle", "From cycle to cycle", caption, figure)
+    return Plot("by_task", "From task to task", caption, figure)
 
 
-def _error_bars(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
-    """Draw the intervals of the columns that all seeds have, or the points of two seeds. values: (seeds, columns)."""
+def _draw_seeds(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
+    """Draw the intervals of the columns that all seeds have, or the dots of few seeds. values: (seeds, columns)."""
     whole = np.isfinite(values).all(axis=0)
-    if len(values) == 2:
-        axes.scatter(np.tile(at[whole], 2), values[:, whole].ravel(), s=10, color=color, alpha=0.6)
-    elif len(values) > 2 and whole.any():
+    if 1 < len(values) <= FEW_SEEDS:
+        axes.scatter(np.tile(at, len(values)), values.ravel(), s=10, color=color, alpha=0.6)
+    elif len(values) > 1 and whole.any():
         _, low, high = mean_and_interval(values[:, whole])
         axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
-
-
-def plot_final_returns(data: ComparisonData, scores: AgentScores) -> Plot | None:
-    """Plot the final returns as bars with a dot per seed, each environment with its own scale."""
-    if not any(np.isfinite(arm.last).any() for arm in scores.arms.values()):
-        return None
-    arms = list(scores.arms.items())
-    figure, panels = _make_panels(scores, 0.5, 0.75 + 0.32 * len(arms), sharey=True)
-    styles = arm_styles([label for label, _ in arms])
-    for position, axes in enumerate(panels):
-        tidy(axes, short_name(scores.environments[position]), grid="x")
-        for row, (label, arm) in enumerate(arms):
-            values = arm.last[:, position]
-            values = values[np.isfinite(values)]
-            if not values.size:
-                axes.text(0, row, " no finished episode", va="center", fontsize=8, color=FAINT)
-                continue
-            color = styles[label]["color"]
-            axes.barh(row, values.mean(), height=0.62, color=color, alpha=0.35 if values.size > 1 else 0.75)
-            if values.size > 1:
-                offsets = np.linspace(-0.16, 0.16, values.size)
-                axes.scatter(values, row + offsets, s=16, color=color, edgecolor="white", linewidth=0.5, zorder=3)
-        axes.axvline(0, color="#bbbbbb", linewidth=0.8)
-        axes.set_yticks(range(len(arms)), [label for label, _ in arms], fontsize=9)
-        axes.set_ylim(len(arms) - 0.5, -0.5)
-        axes.locator_params(axis="x", nbins=4)
-        axes.set_xlabel("return", fontsize=9)
-    dots = "dots: seeds" if data.seeds > 1 else "1 seed: no interval, and no evidence beyond these runs"
-    scales = "; scales differ between environments" if len(panels) > 1 else ""
-    caption = f"Mean training return in {scores.end}{scales}; {dots}. It does not show how fast that level was reached."
-    return Plot("final_returns", "Final returns", caption, figure)

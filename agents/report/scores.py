@@ -17,10 +17,21 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
-from ...reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
-from ...reports.tables.metrics import IN_TABLES
-from ...reports.tables.statistics import Spread, mean, means_at_events, spread_json, strict_json
-from .areas import FINAL, Share, mean_return, shares, window
+from ...reports.tables.cells import Interval
+from ...reports.tables.differences import (
+    Difference,
+    Measure,
+    differences,
+    differences_json,
+    lead,
+    missing_lead,
+    points_of,
+    variants_of,
+)
+from ...reports.tables.metrics import IN_TABLES, means_at_events
+from ...reports.tables.statistics import Spread, mean, strict_json
+from ..presets import FINAL, LATER, MEAN, MEASURES
+from .areas import TAIL, ArmShares, mean_return, shares, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -42,9 +53,10 @@ class ArmScores:
         interventions: The number of interventions.
         at_events: Means over all interventions, by the names of metrics.
         mean_returns: Mean area under the learning curves after the fork point, (seeds, environments).
+        later_returns: The same over the tasks after the first.
         plasticity: The plasticity score, or None if it is undefined (see `score`).
         human: The human-normalised score, or None if it is undefined (see `score`).
-        share: The share of a fresh agent, if there is one.
+        shares: The shares of a fresh agent, if there is one.
         human_cells: The human-normalised scores that `human` aggregates, (seeds, environments).
     """
 
@@ -59,9 +71,10 @@ class ArmScores:
     interventions: int
     at_events: dict[str, float]
     mean_returns: Array
+    later_returns: Array
     plasticity: Score | None = None
     human: Score | None = None
-    share: Share | None = None
+    shares: ArmShares | None = None
     human_cells: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,13 +85,23 @@ class ArmScores:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
 
+    def of(self, measure: str) -> Array:
+        """Return the numbers of a measure by which arms are compared, (seeds, environments)."""
+        return {MEAN: self.mean_returns, LATER: self.later_returns, FINAL: self.last}[measure]
+
     def by_seed(self, values: Array) -> dict[int, float]:
         """Return seed → number for one number per seed, (seeds,)."""
         return dict(zip(self.seeds, values.tolist(), strict=True))
 
     def last_in(self, environment: int) -> Spread:
         """Return the final returns of the last cycle in one environment."""
-        return Spread(self.last[:, environment])
+        return Spread(self.last[:, environment], self.seeds)
+
+    @property
+    def mean_gaps(self) -> Array:
+        """Generalization gaps as means over seeds, (cycles, environments)."""
+        found: Array = mean(self.gaps, axis=0)
+        return found
 
 
 @dataclass(eq=False)
@@ -106,8 +129,9 @@ class AgentScores:
     @property
     def end(self) -> str:
         """A description of the steps over which final returns are averaged."""
-        of = "the last cycle" if self.cycles > 1 else "each environment" if len(self.environments) > 1 else "the run"
-        return f"the last {100 * FINAL:.0f} % of {of}"
+        several = len(self.environments) > 1
+        of = "each environment’s last task" if several else "the last task" if self.cycles > 1 else "the run"
+        return f"the last {100 * TAIL:.0f} % of {of}"
 
 
 def score(data: ComparisonData) -> AgentScores:
@@ -131,7 +155,7 @@ def score(data: ComparisonData) -> AgentScores:
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
-        arms[label].share = share
+        arms[label].shares = share
     scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
@@ -150,30 +174,33 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
 
 
 def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
-    """Return the measures by which arms are compared, for each environment."""
+    """Return the measures by which arms are compared, for each environment: the one that leads the report first.
+
+    If the fork is no earlier than the first task switch, both mean returns are the same, and one of them is left out.
+    """
+    leads, first, *later = data.first.leads, *data.first.tasks
+    same = (data.fork_step or 0) >= first.end
+    left_out = LATER if not later or (same and leads != LATER) else MEAN if same else ""
+    names = [name for name in MEASURES if name != left_out]
     measures = []
     for variant, labels in variants_of(data).items():
+        points = points_of(data, labels)
         for i, environment in enumerate(scores.environments):
-            where = f" in {environment}" if len(scores.environments) > 1 else ""
-            for name, of_arm in (("final return", lambda arm: arm.last), ("mean return", lambda arm: arm.mean_returns)):
+            place = environment if len(scores.environments) > 1 else ""
+            for name in names:
                 arms = {arm: scores.arms[label] for arm, label in labels.items()}
-                by_seed = {arm: of.by_seed(of_arm(of)[:, i]) for arm, of in arms.items()}
-                place = environment if where else ""
-                points = points_of(data, labels)
-                measures.append(Measure(name + where, by_seed, False, variant, points, name, place))
-    return measures
+                by_seed = {arm: of.by_seed(of.of(name)[:, i]) for arm, of in arms.items()}
+                full = f"{name} in {place}" if place else name
+                measures.append(Measure(full, by_seed, False, variant, points, name, place))
+    scores.notes += missing_lead(measures, leads)
+    return lead(measures, leads)
 
 
-def shares_by_seed(data: ComparisonData, scores: AgentScores) -> list[Measure]:
-    """Return each arm's overall share of a fresh agent, as one measure per variant."""
-    measures = []
-    for variant, labels in variants_of(data).items():
-        arms = {arm: scores.arms[label] for arm, label in labels.items()}
-        by_seed = {arm: of.by_seed(of.share.in_all.values) for arm, of in arms.items() if of.share is not None}
-        if by_seed:
-            points = points_of(data, {arm: labels[arm] for arm in by_seed})
-            measures.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
-    return measures
+def overall_shares(data: ComparisonData, scores: AgentScores) -> dict[tuple[str, str], Interval]:
+    """Return the overall share of a fresh agent of each (variant, arm) that has one."""
+    labels = [(variant, arm, label) for variant, arms in variants_of(data).items() for arm, label in arms.items()]
+    found = {(variant, arm): scores.arms[label].shares for variant, arm, label in labels}
+    return {point: shares.in_all.cell for point, shares in found.items() if shares is not None}
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:
@@ -185,7 +212,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
             cell = seed, task.cycle, task.index % shape[2]
             in_task = run.episodes.tasks == task.index
             finals[cell] = final_window_return(
-                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, FINAL
+                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, TAIL
             )
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
@@ -209,6 +236,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         interventions=len(events),
         at_events=means_at_events(events, IN_TABLES),
         mean_returns=np.stack([mean_return(run, fork, shape[2]) for run in runs]),
+        later_returns=np.stack([mean_return(run, max(fork, run.tasks[0].end), shape[2]) for run in runs]),
     )
 
 
@@ -283,9 +311,9 @@ def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> No
             arm.human_cells[usable] = arm.human.normalized
 
 
-def interval(score: Score | None) -> list[float] | None:
-    """Return the 95 % interval [low, high], or None for fewer than two runs."""
-    return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
+def interval(score: Score | None) -> tuple[float, float] | None:
+    """Return the 95 % interval (low, high), or None for fewer than two runs."""
+    return (score.low, score.high) if score is not None and len(score.normalized) > 1 else None
 
 
 def _explosions(run: RunData) -> int:
@@ -297,8 +325,9 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     """Return the contents of scores.json for agents. NaN becomes null.
 
     Keys:
-    `supple`, `algorithm`, `total_steps`, `fork_step` (null for a single run), `environments` (a label for each
-    position in the sequence), `cycles`, `notes` (missing data, in words), `human_normalized_from` ("evaluation"
+    `supple`, `algorithm`, `leads` (the measure declared to lead the report), `total_steps`, `fork_step` (null for a
+    single run), `environments` (a label for each position in the sequence), `cycles`, `notes` (missing data, in
+    words), `human_normalized_from` ("evaluation"
     or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
         `seeds`: the seeds, in the order of every list below;
         `plasticity_score`, `plasticity_score_interval`: IQM and 95 % interval [low, high] (null with one seed);
@@ -307,9 +336,11 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
         `final_return_interval`: 95 % Student-t interval [low, high] for each environment (null with one seed);
         `final_return_per_seed`: (seeds, environments);
-        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point;
+        `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point, and
+        `mean_return_after_first_task_per_seed`: the same over the tasks after the first;
         `share_of_fresh` (null without an arm `fresh`): `in_all`, and `by_task`, one for each of `tasks` (indices), each
-        with `mean`, `sd`, `interval` and `per_seed`;
+        with `mean` (the ratio of means over seeds, see `share_over_seeds`), `interval` (null with one seed, and if it
+        is not bounded) and `per_seed` (each seed's own share);
         `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
         the last evaluation there, and the same with held-out friction;
         `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
@@ -323,6 +354,7 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     body = {
         "supple": data.first.supple,
         "algorithm": config.get("algorithm"),
+        "leads": data.first.leads,
         "total_steps": data.first.total_steps,
         "fork_step": data.fork_step,
         "environments": scores.environments,
@@ -348,11 +380,12 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "final_return_interval": [arm.last_in(i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,
         "mean_return_per_seed": arm.mean_returns,
-        "share_of_fresh": arm.share and _share_json(arm.share),
+        "mean_return_after_first_task_per_seed": arm.later_returns,
+        "share_of_fresh": arm.shares and _shares_json(arm.shares),
         "train_return": arm.finals,
         "evaluation_return": arm.evaluations,
         "test_return": arm.tests,
-        "generalization_gap": mean(arm.gaps, axis=0),
+        "generalization_gap": arm.mean_gaps,
         "gap_change_iqm": arm.gap_change,
         "explosions": arm.explosions,
         "interventions": arm.interventions,
@@ -360,9 +393,9 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
     }
 
 
-def _share_json(share: Share) -> dict[str, Any]:
+def _shares_json(shares: ArmShares) -> dict[str, Any]:
     return {
-        "tasks": [task.index for task in share.tasks],
-        "in_all": spread_json(share.in_all),
-        "by_task": [spread_json(Spread(values)) for values in share.by_task.T],
+        "tasks": [task.index for task in shares.tasks],
+        "in_all": shares.in_all.to_json(),
+        "by_task": [share.to_json() for share in shares.by_task],
     }

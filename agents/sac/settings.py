@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, device_here
+from ...engine.settings import Device, Groups, device_here
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -78,6 +78,14 @@ class SACSettings(AgentSettings):
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
+    groups: ClassVar[Groups] = {
+        "environment": ("action_repeat", "normalize_observations"),
+        "network": (
+            "network", "actor_width", "actor_blocks", "critic_width", "critic_blocks", "hidden", "normalization",
+            "log_std", "critics", "activation",
+        ),
+        "speed": ("replay_folder", "device", "compile", "capture"),
+    }  # fmt: skip
     same_network: ClassVar[tuple[str, ...]] = (
         *AgentSettings.same_network, "learning_rate", "gamma", "tau", "target_entropy",
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Every peer beside supple, in one command: `make bench`.
 
-    python benchmarks/beside/race.py [--races ppo-halfcheetah sac] [--rounds 7] [--no-install]
+    python benchmarks/beside/race.py [--races ppo-halfcheetah sac] [--rounds 7] [--no-install] [--small]
 
 Peers and supple run from one environment, build/peers, which this script makes (`peers.txt`). Each side of a race is a
 process with its own libraries and threads (`side.py`). All are started and warmed up, one after the other. Then they
@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,9 @@ class Args:
     rounds: int = 7
     """Turns of each side; 5 at least for what is published."""
     install: bool = True
-    """Make or renew the peers' environment; off: it is there and holds this version of supple."""
+    """Make or renew the peers' environment; off: it is there and holds this version of supple, or this one is taken."""
+    small: bool = False
+    """One turn of each side, with nothing before it: shows that all run. Nothing is written."""
 
 
 def install() -> None:
@@ -55,12 +58,17 @@ def install() -> None:
     subprocess.run([*pip, "--requirement", str(HERE / "peers.txt"), f"{ROOT}[mujoco,atari,language,dev]"], check=True)
 
 
+def python() -> Path:
+    """Return the interpreter of all sides: that of the peers' environment, or this one where there is none."""
+    return path if (path := PEERS / "bin" / "python").exists() else Path(sys.executable)
+
+
 class Runner:
     """A side's process, warm and waiting for its turn."""
 
-    def __init__(self, race: str, side: str, threads: int) -> None:
+    def __init__(self, race: str, side: str, threads: int, warm: int) -> None:
         self.process = subprocess.Popen(
-            [PEERS / "bin" / "python", HERE / "side.py", race, side, str(threads)],
+            [python(), HERE / "side.py", race, side, str(threads), str(warm)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | {"OMP_NUM_THREADS": str(threads)},
         )  # fmt: skip
@@ -83,13 +91,13 @@ class Runner:
         self.process.wait()
 
 
-def run(name: str, race: Race, rounds: int) -> dict[str, dict[str, list[float]]]:
+def run(name: str, race: Race, rounds: int, warm: int = 2) -> dict[str, dict[str, list[float]]]:
     """Return the rates of each side by its number of threads, one for each round."""
     runners: dict[tuple[str, int], Runner] = {}
     try:
         for side in race.sides:
             for threads in race.threads:
-                runners[side, threads] = Runner(name, side, threads)
+                runners[side, threads] = Runner(name, side, threads, warm)
         rates: dict[str, dict[str, list[float]]] = {side: {str(n): [] for n in race.threads} for side in race.sides}
         for _ in range(rounds):
             for (side, threads), runner in runners.items():
@@ -113,7 +121,7 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
     names = ("supple", *VERSIONS)
-    done = subprocess.run([PEERS / "bin" / "python", "-c", code, *names], check=True, capture_output=True, text=True)
+    done = subprocess.run([python(), "-c", code, *names], check=True, capture_output=True, text=True)
     return dict(zip(names, done.stdout.split(), strict=True))
 
 
@@ -150,6 +158,10 @@ def write(found: Mapping[str, Any]) -> None:
 def main(args: Args) -> None:
     if unknown := [name for name in args.races if name not in RACES]:
         raise SystemExit(f"no race is called {', '.join(unknown)}; there are {', '.join(RACES)}")
+    if args.small:
+        for name in args.races:
+            print(name, run(name, RACES[name], rounds=1, warm=0), flush=True)
+        return
     if args.install:
         install()
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

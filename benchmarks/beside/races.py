@@ -7,6 +7,7 @@ turn, and the number of units in it.
 from dataclasses import dataclass, field
 
 OURS = "supple"
+FLOOR = "floor: what cannot be left out"
 
 
 @dataclass(frozen=True)
@@ -26,23 +27,50 @@ def _ppo(task: str) -> Race:
             OURS: f"sides_ppo:supple {task}-v5",
             "Stable-Baselines3": f"sides_ppo:sb3 {task}-v5",
             "SBX (JAX)": f"sides_ppo:sbx {task}-v5",
-            "CleanRL's loop": f"sides_ppo:cleanrl {task}-v5",
-            "LeanRL's loop": f"sides_ppo:leanrl {task}-v5",
+            "CleanRL's loop": f"sides_ppo:loop {task}-v5 eager",
+            "LeanRL's loop": f"sides_ppo:loop {task}-v5 compiled",
         },
         {"Stable-Baselines3": 6.0, "SBX (JAX)": 4.0},
     )
+
+
+def _cartpole(width: int, title: str) -> Race:
+    sides = {OURS: f"sides_ppo:supple_cartpole {width}", "Stable-Baselines3": f"sides_ppo:sb3_cartpole {width}"}
+    return Race(title, "environment steps/s", sides, {"Stable-Baselines3": 3.0})
+
+
+def _gpt(size: str, title: str) -> Race:
+    sides = {OURS: f"sides_gpt:supple {size}", "nanoGPT's loop": f"sides_gpt:nanogpt {size}"}
+    return Race(title, "tokens/s", sides, {"nanoGPT's loop": 1.0})
+
+
+def _replay(size: int) -> Race:
+    sides = {OURS: f"sides_replay:supple {size}", "Stable-Baselines3": f"sides_replay:sb3 {size}"}
+    sides[FLOOR] = f"sides_replay:floor {size}"
+    return Race(f"A draw of {size} transitions from a memory of 84×84×4 images", "draws/s", sides, threads=(1,))
+
+
+def _fire(network: str, title: str) -> Race:
+    methods = {OURS: "newton_schulz", "the same, tap by tap": "tap-by-tap", "polar_express": "polar_express"}
+    methods["polar: SVD in float64"] = "polar"
+    sides = {name: f"sides_networks:fire {network} {method}" for name, method in methods.items()}
+    sides["floor: its cubic steps at the rate of 1024³"] = f"sides_networks:fire_floor {network}"
+    return Race(title, "applications/s", sides)
+
+
+def _exact(width: int) -> Race:
+    ways = {OURS: "qq", "supple, W₂W₁ alone": "function", "eq. 7 as printed, time by time": "formula"}
+    sides = {name: f"sides_networks:exact {width} {way}" for name, way in ways.items()}
+    sides["floor: its operations and its memory"] = f"sides_networks:exact_floor {width}"
+    return Race(f"QQᵀ(t) of a linear network {width}-{width}-{width} at 10,000 times", "times/s", sides)
 
 
 RACES = {
     "ppo-halfcheetah": _ppo("HalfCheetah"),
     "ppo-hopper": _ppo("Hopper"),
     "ppo-walker2d": _ppo("Walker2d"),
-    "ppo-cartpole": Race(
-        "PPO, one CartPole, preset gym-control",
-        "environment steps/s",
-        {OURS: "sides_ppo:supple_cartpole", "Stable-Baselines3": "sides_ppo:sb3_cartpole"},
-        {"Stable-Baselines3": 3.0},
-    ),
+    "ppo-cartpole": _cartpole(256, "PPO, one CartPole, preset gym-control"),
+    "ppo-cartpole-128": _cartpole(128, "PPO, one CartPole, gym-control at width 128"),
     "sac": Race(
         "SAC, HalfCheetah-v5, networks of 2 × 256, batch 256, one update a step",
         "environment steps/s",
@@ -53,39 +81,56 @@ RACES = {
         "DQN learning Asterix, batch 32, an update every 4 steps; supple has 8 environments",
         "environment steps/s",
         {
-            OURS: "sides_dqn:supple",
-            "supple, --precision bfloat16": "sides_dqn:supple bfloat16",
-            "SB3, 1 environment": "sides_dqn:sb3 1",
-            "SB3, 8 environments": "sides_dqn:sb3 8",
+            OURS: "sides_dqn:supple learning",
+            "supple, --precision bfloat16": "sides_dqn:supple learning bfloat16",
+            "SB3, 1 environment": "sides_dqn:sb3 learning 1",
+            "SB3, 8 environments": "sides_dqn:sb3 learning 8",
         },
         {"SB3, 1 environment": 2.0, "SB3, 8 environments": 1.8},
+    ),
+    "dqn-playing": Race(
+        "DQN playing Asterix at random, before it learns; supple has 8 environments",
+        "environment steps/s",
+        {
+            OURS: "sides_dqn:supple playing",
+            "SB3, 1 environment": "sides_dqn:sb3 playing 1",
+            "SB3, 8 environments": "sides_dqn:sb3 playing 8",
+        },
     ),
     "simba": Race(
         "SAC with SimBa at the FIRE paper's size (Table 5), updates alone",
         "updates/s",
-        {OURS: "sides_sac:simba", "plain PyTorch": "sides_sac:simba_plain", "JAX, jitted": "sides_sac:simba_jax"},
+        {
+            OURS: "sides_sac:simba",
+            "plain PyTorch": "sides_sac:simba_plain",
+            "JAX, jitted": "sides_sac:simba_jax",
+            FLOOR: "sides_sac:simba_floor",
+        },
         {"plain PyTorch": 1.3, "JAX, jitted": 1.0},
     ),
     "classifiers": Race(
         "Random-label classification, MLP 784-100-100-10, batch 16, Adam; supple trains five seeds as one stack",
         "updates of a seed/s",
         {
-            OURS: "sides_supervised:stack",
-            "plain PyTorch": "sides_supervised:plain",
-            "fused Adam": "sides_supervised:plain fused",
+            OURS: "sides_classifiers:stack compiled",
+            "supple, eager": "sides_classifiers:stack eager",
+            "plain PyTorch": "sides_classifiers:plain",
+            "fused Adam": "sides_classifiers:plain fused",
         },
         {"plain PyTorch": 6.0},
     ),
-    "gpt": Race(
-        "GPT of 4 layers × 128, blocks of 64 tokens, batch 32",
-        "tokens/s",
-        {OURS: "sides_supervised:gpt", "nanoGPT's loop": "sides_supervised:nanogpt"},
-        {"nanoGPT's loop": 1.0},
-    ),
+    "gpt": _gpt("small", "GPT of 4 layers × 128, blocks of 64 tokens, batch 32"),
+    "gpt-124m": _gpt("124M", "GPT of 124M parameters, blocks of 256 tokens, batch 2"),
     "moram": Race(
         "Forward pass of 512 tokens through a Linear of 2,048²: MoRAM with 10 tasks of 16 atoms beside LoRA of rank 16",
         "passes/s",
-        {OURS: "sides_supervised:moram", "PEFT's LoRA": "sides_supervised:lora"},
+        {OURS: "sides_networks:moram_side moram", "PEFT's LoRA": "sides_networks:moram_side lora"},
         {"PEFT's LoRA": 1 / 1.5},
     ),
-}  # fmt: skip
+    "replay-32": _replay(32),
+    "replay-128": _replay(128),
+    "fire-vgg": _fire("vgg", "FIRE on VGG-16's weights (32×32 inputs, head 512-512-10)"),
+    "fire-agent": _fire("agent", "FIRE on an agent's network 105-256-256-256, heads 8 and 1"),
+    "linear-exact-25": _exact(25),
+    "linear-exact-50": _exact(50),
+}

@@ -1,9 +1,9 @@
 """One side of a race, in a process of its own: `race.py` starts it and says when it may run.
 
-    python side.py RACE SIDE THREADS
+    python side.py RACE SIDE THREADS WARM
 
-It warms up, writes a line, and then answers each line on its standard input with the number of units that it does in a
-second. Whatever libraries print goes to standard error.
+It warms up for so many turns (caches are filled, everything is compiled), writes a line, and then answers each line on
+its standard input with the number of units that it does in a second. Whatever libraries print goes to standard error.
 """
 
 import os
@@ -11,11 +11,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # the benchmarks whose contestants run here
-WARM = 2  # turns: caches are filled, everything is compiled
+sys.path.append(str(Path(__file__).parents[1]))  # what the sides share with other benchmarks
 
 
-def main(race: str, name: str, threads: int) -> None:
+def main(race: str, name: str, threads: int, warm: int) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])  # JAX has no other setting
@@ -27,7 +26,7 @@ def main(race: str, name: str, threads: int) -> None:
     place, *arguments = RACES[race].sides[name].split()
     module, function = place.split(":")
     turn, units = getattr(import_module(module), function)(threads, *arguments)
-    for _ in range(WARM):
+    for _ in range(warm):
         turn()
     print("ready", file=answers)
     for _ in sys.stdin:
@@ -35,4 +34,4 @@ def main(race: str, name: str, threads: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

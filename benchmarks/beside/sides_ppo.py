@@ -10,7 +10,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import subjects
 import torch
+from stepped import SteppedAgent
 from torch import Tensor, nn
 from torch.distributions import Normal
 
@@ -19,29 +21,20 @@ from supple.agents.presets import GYM_CONTROL
 from supple.envs.make import quiet_mujoco
 
 ENVS, ROLLOUT, EPOCHS, BATCH = 8, 2048, 10, 64
-STEPS = ENVS * ROLLOUT
+STEPS, FEW = ENVS * ROLLOUT, 3_200  # of a turn; of one on CartPole
 Side = tuple[Callable[[], object], int]
 
 
 def supple(threads: int, env: str) -> Side:
-    from ppo_speed import SB3_SETTINGS
-
     torch.set_num_threads(1)  # more would slow down products this small; `threads` step the physics
-    settings = PPOSettings(env=env, steps=10**9, num_envs=ENVS, compile="on", env_threads=threads, **SB3_SETTINGS)
-    return _stepped(settings, STEPS)
+    return _stepped(subjects.ppo(env, compile="on", env_threads=threads), STEPS)
 
 
-def supple_cartpole(threads: int) -> Side:
-    from gym_control import STEPS as few
-
-    return _stepped(PPOSettings(**{**GYM_CONTROL, "compile": "on", "threads": threads}), few)
+def supple_cartpole(threads: int, width: str) -> Side:
+    return _stepped(subjects.cartpole(int(width), compile="on", threads=threads), FEW)
 
 
-def _stepped(settings: PPOSettings, steps: int) -> Side:
-    from stepped import SteppedAgent
-
-    quiet_mujoco()
-    run = SteppedAgent("ppo", settings)
+def _stepped(run: SteppedAgent, steps: int) -> Side:
     return lambda: run.live(steps), steps
 
 
@@ -49,13 +42,6 @@ def sb3(threads: int, env: str) -> Side:
     from stable_baselines3 import PPO
 
     return _baselines(PPO, env)
-
-
-def sb3_cartpole(threads: int) -> Side:
-    from gym_control import STEPS as few
-    from gym_control import sb3 as turn
-
-    return turn(256), few
 
 
 def sbx(threads: int, env: str) -> Side:
@@ -74,14 +60,29 @@ def _baselines(kind: Any, env: str) -> Side:
     return lambda: model.learn(STEPS, reset_num_timesteps=False), STEPS
 
 
-def cleanrl(threads: int, env: str) -> Side:
-    quiet_mujoco()
-    return Loop(env, compiled=False), STEPS
+def sb3_cartpole(threads: int, width: str) -> Side:
+    """Set SB3 up with the preset's settings, as far as it has them: it normalises advantages in each minibatch, takes
+    GAE's targets for the value, and lets episodes go on between rollouts."""
+    from stable_baselines3 import PPO
+
+    s = PPOSettings(**GYM_CONTROL)
+    network = {
+        "net_arch": {"pi": [int(width)] * 3, "vf": [int(width)] * 3},
+        "activation_fn": lambda: torch.nn.LeakyReLU(0.1),
+        "ortho_init": False,
+    }
+    env = gym.make(str(s.env), max_episode_steps=s.max_episode_steps)
+    model = PPO(
+        "MlpPolicy", env, s.learning_rate, s.rollout_steps, s.minibatch_size, s.epochs, s.gamma, s.gae_lambda,
+        ent_coef=s.entropy_coefficient, max_grad_norm=1e9, policy_kwargs=network, seed=0, device="cpu",
+    )  # fmt: skip
+    return lambda: model.learn(FEW, reset_num_timesteps=False), FEW
 
 
-def leanrl(threads: int, env: str) -> Side:
+def loop(threads: int, env: str, way: str) -> Side:
+    """Make CleanRL's loop, or, compiled, LeanRL's."""
     quiet_mujoco()
-    return Loop(env, compiled=True), STEPS
+    return Loop(env, compiled=way == "compiled"), STEPS
 
 
 class Agent(nn.Module):
@@ -172,8 +173,3 @@ class Loop:
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         policy = torch.max(-advantages * ratio, -advantages * ratio.clamp(0.8, 1.2)).mean()
         return policy + 0.5 * (values - returns).square().mean() - 0.0 * entropy.mean()
-
-
-def _loop(compiled: bool, env: str, threads: int) -> Side:
-    quiet_mujoco()
-    return Loop(env, compiled), STEPS

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from ...interventions import Learner
 from ...registry.errors import UsageError
@@ -88,7 +88,7 @@ def format_bytes(count: int) -> str:
     return f"{count / 1e6:.0f} MB"
 
 
-class Allocations(TorchDispatchMode):
+class Allocations(TorchFunctionMode):
     """A mode that refuses large tensors for which this process has no memory, before PyTorch makes them.
 
     Otherwise an operating system that overcommits memory would kill the process when the values are written. While the
@@ -100,12 +100,12 @@ class Allocations(TorchDispatchMode):
         super().__init__()
         self.settings = settings
 
-    def __torch_dispatch__(
+    def __torch_function__(
         self, function: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Raise UsageError if the call would make a tensor that does not fit; otherwise make the call."""
         keywords = kwargs or {}
-        shape, dtype = _allocation(function, args, keywords)
+        shape, dtype = _allocation(function.__name__, args, keywords)
         count = math.prod(shape) * (dtype or torch.get_default_dtype()).itemsize
         on = torch.device(keywords.get("device") or "cpu").type
         if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
@@ -116,22 +116,26 @@ class Allocations(TorchDispatchMode):
         return function(*args, **keywords)
 
 
-def _allocation(
-    function: Any, args: Sequence[Any], given: Mapping[str, Any]
-) -> tuple[Sequence[int], torch.dtype | None]:
-    """Return the shape and dtype of the tensor that a call will make, or ((0,), None) for other calls."""
-    name: str = function.overloadpacket.__name__
+def _allocation(name: str, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[Sequence[int], torch.dtype | None]:
+    """Return the shape and dtype of the tensor that a call of PyTorch makes, or ((0,), None) if it makes none."""
     first = args[0] if args else None
     if isinstance(first, Tensor):
-        if name in ("clone", "empty_like", "zeros_like", "ones_like", "full_like"):
-            return first.shape, first.dtype
-        return (args[1], given.get("dtype") or first.dtype) if name.startswith("new_") else ((0,), None)
-    if isinstance(first, (list, tuple)) and all(isinstance(length, int) for length in first):
-        return first, given.get("dtype")
-    if name == "eye":
-        rows, columns = (*args, first)[:2]
-        return (rows, columns), given.get("dtype")
+        if name in ("clone", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"):
+            return first.shape, given.get("dtype") or first.dtype
+        if name in ("new_empty", "new_zeros", "new_ones", "new_full"):
+            return _shape(args[1:], given), given.get("dtype") or first.dtype
+    elif name in ("empty", "zeros", "ones", "full", "rand", "randn"):
+        return _shape(args, given), given.get("dtype")
+    elif name == "eye":
+        lengths = [*args, *(given[side] for side in ("n", "m") if side in given)]
+        return (lengths[0], lengths[-1]), given.get("dtype")
     return (0,), None
+
+
+def _shape(args: Sequence[Any], given: Mapping[str, Any]) -> Sequence[int]:
+    """Return the shape that is given as `size`, as a sequence, or as lengths one by one."""
+    first = given.get("size", args[0] if args else 0)
+    return first if isinstance(first, (tuple, list)) else [length for length in args if isinstance(length, int)]
 
 
 def _largest_part(settings: Mapping[str, Any], shape: Sequence[int]) -> str:

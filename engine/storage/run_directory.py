@@ -50,6 +50,7 @@ class Config(TypedDict):
     later_versions: NotRequired[list[dict[str, str]]]  # under which it was continued, if others
     variant: NotRequired[dict[str, Any]]
     study: NotRequired[str]
+    leads: NotRequired[str]
     planned_steps: NotRequired[int]  # of an extended run: the steps that fractions in hooks refer to
     identity: NotRequired[str]  # of an extended run: the mark of its checkpoints, which it keeps
     plugins: NotRequired[dict[str, str]]

@@ -9,7 +9,6 @@ import struct
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -17,7 +16,17 @@ import numpy as np
 from ...registry import shown
 
 FILE = "tensorboard/events.out.tfevents"  # TensorBoard looks for "tfevents" in a name
-HEAD = struct.Struct("<QI")  # of a record: its length and a checksum of that; a checksum of its data ends the record
+# a record: the length of its data, a checksum of that, the data, a checksum of those
+LENGTH, CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
+
+
+def _crc_of_byte(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)  # Castagnoli's polynomial
+    return crc
+
+
+CRC_OF_BYTE = [_crc_of_byte(byte) for byte in range(256)]
 
 
 @dataclass(frozen=True)
@@ -62,9 +71,10 @@ def read_records(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Record
     from tensorboard.compat.proto.event_pb2 import Event
 
     while stream.tell() < end:
-        length, _ = HEAD.unpack(stream.read(HEAD.size))
+        (length,) = LENGTH.unpack(stream.read(LENGTH.size))
+        stream.read(CHECKSUM.size)
         event = Event.FromString(stream.read(length))
-        stream.read(4)
+        stream.read(CHECKSUM.size)
         if event.HasField("summary"):
             values = {
                 value.tag: value.tensor.string_val[0].decode()
@@ -77,10 +87,20 @@ def read_records(stream: BinaryIO, end: int, number: int = 0) -> Iterator[Record
 
 
 def _serialize(**fields: Any) -> bytes:
-    # imported here because only training needs TensorBoard's modules, which are slow to import
     from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.summary.writer.record_writer import RecordWriter
 
-    buffer = BytesIO()
-    RecordWriter(buffer).write(Event(wall_time=time.time(), **fields).SerializeToString())
-    return buffer.getvalue()
+    data = Event(wall_time=time.time(), **fields).SerializeToString()
+    length = LENGTH.pack(len(data))
+    return length + CHECKSUM.pack(masked_crc(length)) + data + CHECKSUM.pack(masked_crc(data))
+
+
+def masked_crc(data: bytes) -> int:
+    """Return the checksum of TensorBoard's records: CRC-32C, rotated by 15 bits to the right, plus a constant.
+
+    It is equal to TensorBoard's own function, whose module takes 0.2 s to import.
+    """
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_OF_BYTE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

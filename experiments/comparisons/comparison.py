@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
 from ...engine.kinds import Kind, Preset, find_kind
@@ -42,6 +42,7 @@ class Plan(TypedDict):
     variants: tuple[dict[str, Any], ...]
     only: tuple[tuple[str, int], ...]
     stop_step: int
+    leads: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Comparison:
         fork_step: The step of the fork; None before `resolve`. If it is 0, there is no trunk, and arms are trained from
             the beginning.
         stop_step: The step at which all runs stop; 0 for the end.
+        leads: The measure that leads reports; "" for that of the kind.
         command: The command line as typed.
         note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
     """
@@ -74,6 +76,7 @@ class Comparison:
     stop_at: float | None = None
     fork_step: int | None = None
     stop_step: int = 0
+    leads: str = ""
     command: str = ""
     note: str = field(default="", compare=False)
 
@@ -125,7 +128,7 @@ class Comparison:
         return Queue(runs)
 
     def _trunk(self, path: Path, seed: str, settings: RunSettings, variant: Variant, study: str) -> QueuedRun:
-        labels = Labels(study, None, variant)
+        labels = Labels(study, None, variant, self.leads)
         spec = RunSpec(self.kind, replace(settings, **variant), labels, stop=self.fork_step, command=self.command)
         return QueuedRun(path, f"{seed}/{Point(names.TRUNK, variant).folder}", spec)
 
@@ -134,7 +137,7 @@ class Comparison:
         if self.fork_step:
             trunk = Point(names.TRUNK, point.variant if point.variant in self.trunks else {})
             start = Start(self.fork_step, f"{seed}/{trunk.folder}")
-        labels, stop = Labels(study, point.arm, point.variant), self.stop_step or None
+        labels, stop = Labels(study, point.arm, point.variant, self.leads), self.stop_step or None
         spec = RunSpec(self.kind, self.settings_at(point, settings), labels, start, stop, self.command)
         return QueuedRun(path, f"{seed}/{point.folder}", spec)
 
@@ -219,6 +222,7 @@ class Comparison:
         """
         if self.settings.hook:
             raise UsageError("--hook is for single runs; in a comparison, give the hooks of each arm with --arm")
+        self.kind_row.require_measure(self.leads)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise UsageError(f"--seeds must be different numbers of 0 or more, got {self.seeds}")
         for arm in self.arms:
@@ -289,6 +293,10 @@ class Comparison:
                 raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
         if wanted.stop_step != self.stop_step:
             raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {self.stop_step}")
+        if self.leads and wanted.leads != self.leads:
+            raise UsageError(
+                f"--leads is {wanted.leads!r}, but runs were started with {self.leads!r}: restore that value"
+            )
         if wanted.fork_step != self.fork_step:
             raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
         seeds = (*self.seeds, *(seed for seed in wanted.seeds if seed not in self.seeds))
@@ -312,6 +320,7 @@ def make_comparison(
     reference: str | None = None,
     fork_at: float | None = None,
     fork_at_task: int | None = None,
+    leads: str | None = None,
     command: str = "",
 ) -> Comparison:
     """Return a comparison, with the reference and the fork of a preset where none are asked for.
@@ -326,6 +335,7 @@ def make_comparison(
             that of the preset.
         fork_at: The fork as a fraction of the run, 0 for no trunk, or None for that of the preset or the default.
         fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
+        leads: The measure that leads reports, or None for that of the preset or the kind.
         command: The command line as typed.
     """
     if preset and fork_at is None and fork_at_task is None:
@@ -333,7 +343,8 @@ def make_comparison(
     if preset and reference is None:
         reference = preset.reference
     points = add_reference(points, reference)
-    return Comparison(kind.name, settings, tuple(points), seeds, fork_at, fork_at_task, command=command)
+    leads = leads or (preset.leads if preset else "") or kind.leads
+    return Comparison(kind.name, settings, tuple(points), seeds, fork_at, fork_at_task, leads=leads, command=command)
 
 
 # -- its folders ----------------------------------------------------------------------------------------------------
@@ -386,6 +397,7 @@ def _to_json(comparison: Comparison) -> dict[str, Any]:
         variants=tuple(map(dict, variants)),
         only=tuple(pairs) if len(pairs) < len(arms) * len(variants) else (),
         stop_step=comparison.stop_step,
+        leads=comparison.leads,
     )
     return {**plan, **plugins.config_entry()}
 
@@ -420,7 +432,8 @@ def read_comparison(path: Path) -> Comparison:
         raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
     comparison = Comparison(
         plan["algorithm"], settings, points, plan["seeds"],
-        fork_step=plan["fork_step"], stop_step=plan["stop_step"], command=plan["command"],
+        fork_step=plan["fork_step"], stop_step=plan["stop_step"], leads=plan.get("leads", ""),
+        command=plan["command"],
     )  # fmt: skip
     comparison._check()
     return comparison

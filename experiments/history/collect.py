@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from ...engine.forks import FRESH
 from ...engine.kinds import all_kinds, find_kind
 from ...engine.storage import checkpoint, signed_json
 from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
@@ -102,6 +103,11 @@ class RunData:
         return str(self.config.get("algorithm", ""))
 
     @property
+    def leads(self) -> str:
+        """The measure that leads reports: the one declared before the run, or that of the kind; "" for none."""
+        return str(self.config.get("leads") or find_kind(self.kind).leads)
+
+    @property
     def whose_events(self) -> str:
         """The seeds to which this run's events belong, as text."""
         return ", ".join(map(str, self.together or [self.seed]))
@@ -165,6 +171,11 @@ class ComparisonData:
     def runs(self) -> list[RunData]:
         """The runs of all arms."""
         return list(chain.from_iterable(self.arms.values()))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The arms without the fresh agent, unless it is alone."""
+        return tuple(arm for arm in self.arms if arm != FRESH) or tuple(self.arms)
 
     @property
     def seeds(self) -> int:
@@ -331,7 +342,10 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
 
 def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
-    return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
+    logs: Logs = {}
+    for name in FIELDS:
+        logs[name] = [row for row in read_log(trunk, name, tasks) if row["step"] <= fork]
+    return logs
 
 
 def _read_task(i: int, task: Row) -> Segment:

@@ -29,7 +29,7 @@ from ...engine.kinds import as_json, find_kind, value_in_text
 from ...engine.settings import Seeds, seeds_of
 from ...registry import did_you_mean, schema
 from ...registry.errors import UsageError
-from .search import Method, Search
+from .search import GRID, Method, Search
 from .space import Choice, Random, Range, Space
 from .study import Published, Study
 from .sweep import Sweep
@@ -38,9 +38,9 @@ DEFAULTS, ABOUT = "defaults", "about"
 Scale = Literal["small", "paper"]
 STUDY: dict[str, Any] = {
     "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": str | tuple[int, ...],
-    "reference": str, "fork_at": float, "fork_at_task": int, "grid": dict[str, list[Any]],
-    "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any], "small": dict[str, Any],
-    "published": Published,
+    "reference": str, "fork_at": float, "fork_at_task": int, "leads": str,
+    "grid": dict[str, list[Any]], "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any],
+    "small": dict[str, Any], "published": Published,
 }  # fmt: skip
 TABLES = ("settings", "grid", "search")  # `small` overrides their entries one by one
 
@@ -171,7 +171,8 @@ def _search(name: str, table: dict[str, Any]) -> Search:
         "measure": str,
         "seed": int,
     }
-    own, values = _drawn(table, types, {"points"}, f"[{name}].search")
+    required = set() if table.get("method") == GRID else {"points"}
+    own, values = _drawn(table, types, required, f"[{name}].search")
     if seeds := _seeds(name, own.pop("seeds", None)):
         own["seeds"] = seeds
     return Search(values, **own)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ...engine.kinds import Kind, as_json, find_kind, preset_of, settings_with, value_of
+from ...engine.kinds import Kind, as_json, find_kind, preset_of, presets_of, settings_with, value_of
 from ...engine.settings import Seeds
 from ...engine.storage import names
 from ...registry import did_you_mean
@@ -45,7 +45,7 @@ class Study:
         kind: The kind of run.
         preset: The preset whose settings the runs start from, or None.
         settings: Values of settings for all runs. Texts in them, and arms, may contain `{names}` from the points.
-        arms, seeds, reference, fork_at, fork_at_task: As in `supple.experiments.compare`.
+        arms, seeds, reference, fork_at, fork_at_task, leads: As in `supple.experiments.compare`.
         space: The values to vary. A name in it is a setting, a `{name}` or `preset`.
         search: How the arms are tuned before they are trained with their best values; None for no tuning.
         published: Published numbers to show beside the results.
@@ -60,6 +60,7 @@ class Study:
     reference: str | None = None
     fork_at: float | None = None
     fork_at_task: int | None = None
+    leads: str | None = None
     space: Space = field(default_factory=Space)
     search: Search | None = None
     published: Published | None = None
@@ -102,7 +103,7 @@ class Study:
     def _comparison(self, name: str | None, points: Sequence[Values]) -> Comparison:
         """Return the comparison of these points with a preset. Names of the search stay in braces."""
         kind = find_kind(self.kind)
-        preset = preset_of(kind, name)
+        preset = None if self._is_benchmark(kind, name) else preset_of(kind, name)
         settings = settings_with(kind, preset, {k: value for k, value in self.settings.items() if not holes(value)})
         stacked = hasattr(settings, "seeds")
         if self.seeds is not None and stacked:
@@ -123,7 +124,14 @@ class Study:
             variant = {key: value_of(kind, key, value) for key, value in fields.items()}
             filled += [Point(fill(p.arm, {**searched, **values}), {**p.variant, **variant}) for p in own_points]
         fork_at = 0.0 if self.search and not self.fork_at else self.fork_at
-        return make_comparison(kind, preset, settings, seeds, filled, self.reference, fork_at, self.fork_at_task)
+        fork = fork_at, self.fork_at_task
+        return make_comparison(kind, preset, settings, seeds, filled, self.reference, *fork, self.leads)
+
+    def _is_benchmark(self, kind: Kind, preset: str | None) -> bool:
+        """Return whether the settings have all that every benchmark of the kind sets, so that none has to be named."""
+        if preset is not None or not kind.benchmark:
+            return False
+        return set.intersection(*(set(each.settings) for each in presets_of(kind.name).values())) <= set(self.settings)
 
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:

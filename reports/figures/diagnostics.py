@@ -1,13 +1,15 @@
 """Figures of the metrics of networks: over time, and before and after interventions."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ...experiments.history.collect import ComparisonData, Row, RunData
+from ..tables.cells import number
 from ..tables.metrics import IN_FIGURE, TITLES
 from ..tables.statistics import mean
 from .style import (
@@ -28,7 +30,9 @@ from .style import (
 )
 
 Array = NDArray[np.float64]
+Pieces = list[tuple[Row, list[tuple[Array, Array]]]]  # (style, (steps, values) of each seed)
 
+STOOD_FOR = ("dfi_per_dim", "dfi")  # by dfi_unscaled, which tables have
 INJECTED = (
     "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
     "frozen heads, so values before and after cannot be compared. "
@@ -37,27 +41,39 @@ MOST_BANDS = 8  # with more arms, intervals would cover each other
 MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
 
 
-def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | None:
-    """Plot small multiples of every learner's metrics in a fixed order: all metrics, or those in `only`."""
-    names = [name for name in _metric_names(data.runs) if not only or name.split("/", 1)[1] in only]
-    if not names:
+def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> list[Plot]:
+    """Plot small multiples of every learner's metrics in a fixed order: all metrics, or those in `only`.
+
+    Metrics that never change, and those that another one stands for, are a second, folded figure.
+    """
+    series = {name: _series_by_style(data, name) for name in _metric_names(data.runs)}
+    series = {name: pieces for name, pieces in series.items() if not only or _metric(name) in only}
+    flat = [] if only else [name for name, pieces in series.items() if _is_flat(pieces)]
+    folded = {name: series[name] for name in series if name in flat or (not only and _metric(name) in STOOD_FOR)}
+    shown = {name: pieces for name, pieces in series.items() if name not in folded}
+    words = [f"{_panel_title(name, series)} is {number(_constant(series[name]))} throughout" for name in flat]
+    main = _plot_metrics(data, shown, f"{'; '.join(words).capitalize()}. " if words else "")
+    more = _plot_metrics(data, folded)
+    figures = [Plot("metrics", "Inside the network", *main)] if main else []
+    return [*figures, *([Plot("more_metrics", "More metrics of the network", *more, folded=True)] if more else [])]
+
+
+def _plot_metrics(data: ComparisonData, series: Mapping[str, Pieces], constant: str = "") -> tuple[str, Figure] | None:
+    """Return the caption and the figure of these metrics, or None without any."""
+    if not series:
         return None
-    styles = arm_styles(data.labels)
     divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
-    columns = 2 if len(names) == 4 else 3
-    figure, grid = new_panels(len(names), 0.45, 2.05, columns=columns, sharex=True)
-    metrics = [name.split("/", 1)[1] for name in names]
+    columns = 2 if len(series) == 4 else 3
+    figure, grid = new_panels(len(series), 0.45, 2.05, columns=columns, sharex=True)
     banded = len(data.arms) <= MOST_BANDS
-    for name, axes in zip(names, grid, strict=True):
-        learner, metric = name.split("/", 1)
-        title = TITLES.get(metric, metric.replace("_", " "))
-        tidy(axes, title if metrics.count(metric) == 1 else f"{learner}: {title}")
+    for (name, pieces), axes in zip(series.items(), grid, strict=True):
+        tidy(axes, _panel_title(name, series))
         mark_stream(axes, data.first, divisor, data.fork_step)
         axes.set_xlim(0, data.total_steps / divisor)
         axes.locator_params(nbins=5)  # the panels are small, and every tick takes time to draw
         drawn = []
-        for style, series in _series_by_style(data, name, styles):
-            steps, values = on_common_steps(series)
+        for style, of_seeds in pieces:
+            steps, values = on_common_steps(of_seeds)
             lines = values if banded or not steps.size else values.mean(axis=0, keepdims=True)
             draw_band(axes, steps / divisor, lines, style)
             drawn.append(values.ravel())
@@ -72,18 +88,37 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> Plot | 
     switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
         f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
-        f"none of them alone proves a loss of plasticity. {_injection_sentence(data)}"
+        f"none of them alone proves a loss of plasticity. {constant}{_injection_sentence(data)}"
         f"{seeds_phrase(data.seeds) if banded or data.seeds == 1 else f'Means over {data.seeds} seeds.'}"
     )
-    return Plot("metrics", "Inside the network", caption, figure)
+    return caption, figure
 
 
-def _series_by_style(
-    data: ComparisonData, name: str, styles: dict[str, Row]
-) -> list[tuple[Row, list[tuple[Array, Array]]]]:
+def _metric(name: str) -> str:
+    return name.split("/", 1)[1]
+
+
+def _panel_title(name: str, among: Iterable[str]) -> str:
+    """Return the title of the panel of `learner/metric`. It has the learner if several have the metric."""
+    learner, metric = name.split("/", 1)
+    title = TITLES.get(metric, metric.replace("_", " "))
+    return title if [*map(_metric, among)].count(metric) == 1 else f"{learner}: {title}"
+
+
+def _constant(pieces: Pieces) -> float:
+    return float(next(values[0] for _, series in pieces for _, values in series if values.size))
+
+
+def _is_flat(pieces: Pieces) -> bool:
+    """Return whether a metric has one value, in all runs and at all steps."""
+    values = np.concatenate([values for _, series in pieces for _, values in series])
+    return values.size > 1 and float(np.ptp(values)) == 0
+
+
+def _series_by_style(data: ComparisonData, name: str) -> Pieces:
     """Return (style, series per seed) for the trunks, and for each arm from the fork on."""
-    fork = data.fork_step or 0
-    pieces: list[tuple[Row, list[tuple[Array, Array]]]] = []
+    fork, styles = data.fork_step or 0, arm_styles(data.labels)
+    pieces: Pieces = []
     if fork:
         trunks = {run.seed: run for run in data.runs}
         before = [_between(run.series(name), -1, fork) for run in trunks.values()]

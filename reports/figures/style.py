@@ -4,7 +4,7 @@ import io
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +37,23 @@ MOST_SWITCHES = 60
 MOST_LETTERS, MOST_AT_TICKS = 80, 60  # of a label; at a tick, a longer one would leave no room for the panel
 NOTHING = "\u200c"  # a character without a width
 MOST_POINTS = 200  # of a line: more would not be visible in a panel, but would cost time
+FEW_SEEDS = 4  # as many are drawn one by one; an interval of so few would hide them
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with its file name, title and caption."""
+    """A figure with its file name, title and caption. If it is `folded`, the page shows it only on request."""
 
     name: str
     title: str
     caption: str
     figure: Figure
+    folded: bool = False
+
+    def of(self, words: str) -> "Plot":
+        """Return the figure of one part of the report, such as a variant, with its words in name and title."""
+        return replace(self, name=f"{self.name}_{slug(words)}", title=f"{self.title}: {words}") if words else self
 
     @property
     def width(self) -> int:
@@ -93,6 +99,11 @@ def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
     text = shown(label)
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
+
+
+def slug(text: str) -> str:
+    """Return a text as a part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def legend_text(label: str) -> str:
@@ -204,11 +215,11 @@ def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
     """Return the mean, low and high end of the 95 % Student-t interval over seeds, each of shape (points,).
 
-    `values` has shape (seeds, points), without NaN. With three seeds, the interval extends 4.3 standard errors to each
-    side. With two it would extend 12.7, which hides everything else. The ends are therefore NaN with one or two seeds,
-    and figures show the seeds themselves.
+    `values` has shape (seeds, points), without NaN. With four seeds, the interval extends 3.2 standard errors to each
+    side, with two 12.7, which hides everything else. The ends are therefore NaN with up to `FEW_SEEDS` seeds, and
+    figures show the seeds themselves.
     """
-    middle, ends = values.mean(axis=0), t_interval(values) if len(values) > 2 else None
+    middle, ends = values.mean(axis=0), t_interval(values) if len(values) > FEW_SEEDS else None
     nothing = np.full_like(middle, np.nan)
     return middle, *(ends or (nothing, nothing))
 
@@ -224,8 +235,13 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
     return steps, np.stack([np.interp(steps, s, v) for s, v in series])
 
 
-def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
-    """Draw the mean over seeds, with its interval or, for two seeds, with the seeds as thin lines.
+def draw_band(
+    axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False, most: float = np.inf
+) -> None:
+    """Draw the mean over seeds, with its interval or, for up to `FEW_SEEDS` seeds, with the seeds as thin lines.
+
+    The seeds determine the scale of the panel, not their interval, which is cut where values cannot be: below 0 if no
+    seed is below it, and above `most`.
 
     Args:
         axes: The panel.
@@ -233,6 +249,7 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
         values: The values, of shape (seeds, points), without NaN.
         style: The style of the line, from `arm_styles`.
         dots: Whether to mark the points that the line joins.
+        most: The largest possible value.
     """
     if not steps.size:
         return
@@ -240,17 +257,18 @@ def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], do
         shown = np.linspace(0, len(steps) - 1, MOST_POINTS).astype(int)
         steps, values = steps[shown], values[:, shown]
     middle, low, high = mean_and_interval(values)
-    if len(values) == 2:
+    if 1 < len(values) <= FEW_SEEDS:
         lines = [np.column_stack([steps, seed]) for seed in values]
         axes.add_collection(LineCollection(lines, colors=style["color"], linewidths=0.8, alpha=0.45))
-    if len(values) > 2:
-        # The seeds determine the scale of the panel, not their interval, which is wide for few seeds.
+    elif len(values) > 1:
+        low = np.maximum(low, 0.0) if values.min() >= 0 else low
+        high = np.minimum(high, most)
         edge = np.concatenate([np.column_stack([steps, low]), np.column_stack([steps, high])[::-1]])
         band = PolyCollection([edge], facecolor=style["color"], alpha=0.14, linewidth=0)
         axes.add_collection(band, autolim=False)
         axes.update_datalim([(steps[0], values.min()), (steps[-1], values.max())])
     marker = "o" if dots or len(steps) == 1 else None
-    axes.plot(steps, middle, linewidth=1.8, marker=marker, markersize=3.5, clip_on=not dots, **style)
+    axes.plot(steps, middle, linewidth=2.0, marker=marker, markersize=3.5, clip_on=not dots, **style)
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
@@ -273,6 +291,6 @@ def seeds_phrase(seeds: int) -> str:
     """Return the sentence of a caption about the uncertainty shown."""
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these runs."
-    if seeds == 2:
-        return "2 seeds (thin lines or small dots): an interval of their mean would extend 13 standard errors each way."
-    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the edge of the panel."
+    if seeds <= FEW_SEEDS:
+        return f"Thin lines and small dots: the {seeds} seeds; thick lines: their means."
+    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the panel’s edge and where no value is."

@@ -21,6 +21,7 @@ from ..tables.table import join_words
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only
 ABOUT_ARMS = {NONE: "no intervention", FRESH: "a new agent for each task"}
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
         return Opening(compared)
     name, *others = dict.fromkeys(measure.group for measure in measures)
     main = f"{name} ({meaning})" if meaning else name
-    compared.append(
-        f"Arms are compared by {main}{f', and also by {join_words(_cut_names(others))}' if others else ''}."
-    )
+    before = " (declared before the runs)" if data.first.config.get("leads") else ""
+    also = f", and also by {join_words(_cut_names(others))}" if others else ""
+    compared.append(f"Arms are compared by {main}{before}{also}.")
     return Opening(compared, *conclude(measures), _test_sentence(measures))
 
 
@@ -74,6 +75,16 @@ def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
         cannot = [f"No two arms have a value of {first} for the same seed, so they are not compared."]
     can[first] = can[first] or [f"Nothing about {first}: no difference is significant."]
     return _cut_sentences(list(chain.from_iterable(can.values()))), _cut_sentences(cannot)
+
+
+def arms_of(data: ComparisonData, what: str) -> str:
+    """Return `4 arms of PPO on CartPole-v1`, or what was trained alone if there is one arm."""
+    return what if len(data.arms) == 1 else f"{count_text(len(data.methods), 'arm')} of {what}"
+
+
+def in_words(number: int) -> str:
+    """Return a number up to twelve as a word, and a larger one in digits."""
+    return WORDS[number] if number < len(WORDS) else f"{number:,}"
 
 
 def count_text(number: int, word: str) -> str:
@@ -137,10 +148,11 @@ def _cut_sentences(sentences: list[str]) -> list[str]:
 
 
 def _arms_sentence(data: ComparisonData, what: str) -> str:
-    names = [f"{arm}{_about(arm, runs)}" for arm, runs in data.arms.items()]
-    if len(names) == 1:
+    names = [f"{arm}{_about(arm, data.arms[arm])}" for arm in data.methods]
+    if len(data.arms) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
-    return f"{len(names):,} arms of {what} were compared: {join_words(_cut_names(names))}."
+    beside = f", beside {FRESH} ({ABOUT_ARMS[FRESH]})" if len(names) < len(data.arms) else ""
+    return f"{arms_of(data, what)} were compared: {join_words(_cut_names(names))}{beside}."
 
 
 def _cut_names(names: Sequence[str]) -> list[str]:

@@ -4,20 +4,23 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
-from ..figures.style import Plot
 from ..figures.video import Video
 from ..studies.side_by_side import differing_settings
+from ..tables.cells import first_number, hover, show
 from ..tables.table import Table, contracts, event_rows
 from .exports import with_file_names
 from .opening import Opening
 from .run_list import run_lines
+
+if TYPE_CHECKING:
+    from ..figures.style import Plot
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 # the parts of layout.html that a page may leave out
@@ -29,7 +32,7 @@ OPTIONAL = {
 
 def render_page(
     data: ComparisonData,
-    plots: Sequence[Plot],
+    plots: "Sequence[Plot]",
     tables: Sequence[Table],
     notes: Sequence[str],
     *,
@@ -101,7 +104,7 @@ def template(name: str) -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= OPTIONAL | {"with_file_names": with_file_names}
-    environment.filters["urlencode"] = url_of
+    environment.filters |= {"urlencode": url_of, "show": show, "hover": hover, "first_number": first_number}
     return environment.get_template(name)
 
 

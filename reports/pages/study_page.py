@@ -4,14 +4,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...experiments.history.collect import ComparisonData
-from ..figures.style import Plot
 from ..studies.study import ReportedStudy
 from ..tables.differences import Measure
 from ..tables.table import Table
 from .opening import make_opening
 from .page import limits_text, range_text, render_page, setting_texts, settings_of
+
+if TYPE_CHECKING:
+    from ..figures.style import Plot
 
 FEW = 4  # task names that fit into a title
 
@@ -23,7 +26,7 @@ def render_study(
     lines: Sequence[str],
     measures: Sequence[Measure],
     verdict: Sequence[str],
-    plots: Sequence[Plot],
+    plots: "Sequence[Plot]",
     place: Path,
 ) -> str:
     """Return the page as text.

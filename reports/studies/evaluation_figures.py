@@ -1,9 +1,7 @@
 """Figures of a study: the first phase, which its arms share, and evaluations over time."""
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -56,12 +54,8 @@ def plot_views(study: ReportedStudy, apart: bool = False) -> list[Plot]:
     """Return the figures of evaluations, metrics, and interventions before and after, for each view."""
     plots = []
     for words, data in views(study, apart):
-        for make in (plot_evaluations, metrics_over_time, before_and_after):
-            if (plot := make(data)) is not None:
-                short = re.sub(r"[^a-z0-9]+", "_", f"_{words}".lower()).rstrip("_")
-                plots.append(
-                    replace(plot, name=plot.name + short, title=f"{plot.title}: {words}" if words else plot.title)
-                )
+        drawn = [plot_evaluations(data), *metrics_over_time(data), before_and_after(data)]
+        plots += [plot.of(words) for plot in drawn if plot is not None]
     return plots
 
 

@@ -1,7 +1,9 @@
 """What all scripts share: the parser with one-line errors, the screen, and exit statuses."""
 
+import atexit
 import contextlib
 import io
+import logging
 import re
 import shlex
 import sys
@@ -22,12 +24,15 @@ from supple.engine.user_code.blame import blaming
 from supple.registry import BrokenPackage, describe_raised, shown, streams
 from supple.registry.errors import RunError, UsageError, describe_error, is_out_of_memory
 from supple.registry.interruption import end_on_signals
+from supple.scripts.cli import describing
+from supple.scripts.cli.peers import name_here
 
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
-NUMBERS = tyro.constructors.ConstructorRegistry()
+READERS = tyro.constructors.ConstructorRegistry()
+READERS.struct_rule(describing.read_options)
 
 
-@NUMBERS.primitive_rule
+@READERS.primitive_rule
 def _read_integers(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[int] | None:
     """Read integers in every option as in hooks: 1_000_000, 1e6, 2.5e6."""
     if info.type is not int:
@@ -121,11 +126,25 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     if message:
         warn(message)
     plugins.end_threads(code)
+    _drop_compile_times()
     raise SystemExit(code)  # not sys.exit, which a plug-in may have replaced
 
 
+def _drop_compile_times() -> None:
+    """Keep PyTorch from making its list of compile times at exit, which takes 0.4 s, unless it would be logged."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo and not dynamo.log.isEnabledFor(logging.INFO):
+        atexit.unregister(dynamo.dump_compile_times)
+
+
 def parse(
-    options_class: Any, args: Sequence[str], prog: str, doc: str | None, default: Any = None, flags: bool = False
+    options_class: Any,
+    args: Sequence[str],
+    prog: str,
+    doc: str | None,
+    default: Any = None,
+    flags: bool = False,
+    kind: str = "",
 ) -> Any:
     """Read a dataclass from the command line.
 
@@ -136,6 +155,7 @@ def parse(
         doc: The description that help shows.
         default: An instance with the values of options that are not given.
         flags: Whether a bool is a flag, as `--retry-failed`, or takes a value, as `--curvature True`.
+        kind: The kind of run, whose options other libraries may call otherwise.
 
     Raises:
         UsageError: tyro refuses the arguments. The message is one line.
@@ -152,7 +172,7 @@ def parse(
                     args=list(words),
                     prog=prog,
                     description=indent_commands(doc),
-                    registry=NUMBERS,
+                    registry=READERS,
                     config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
                     **more,
                 )
@@ -166,8 +186,10 @@ def parse(
     if missing := re.match(r"(--[\w-]+) is missing", refusal):  # tyro names a missing option before an unknown one
         other = read([*args, missing[1], "."])[1]
         refusal = other if other.startswith("unknown option") else refusal
+    if unknown := re.match(r"unknown option ([^\s,]+)", refusal):
+        raise UsageError(f"{name_here(kind, unknown[1]) or refusal} (`{prog} --help` lists all)")
     if refusal:
-        raise UsageError(f"{refusal} (`{prog} --help` lists all)" if refusal.startswith("unknown option") else refusal)
+        raise UsageError(refusal)
     return options
 
 

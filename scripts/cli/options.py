@@ -25,10 +25,10 @@ class Options(Generic[S]):
     settings: tyro.conf.OmitArgPrefixes[S]
     out: Path
     """Folder for the results. It must be new or empty."""
-    scale: float = 1.0
-    """Factor in (0, 1] for every length in steps, updates or epochs: 0.01 for a quick trial of a long run."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Named set of settings to start from (`supple list presets`). Options on the command line override it."""
+    scale: float = 1.0
+    """Factor in (0, 1] for every length in steps, updates or epochs: 0.01 for a quick trial of a long run."""
     plugin: Plugins = ()
     """Python file or package that registers your own interventions, metrics, shifts or kinds of runs."""
 

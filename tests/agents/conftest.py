@@ -9,7 +9,6 @@ import gc
 import importlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
 
 PROBE_ROWS = (
     16  # on which DQN and SAC are measured in the nursery; measuring on their own 256 would take most of the time
@@ -136,37 +134,6 @@ def dying_at(n: int, folder: str) -> Callable[[str, tuple], None]:
     return hook
 
 
-class Same:
-    """Runs compared byte for byte; only clocks may differ."""
-
-    def log(self, run: Path, name: str) -> bytes:
-        """Return the log with this name without its times."""
-        return re.sub(rb'"(time|seconds)": [\d.e-]+', b"", (run / f"{name}.jsonl").read_bytes())
-
-    def state(self, checkpoint: Path) -> dict[str, bytes]:
-        """Return the bytes of every tensor in a checkpoint's folder, by file and name."""
-        files = sorted(checkpoint.glob("*.safetensors"))
-        return {f"{f.name}{name}": t.numpy().tobytes() for f in files for name, t in load_file(f).items()}
-
-    def last_state(self, run: Path) -> dict[str, bytes]:
-        return self.state(max((run / "checkpoints").iterdir()))
-
-    def assert_states(self, run: Path, reference: Path) -> None:
-        """Assert that two runs have the same checkpoints, with the same bits in every tensor."""
-        steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
-        assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
-        for step in steps:
-            ours, theirs = (self.state(path / "checkpoints" / step) for path in (run, reference))
-            assert ours.keys() == theirs.keys()
-            assert [k for k in ours if ours[k] != theirs[k]] == []
-
-    def assert_runs(self, run: Path, reference: Path) -> None:
-        """Assert that two runs have the same checkpoints and logs."""
-        self.assert_states(run, reference)
-        for name in ("episodes", "metrics", "events"):
-            assert self.log(run, name) == self.log(reference, name)
-
-
 @pytest.fixture
 def killed(process: Any, tmp_path: Path) -> Callable[..., None]:
     """`killed(words, run, *steps)` makes a run by the command `words`, which is killed whenever it has saved one of
@@ -188,11 +155,6 @@ def killed(process: Any, tmp_path: Path) -> Callable[..., None]:
         assert ended(begun(words, run)) == 0, errors.read_text()
 
     return finish
-
-
-@pytest.fixture(scope="session")
-def same() -> Same:
-    return Same()
 
 
 @pytest.fixture(scope="module")

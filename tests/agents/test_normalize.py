@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from supple.agents.normalize import Centre, RewardScale, RunningMeanStd
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
@@ -35,6 +36,7 @@ def test_running_statistics_of_a_long_stream_are_numpys() -> None:
     np.testing.assert_allclose(running.variance, stream.var(0), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_variance_does_not_drift_where_the_mean_is_far_larger() -> None:
     # In float32, 1e6 ± 0.1 is 1e6 ± 0.125 at best, and sums of squares lose everything.
     stream = 1e6 + 0.1 * np.random.default_rng(0).normal(size=(30_000, 1))

@@ -45,7 +45,7 @@ def test_the_stream_repeats_the_sequence():
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(length=st.integers(1, 4), cycles=st.integers(1, 4), steps=st.integers(1, 1000), data=st.data())
 def test_every_step_belongs_to_exactly_one_task(length: int, cycles: int, steps: int, data: st.DataObject):
     envs = SEQUENCES["cycling-text"][:length]

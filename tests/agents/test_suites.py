@@ -9,6 +9,8 @@ from supple.experiments.comparisons.comparison import Comparison, create
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 
+pytestmark = pytest.mark.slow
+
 SUITES = ("frozen-lake", "nine-rooms", "priming", "replay-ratio", "slippery-ant", "cheetah-direction")
 SMALL = tuple(f"{name}-small" for name in SUITES if f"{name}-small" in presets_of())
 

@@ -12,6 +12,8 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.work import Task
 from supple.registry.errors import CheckpointError, UsageError
 
+pytestmark = pytest.mark.slow
+
 CONFIG: dict[str, Any] = {
     "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": 64, "hooks": [], "arm": None,
     "command": "", "data": {}, "settings": {"hook": []}, "tasks": [],

@@ -39,6 +39,7 @@ def test_presets_are_settings_of_their_kind(name: str) -> None:
     assert all(isinstance(seed, int) for seed in preset.seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_a_period_says_its_unit_in_its_help_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     kind = find_kind(name)
@@ -58,6 +59,7 @@ def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
         find_kind("pppo")
 
 
+@pytest.mark.slow
 def test_rows_are_read_without_torch() -> None:
     code = "import sys; from supple.engine.kinds import presets_of; presets_of(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,5 +1,6 @@
 """Seeds for every purpose from the one seed of a run."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,8 @@ def test_a_seed_is_the_same_on_every_machine_and_in_every_version() -> None:
     assert derive(0, "envs", 3) == 1139887413200009972
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**70), path=st.lists(words, max_size=4))
 def test_a_seed_fits_every_generator(seed: int, path: list[int | str]) -> None:
     assert 0 <= derive(seed, *path) < 2**63

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
+from tests.processes import LONG, wait_until
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 15, "measure_every": 10}
 HOOKS = ["snp@task"]
@@ -93,8 +93,7 @@ def test_a_process_that_lost_the_run_sends_nothing_more(
         yield
 
     sender = trackers.Sender("wandb", replace(place, writing=writing), log)
-    while len(recorders) == made:
-        time.sleep(0.001)
+    wait_until(lambda: len(recorders) > made)
     lost.append(True)
     sender.sizes.put(log.stat().st_size)
     sender.close(failed=True)
@@ -155,6 +154,7 @@ def by_step(rows: Logged) -> Logged:
     return sorted(found.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "has", "shown"),
     [("wandb", wandb_has, list), ("mlflow", mlflow_has, by_step), ("trackio", trackio_has, list)],
@@ -174,7 +174,7 @@ def test_a_library_has_every_row_once_after_the_run_was_killed(
 
     def die(step: int) -> None:
         if step >= 50:  # and rows of the checkpoints before are on their way
-            handed.wait(60)
+            handed.wait(LONG)
             os.kill(os.getpid(), signal.SIGKILL)
 
     if not (child := os.fork()):
@@ -192,6 +192,7 @@ def test_a_library_has_every_row_once_after_the_run_was_killed(
 # -- with any ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
     assert tracker.place.config["hooks"] == HOOKS
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_marked_and_resumes_as_the_same_run_of_the_tracker(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_failed_run_is_marked_and_resumes_as_the_same_run_of_the_tracker(
     assert max(row.step for row in recorders[0].rows) <= 45  # as far as the last checkpoint
 
 
+@pytest.mark.slow
 def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,21 +242,21 @@ def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
     assert said == ["--log-to wandb: ConnectionError: nobody answers; the run continues without it"]
 
 
+@pytest.mark.slow
 def test_a_tracker_that_is_slow_is_not_waited_for(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = threading.Event()
-    monkeypatch.setattr(Recorder, "send", lambda self, rows: free.wait(60))
+    monkeypatch.setattr(Recorder, "send", lambda self, rows: free.wait(LONG))
     monkeypatch.setattr(trackers, "PATIENCE", 0.1)
     said: list[str] = []
-    started = time.monotonic()
     train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=said.append)
-    assert time.monotonic() - started < 30
-    free.set()
+    free.set()  # had it been waited for, it would not still be sending
     [line] = said
     assert "still sending" in line
 
 
+@pytest.mark.slow
 def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:

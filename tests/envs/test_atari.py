@@ -42,6 +42,7 @@ def assert_same(one: tuple[np.ndarray, list[StepResult]], other: tuple[np.ndarra
 
 # Enough steps to reach beyond one game over with the actions of this seed; and a cap on frames that is no multiple
 # of the four of a step.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("game", "seed", "steps", "max_frames"),
     [
@@ -84,6 +85,7 @@ def test_every_pixel_reward_and_end_is_that_of_gymnasiums_preprocessing(
         assert episodes[0].ret > 9  # returns are of true rewards, which are 50 and 44 and 10 a hit
 
 
+@pytest.mark.slow
 def test_final_observations_are_valid_in_every_row():
     envs = AtariVector("asterix", 3, sticky=0.25)
     last, results = play(envs, [1, 2, 3], 320)
@@ -99,6 +101,7 @@ def test_final_observations_are_valid_in_every_row():
         last = obs
 
 
+@pytest.mark.slow
 def test_max_frames_truncates_and_does_not_terminate():
     envs = AtariVector("beam_rider", 2, max_frames=400)
     last, results = play(envs, [0, 1], 205)
@@ -113,6 +116,7 @@ def test_max_frames_truncates_and_does_not_terminate():
         np.testing.assert_array_equal(result.obs, last)
 
 
+@pytest.mark.slow
 def test_every_setting_reaches_ale(monkeypatch: pytest.MonkeyPatch):
     given: dict[str, Any] = {}
 
@@ -151,6 +155,7 @@ def test_every_setting_reaches_ale(monkeypatch: pytest.MonkeyPatch):
     assert (given["max_num_frames_per_episode"], given["num_threads"]) == (400, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per", ["frame", "step"])
 def test_sticky_actions_change_the_game_and_depend_on_the_seeds_only(per: Any):
     envs = AtariVector("asterix", 2, sticky_per=per, max_frames=240)
@@ -167,6 +172,7 @@ def test_sticky_actions_change_the_game_and_depend_on_the_seeds_only(per: Any):
     assert not np.array_equal(frames, last_frames(AtariVector("asterix", 2, sticky=0.0, sticky_per=per), [3, 4]))
 
 
+@pytest.mark.slow
 def test_without_stickiness_the_seed_changes_nothing():
     envs = AtariVector("demon_attack", 2, sticky=0.0)
     assert_same(play(envs, [3, 4], 50), play(envs, [5, 6], 50))
@@ -227,6 +233,7 @@ def test_a_repeated_action_is_the_previous_one():
     )
 
 
+@pytest.mark.slow
 def test_results_are_never_overwritten():
     envs = AtariVector("asterix", 1)
     rng = np.random.default_rng(0)
@@ -240,6 +247,7 @@ def test_results_are_never_overwritten():
     assert len(np.unique(np.stack(kept), axis=0)) > 30
 
 
+@pytest.mark.slow
 def test_a_reset_drops_the_running_episode():
     envs = AtariVector("asterix", 1, max_frames=40)
     play(envs, [0], 5)
@@ -248,6 +256,7 @@ def test_a_reset_drops_the_running_episode():
     assert results[-1].episodes[0].length == 10
 
 
+@pytest.mark.slow
 def test_spaces_are_those_of_the_game():
     envs = make_pixels("Beam Rider", 2)
     assert isinstance(envs, AtariVector)
@@ -275,6 +284,7 @@ def test_bad_settings_are_refused_in_one_line(settings: dict[str, Any], complain
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_actions_and_seeds_that_ale_would_misread_are_refused():
     envs = AtariVector("asterix", 2)
     with pytest.raises(ValueError, match="2 environments need as many seeds, got 1"):

@@ -50,7 +50,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000))
 def test_vectors_equal_gymnasiums_flattened_observations(kind: str, seed: int) -> None:
     space = KINDS[kind]

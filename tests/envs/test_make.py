@@ -244,6 +244,7 @@ def test_an_episode_is_as_long_as_asked():
         make_env("halfcheetah", max_episode_steps=0)
 
 
+@pytest.mark.slow
 def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder(tmp_path: Path):
     program = (
         "from supple.envs import make_env\n"
@@ -257,6 +258,7 @@ def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_warning_handler_of_the_user_is_kept():
     program = (
         "import mujoco\n"

@@ -40,7 +40,8 @@ class Counter(gym.Env):
         )
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(times=st.integers(1, 5), length=st.integers(1, 12))
 def test_a_repeated_step_sums_rewards_and_ends_with_the_episode(times: int, length: int) -> None:
     inner = Counter(length)
@@ -72,7 +73,7 @@ def test_every_step_gets_the_action() -> None:
     assert inner.actions == [0.25] * 3 + [-1.0] * 3
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(times=st.integers(1, 4), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=3))
 def test_episodes_of_a_vector_are_as_long_as_they_were_in_steps_of_the_environment(
     times: int, lengths: list[int]

@@ -32,7 +32,8 @@ class Counter(gym.Env):
         return np.full(1, self.count), float(self.count), done and not odd, done and odd, {}
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=30)
 @given(lengths=st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_every_transition_is_one_real_step(lengths: list[list[int]]):
     pool = iter(lengths)
@@ -55,6 +56,7 @@ def test_every_transition_is_one_real_step(lengths: list[list[int]]):
         obs = result.obs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hopper", "ant"])
 def test_a_vector_equals_single_environments_stepped_by_hand(name: str):
     n, seeds = 3, [11, 5, 8]
@@ -87,6 +89,7 @@ def test_a_vector_equals_single_environments_stepped_by_hand(name: str):
     vector.close()
 
 
+@pytest.mark.slow
 def test_same_seeds_give_the_same_trajectory_in_the_same_and_in_a_new_vector():
     actions = np.random.default_rng(1).uniform(-1, 1, (120, 2, 3))
 
@@ -110,6 +113,7 @@ def test_successive_episodes_start_differently():
     assert len(np.unique(np.concatenate(starts), axis=0)) == 4
 
 
+@pytest.mark.slow
 def test_the_time_limit_truncates_and_does_not_terminate():
     vector = Vector(lambda: make_env("halfcheetah"), 2)
     vector.reset([0, 1])
@@ -154,6 +158,7 @@ def test_a_reset_drops_the_running_episode():
     assert results[-1].episodes == [Episode(0, 6.0, 3)]
 
 
+@pytest.mark.slow
 def test_discrete_observations_and_actions_work():
     vector = Vector(lambda: make_env("FrozenLake-v1"), 2)
     assert vector.reset([0, 1]).shape == (2,)

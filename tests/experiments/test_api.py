@@ -41,6 +41,7 @@ def test_a_run_is_that_of_the_command_line(tmp_path: Path) -> None:
     assert results.tasks.equals(load(tmp_path / "theirs").tasks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tmp_path: Path, jobs: int) -> None:
     arms = ("none", "rebalance(lam=5)@task")
@@ -89,6 +90,7 @@ def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
     rates = Study("rates", "linear", settings=LINEAR, arms=("none",), space=Space({"learning_rate": [0.01, 0.02]}))
     arms = Study("arms", "linear", settings=LINEAR, arms=("none", "snp@task"), seeds=(0, 1))

@@ -32,15 +32,18 @@ def broken(findings: list[Finding]) -> list[str]:
     return [str(finding) for finding in findings if finding.outcome == "broken"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(interventions.names()) - {"sib"}))
 def test_every_intervention_keeps_what_it_promises(name: str) -> None:
     assert broken(conform(PARAMETERS.get(name, name))) == []
 
 
+@pytest.mark.slow
 def test_an_intervention_that_refuses_every_network_is_broken() -> None:
     assert broken(conform("sib"))[0].startswith(f"{ITSELF}, all: broken (it refuses every network here")
 
 
+@pytest.mark.slow
 def test_own_networks_are_used_instead() -> None:
     def new() -> Learner:
         torch.manual_seed(0)
@@ -209,6 +212,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
 def test_a_broken_promise_is_found_and_said(wrong: type[Intervention], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interventions, "_entries", {**interventions.entries, "wrong": wrong})

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from supple.integrations.lightning import SuppleCallback
 from supple.interventions import learner_for, make
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning", "ignore:.*:FutureWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning:lightning", "ignore:.*:FutureWarning")]
 X = torch.randn(32, 6, generator=torch.Generator().manual_seed(1))
 Y = torch.randn(32, 2, generator=torch.Generator().manual_seed(2))
 

@@ -15,6 +15,8 @@ from supple.interventions import learner_for, make  # noqa: E402
 from supple.networks.causal import causal_learner  # noqa: E402
 from supple.registry.errors import RunError  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
     "num_key_value_heads": 1, "head_dim": 8,

@@ -108,6 +108,7 @@ def close(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
         torch.testing.assert_close(ours[name], value, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_equals_a_plain_loop_over_units():
     fast, slow = build(), build()
     cbp = make("cbp", replacement_rate=RATE, maturity=MATURITY)
@@ -121,6 +122,7 @@ def test_it_equals_a_plain_loop_over_units():
     assert step == 200  # counters are kept
 
 
+@pytest.mark.slow
 def test_a_stack_is_as_many_separate_networks():
     stack = build(MEMBERS)
     members = []
@@ -143,6 +145,7 @@ def test_a_stack_is_as_many_separate_networks():
         assert cbp.numbers(stack)["cbp_replaced"][i] == member_cbp.numbers(member)["cbp_replaced"] > 0
 
 
+@pytest.mark.slow
 def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
     whole, halves = build(MEMBERS), build(MEMBERS)
     cbp, first = (make("cbp", replacement_rate=RATE, maturity=MATURITY) for _ in range(2))
@@ -174,6 +177,7 @@ NETWORKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_mean_input_of_the_next_layer_is_kept(kind):
     torch.manual_seed(0)
@@ -214,6 +218,7 @@ def test_the_least_useful_mature_unit_is_replaced_first_and_new_units_are_protec
             assert learner.module[2].weight[:, 3].eq(0).all()
 
 
+@pytest.mark.slow
 def test_one_draw_of_the_network_serves_until_a_unit_could_take_its_row_twice():
     learner, draws = build(), []
     learner.redraw = lambda: draws.append(learner.updates) or redraw(learner.module)
@@ -223,6 +228,7 @@ def test_one_draw_of_the_network_serves_until_a_unit_could_take_its_row_twice():
     assert all(second - first >= 20 for first, second in pairwise(draws))
 
 
+@pytest.mark.slow
 def test_with_a_period_rate_and_maturity_stay_those_per_update():
     replaced = []
     for period in (1, 5):
@@ -232,6 +238,7 @@ def test_with_a_period_rate_and_maturity_stay_those_per_update():
     assert abs(replaced[0] - replaced[1]) <= 2
 
 
+@pytest.mark.slow
 def test_targets_are_kept_and_everything_is_written_in_place():
     learner = build()
     learner.followers = (copy.deepcopy(learner.module).requires_grad_(False),)
@@ -245,6 +252,7 @@ def test_targets_are_kept_and_everything_is_written_in_place():
     assert all(torch.equal(value, before[name]) for name, value in snapshot(learner.followers[0]).items())
 
 
+@pytest.mark.slow
 def test_several_learners_keep_their_own_counts_and_the_driver_logs_them():
     learners = {name: replace(build(members, seed=3), name=name) for name, members in (("actor", 0), ("critic", 2))}
     for learner in learners.values():

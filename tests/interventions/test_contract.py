@@ -112,6 +112,7 @@ def is_zero(state: dict[str, Tensor]) -> bool:
 # -- in place ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize(
     # what the kit that tries every intervention does not have (tests/experiments/test_conformance.py)
@@ -134,6 +135,7 @@ def test_everything_is_written_in_place(kind, contract, hook):
     assert all(parameter.requires_grad for parameter in learner.module.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_compiled_module_and_captured_views_see_the_new_values(hook):
     learner, x = mlp(), torch.randn(4, 4)
@@ -145,6 +147,7 @@ def test_a_compiled_module_and_captured_views_see_the_new_values(hook):
     assert torch.equal(view, learner.module[0].weight.detach().view(-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LEARNERS)
 @pytest.mark.parametrize("hook", HOOKS)
 def test_training_continues_after_it(kind, hook):
@@ -232,6 +235,7 @@ def test_a_mask_restricts_what_is_zeroed_to_some_entries_and_counters_can_stay()
 CONV, LINEAR = ("0", "2"), ("5", "7")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", HOOKS)
 def test_as_released_dqn_keeps_the_whole_optimizer(hook):
     learner = dqn()
@@ -240,6 +244,7 @@ def test_as_released_dqn_keeps_the_whole_optimizer(hook):
     assert all(same(state, before[name]) for name, state in slots(learner).items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", ["fire", "snp"])
 def test_as_released_dqn_rewrites_convolutions_and_restores_linear_layers_with_biases(hook):
     learner = dqn()
@@ -270,6 +275,7 @@ def test_fire_as_released_on_dqn_gives_the_target_network_the_tensors_that_it_wr
         assert torch.equal(after[name], learner.initial[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", ["snp", "reset"])
 def test_as_released_dqn_applies_the_same_operation_to_the_target_network(hook):
     learner = dqn()
@@ -332,6 +338,7 @@ def test_a_network_without_the_layers_that_the_contract_restores_is_refused_at_a
 # -- as released: SAC ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", HOOKS)
 def test_as_released_sac_resets_every_slot_and_the_temperature_and_copies_to_the_target(hook):
     learner = sac()
@@ -362,6 +369,7 @@ def test_contract_for_returns_the_contract_of_a_preset():
         contract_for("fire", "released", learner)
 
 
+@pytest.mark.slow
 def test_a_contract_is_described_in_words():
     assert make("fire", scope=("conv", "head")).contract(dqn()) == {
         "weights": "conv + head",

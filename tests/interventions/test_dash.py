@@ -55,6 +55,7 @@ def by_hand(target: Learner, alpha: float, lam: float, batches: int) -> dict[str
     return wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("params", "batches"), [({}, 5), ({"alpha": 0.1, "lam": 0.3, "batches": 2}, 2)])
 def test_kernels_rows_and_biases_shrink_as_in_the_equations_and_the_rest_is_kept(params, batches):
     target, dash = learner(), make("dash", **params)
@@ -68,7 +69,8 @@ def test_kernels_rows_and_biases_shrink_as_in_the_equations_and_the_rest_is_kept
     assert "dash" not in dash.contract(target)["weights"]
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(seed=st.integers(0, 999), lam=st.floats(0, 1))
 def test_vectors_keep_their_direction_and_shrink_by_lambda_at_most(seed, lam):
     source = torch.Generator().manual_seed(seed)

@@ -66,6 +66,7 @@ def test_the_fisher_is_the_mean_square_of_each_samples_gradient(monkeypatch, bud
     assert all(p.grad is None for p in target.module.parameters())
 
 
+@pytest.mark.slow
 def test_the_members_of_a_stack_have_a_fisher_each():
     task = Task(1)
     stack = learner(task, members=3)
@@ -77,6 +78,7 @@ def test_the_members_of_a_stack_have_a_fisher_each():
             torch.testing.assert_close(actual[name][member], value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [1.0, 0.6])
 @pytest.mark.parametrize("reference", ["last", "each"])
 def test_after_several_tasks_the_penalty_pulls_as_the_sum_of_theirs(decay, reference):

@@ -63,6 +63,7 @@ def test_an_exact_fire_leaves_scaled_isometries_and_a_second_one_changes_nothing
         torch.testing.assert_close(parameter.detach(), once[name], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_intervention_equals_the_function_with_the_same_settings():
     one, other = learner(), learner()
     make("fire", method="polar_express", steps=4).apply(one)

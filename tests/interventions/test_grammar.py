@@ -10,7 +10,7 @@ from supple.interventions.grammar import HookText, parse_hook_text
 from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, When
 from supple.registry import Call, CallSyntaxError, parse_call
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=150)
 
 identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_./+-]{0,8}", fullmatch=True)
 scalars = st.one_of(
@@ -96,6 +96,7 @@ def test_none_is_the_hook_that_does_nothing():
     assert parse_hook_text(" none ") == HookText(None, None)
 
 
+@pytest.mark.slow
 @quick
 @given(hooks)
 def test_the_text_of_a_hook_parses_to_the_same_hook(hook):
@@ -109,7 +110,8 @@ grammar_soup = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=400)
 @given(st.text(string.printable) | st.text() | grammar_soup)
 @example("fire(x=" + "9" * 5000 + ")")
 @example("fire@when:x>" + "9" * 400)

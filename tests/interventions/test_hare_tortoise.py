@@ -20,6 +20,7 @@ def update(target: Learner) -> None:
     target.optimizer.step()
 
 
+@pytest.mark.slow
 def test_the_tortoise_is_the_moving_average_of_parameters_and_statistics_and_the_hare_becomes_it():
     target, both = learner(), make("hare_tortoise", momentum=0.7)
     assert both.apply(target) == []  # before the first update they are the same

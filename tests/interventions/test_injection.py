@@ -74,6 +74,7 @@ def select_below(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
 # -- the moment itself ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("toward", ["initial", "fresh"])
 def test_outputs_are_the_same_bit_for_bit_after_every_injection(toward):
     learner = build_trained()
@@ -89,6 +90,7 @@ def test_outputs_are_the_same_bit_for_bit_after_every_injection(toward):
     assert not isinstance(learner.module.mlp.new, Injected)
 
 
+@pytest.mark.slow
 def test_the_new_head_starts_from_step_0_or_from_a_fresh_draw():
     start = select_below(snapshot(build().module), "mlp.")
     for toward in ("initial", "fresh"):
@@ -222,6 +224,7 @@ def build_injected(times: int = 1) -> Learner:
     return learner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize(("hook", "params"), [("reset", {}), ("snp", {"lam": 1.0})])
 def test_a_full_reset_leads_to_the_function_of_step_0(times, hook, params):
@@ -253,6 +256,7 @@ def test_a_head_reset_restores_the_live_head():
     assert torch.equal(after["mlp.new.2.weight"], after["mlp.twin.2.weight"])
 
 
+@pytest.mark.slow
 def test_fire_rewrites_the_encoder_and_the_live_head_only():
     learner = build_injected()
     written = make("fire", method="polar").apply(learner)
@@ -260,6 +264,7 @@ def test_fire_rewrites_the_encoder_and_the_live_head_only():
     assert measure(learner)["dfi_unscaled"] < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_recent_inputs(times):
     learner = build_injected(times)
@@ -274,6 +279,7 @@ def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_rece
 # -- checkpoints ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [["injection"], ["injection(toward=fresh)", "injection(contract=as_released)"]])
 def test_a_rebuilt_learner_continues_from_a_checkpoint_bit_for_bit(texts):
     learner = build_trained()
@@ -362,6 +368,7 @@ def test_a_learner_that_names_no_part_is_refused_at_attach_in_one_line():
     make("injection", contract="as_released").attach(build())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 3])
 def test_parts_keep_their_original_names_in_scopes_and_logs(times):
     """A reset planned for a layer by name finds it after injections too, and curves go on under one name."""

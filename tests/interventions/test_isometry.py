@@ -134,6 +134,7 @@ def test_a_split_weight_equals_its_parts():
     torch.testing.assert_close(layer.weight.detach(), expected)
 
 
+@pytest.mark.slow
 def test_half_precision_weights_become_scaled_isometries_of_their_type():
     layer = nn.Linear(6, 6).to(torch.bfloat16)
     fire_(layer, "polar")

@@ -21,7 +21,8 @@ def disturb(target: Learner, amount: float = 0.5) -> None:
             parameter.add_(torch.randn_like(parameter), alpha=amount)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(strength=st.floats(0, 10), amount=st.floats(0, 3))
 def test_value_and_gradient_are_those_of_the_equation(strength, amount):
     target = learner()
@@ -39,6 +40,7 @@ def test_it_is_zero_at_the_start():
     assert make("l2_init").penalty(learner()).item() == 0.0
 
 
+@pytest.mark.slow
 def test_as_a_hook_in_training_it_pulls_back_to_the_start():
     target = learner()
     disturb(target)

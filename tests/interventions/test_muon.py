@@ -75,6 +75,7 @@ def groups(learner: Learner) -> list[dict]:
 # -- the step ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_step_is_that_of_torch_muon_and_of_adamw():
     """torch's Muon iterates in bfloat16, so it agrees to about 1 % of a step on matrices of good condition."""
     ours, peer = learner(1e-3, torch.optim.AdamW), plain()
@@ -121,6 +122,7 @@ def test_a_kernel_is_a_matrix_with_one_row_for_each_output():
     torch.testing.assert_close(moved, orthogonalize(kernel.grad.flatten(1), "muon", steps=5), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_members_of_a_stack_learn_as_networks_of_their_own():
     torch.manual_seed(0)
     stack = Convolutions(MEMBERS)

@@ -157,6 +157,7 @@ def test_networks_that_it_cannot_treat_are_refused_before_training():
         make("nap", normalize=False, project=False)
 
 
+@pytest.mark.slow
 def test_compiled_code_runs_the_inserted_normalization():
     target = learner()
     compiled = torch.compile(target.module, backend="eager")

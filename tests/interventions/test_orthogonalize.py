@@ -47,8 +47,9 @@ def test_polar_equals_the_closed_form_of_equation_5():
     torch.testing.assert_close(orthogonalize(W, "polar"), W @ inverse_root)
 
 
+@pytest.mark.slow
 @given(m=sides, n=sides, seed=seeds)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_no_other_isometry_is_nearer_than_polar(m, n, seed):
     W = gaussian(m, n, seed=seed)
     nearest = (W - orthogonalize(W, "polar")).norm()
@@ -57,7 +58,7 @@ def test_no_other_isometry_is_nearer_than_polar(m, n, seed):
 
 
 @given(m=sides, n=sides, seed=seeds, method=st.sampled_from(list(METHODS)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rotating_the_matrix_rotates_the_result(m, n, seed, method):
     W = with_spectrum(torch.linspace(0.2, 1, min(m, n), dtype=torch.float64), m, n, seed)
     Q_m, Q_n = isometry(m, m, seed + 2), isometry(n, n, seed + 3)
@@ -126,6 +127,7 @@ def test_polar_express_polynomials_are_minimax():
     assert worst < 1e-3
 
 
+@pytest.mark.slow
 def test_ten_cubic_steps_leave_a_square_gaussian_far_from_an_isometry():
     W = gaussian(512, 512, dtype=torch.float32)
     assert 0.14 < dfi_per_dimension(orthogonalize(W)) < 0.18
@@ -134,7 +136,7 @@ def test_ten_cubic_steps_leave_a_square_gaussian_far_from_an_isometry():
 
 
 @given(exponent=st.integers(-30, 30), method=st.sampled_from(list(METHODS)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_scale_of_the_matrix_does_not_matter(exponent, method):
     W = gaussian(5, 7, dtype=torch.float32)
     scaled = orthogonalize(W * 10.0**exponent, method)
@@ -162,6 +164,7 @@ def test_a_tolerance_that_cannot_be_met_names_the_matrix_and_the_way_out():
         orthogonalize(W, tolerance=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_dtype_is_kept_and_half_types_are_computed_in_float32(method, dtype):

@@ -7,7 +7,8 @@ from torch import nn
 from supple.interventions import StackedLinear, learner_for, make, orthogonalize, parseval_penalty
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(rows=st.integers(1, 7), columns=st.integers(1, 7), s=st.floats(0.1, 4), seed=st.integers(0, 99))
 def test_value_and_gradient_are_those_of_the_equation_for_wide_and_for_tall_matrices(rows, columns, s, seed):
     weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -45,6 +46,7 @@ def test_weights_outside_the_scope_are_not_penalised():
         make("parseval", scope="middle").attach(learner)
 
 
+@pytest.mark.slow
 def test_in_training_it_makes_rows_orthonormal():
     net = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
     learner, parseval = learner_for(net, torch.optim.SGD(net.parameters(), lr=0.05)), make("parseval", strength=1.0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from supple.interventions import StackedLinear, balance_layers_, learner_for, rebalance_
 from supple.interventions.balance import balance_pairs_
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 sizes = st.integers(1, 6)
 lambdas = st.sampled_from([-10.0, -1.0, -1e-4, 0.0, 1e-4, 1.0, 10.0])
 
@@ -30,6 +30,7 @@ def residual(w1: Tensor, w2: Tensor, lam: float, bias: Tensor | None = None) -> 
 # -- directly linear maps --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, sizes, st.integers(0, 6), lambdas, st.sampled_from([1e-3, 1.0, 10.0]), st.integers(0, 99))
 def test_the_product_stays_and_the_balance_is_reached_wherever_it_can_be(
@@ -64,6 +65,7 @@ def test_singular_values_are_those_of_the_theorem(lam: float) -> None:
     torch.testing.assert_close(torch.linalg.svdvals(w1), ((root - lam) / 2).sqrt())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("i", "h", "o", "lam"), [(5, 3, 4, 2.0), (5, 3, 4, -2.0), (2, 4, 6, 2.0), (6, 4, 2, -2.0)])
 def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: int, lam: float) -> None:
     """All balanced factors are QW1, W2Qᵀ of one another; below rank h, of the larger map's directions, too."""
@@ -153,6 +155,7 @@ def test_a_chain_whose_product_is_zero_ends_at_zero() -> None:
 # -- an activation in between ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @few
 @given(lambdas, st.sampled_from([nn.ReLU(), nn.LeakyReLU(0.3), nn.PReLU()]), st.booleans(), st.integers(0, 99))
 def test_with_a_homogeneous_activation_the_function_stays_and_the_diagonal_is_reached(
@@ -196,6 +199,7 @@ def test_units_that_no_factor_can_balance_are_unchanged() -> None:
         assert (diagonal - lam)[mask].abs().max() < 1e-12
 
 
+@pytest.mark.slow
 def test_layers_in_a_row_are_balanced_all_at_once() -> None:
     torch.manual_seed(0)
     layers = [StackedLinear(2, a, b).double() for a, b in itertools.pairwise((6, 9, 8, 7, 3))]
@@ -220,6 +224,7 @@ def test_a_balance_beyond_the_range_of_the_dtype_is_refused_with_nothing_written
 # -- what is conserved -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", [nn.Identity(), nn.ReLU()])
 def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activation: nn.Module) -> None:
     torch.manual_seed(0)

@@ -88,7 +88,8 @@ def state_of(learner: Learner) -> dict[str, dict[str, Tensor]]:
     return {named[p]: {k: v.clone() for k, v in s.items()} for p, s in learner.optimizer.state.items()}
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(st.sampled_from(["mlp", "cnn"]), st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.5]))
 def test_it_equals_a_plain_loop_over_units(kind, seed, tau):
     learner = build(kind, seed)
@@ -101,7 +102,8 @@ def test_it_equals_a_plain_loop_over_units(kind, seed, tau):
     assert {name for name in after if not torch.equal(after[name], before[name])} <= set(written)
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(st.sampled_from(["mlp", "cnn"]), st.integers(0, 1000), st.floats(0.1, 1.0))
 def test_recycling_units_that_never_fire_changes_no_output_on_the_recent_inputs(kind, seed, share):
     learner = build(kind, seed, share)

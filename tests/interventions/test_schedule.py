@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, Moment, Schedule, When
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=150)
 
 
 @st.composite
@@ -40,30 +40,35 @@ def reference(is_due, run):
     return [(a, b) for a, b in checks(start, strides) if any(is_due(t) for t in range(a + 1, b + 1))]
 
 
+@pytest.mark.slow
 @quick
 @given(runs(), st.integers(0, 130))
 def test_at_step_fires_in_the_check_that_passes_it(run, step):
     assert firings(AtStep(step), run) == reference(lambda t: t == step, run)
 
 
+@pytest.mark.slow
 @quick
 @given(runs(), st.floats(0, 1))
 def test_at_fraction_fires_at_that_share_of_the_planned_total(run, fraction):
     assert firings(AtFraction(fraction), run) == reference(lambda t: t == round(fraction * run[0]), run)
 
 
+@pytest.mark.slow
 @quick
 @given(runs(), st.integers(1, 40))
 def test_every_fires_at_multiples_but_not_at_zero(run, period):
     assert firings(Every(period), run) == reference(lambda t: t > 0 and t % period == 0, run)
 
 
+@pytest.mark.slow
 @quick
 @given(runs(), st.floats(0.001, 1))
 def test_every_fraction_is_every_that_many_steps(run, fraction):
     assert firings(Every(fraction), run) == firings(Every(max(1, round(fraction * run[0]))), run)
 
 
+@pytest.mark.slow
 @quick
 @given(runs())
 def test_at_start_fires_once_before_the_first_step(run):
@@ -96,6 +101,7 @@ def test_a_numbered_task_fires_at_that_switch_only():
     assert find_firings(AtTask()) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.sampled_from([0.1, 0.3, 0.5, None, float("nan")])), st.sampled_from([">", "<", ">=", "<="]))
 def test_when_fires_on_the_rising_edge(values, op):
@@ -163,6 +169,7 @@ def test_problem_says_why_a_schedule_never_fires(schedule, run, problem):
     assert schedule.problem(**run) == problem
 
 
+@pytest.mark.slow
 @quick
 @given(runs(), st.one_of(st.builds(AtStep, st.integers(0, 150)), st.builds(Every, st.integers(1, 150))))
 def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedule):

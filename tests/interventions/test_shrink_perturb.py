@@ -31,7 +31,8 @@ def make_generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(lam=st.floats(0, 1))
 def test_every_parameter_is_the_mixture_of_the_formula(lam):
     module, initial = build_trained()
@@ -50,7 +51,8 @@ def test_lam_0_changes_no_bit_and_lam_1_restores_every_bit():
     assert equal(snapshot(module), initial)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(lam=st.floats(0.05, 0.95), times=st.integers(1, 8))
 def test_repeated_application_contracts_geometrically(lam, times):
     module, initial = build_trained()

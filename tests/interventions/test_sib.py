@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from supple.interventions import Learner, RetainLoss, ScalePair, learner_for, make, parse_hook, scale_pairs, sib_
 
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 X = torch.randn(30, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 Y = torch.randint(3, (30,), generator=torch.Generator().manual_seed(2))
 
@@ -61,6 +61,7 @@ def channel_gradients(module: Gated) -> tuple[Tensor, Tensor]:
     return torch.cat([up, value]), torch.cat([g["down.weight"].square().sum(0), out])
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(0, 99))
 def test_the_function_stays_and_each_channel_is_balanced(
@@ -80,6 +81,7 @@ def test_the_function_stays_and_each_channel_is_balanced(
     assert done.predicted <= done.gradient_norm * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(0, 99), st.floats(0.05, 20.0))
 def test_no_other_factor_has_a_smaller_gradient(seed: int, factor: float) -> None:
@@ -113,6 +115,7 @@ def test_factors_are_clipped_and_a_channel_without_gradient_is_left_alone() -> N
     assert sib_(net, lambda: loss_of(net), ratio=1.0).alpha.unique().tolist() == [1.0]
 
 
+@pytest.mark.slow
 def test_under_adam_it_equals_a_learning_rate_for_each_channel() -> None:
     """Proposition C.1: Adam on the balanced model is Adam on the unbalanced one with η·α and η/α."""
     balanced, plain = model(3), model(3)

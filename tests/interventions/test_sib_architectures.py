@@ -80,6 +80,7 @@ def by_hand(model: nn.Module, ratio: float) -> None:
                 balance(f"{place}.mlp.up_proj", f"{place}.mlp.down_proj", neuron, [neuron])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_stay_gradients_are_balanced_and_a_second_time_changes_nothing(family: str) -> None:
     model = tiny(family)
@@ -106,6 +107,7 @@ def test_logits_stay_gradients_are_balanced_and_a_second_time_changes_nothing(fa
     assert again.gradient_norm == pytest.approx(done.predicted, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("ratio", [100.0, 1.1])
 def test_every_weight_is_as_in_the_equations(family: str, ratio: float) -> None:
@@ -116,6 +118,7 @@ def test_every_weight_is_as_in_the_equations(family: str, ratio: float) -> None:
         torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-6, msg=name)
 
 
+@pytest.mark.slow
 def test_biases_on_values_and_up_are_scaled_with_their_rows() -> None:
     for model, names in (
         (tiny("qwen2"), {"self_attn.v_proj.bias"}),
@@ -127,6 +130,7 @@ def test_biases_on_values_and_up_are_scaled_with_their_rows() -> None:
         assert relative_difference(model, logits) <= 1e-5
 
 
+@pytest.mark.slow
 def test_a_model_of_one_key_value_head_and_one_with_as_many_as_queries_keep_their_logits() -> None:
     for heads in (1, 6):
         model = tiny("llama", num_key_value_heads=heads)
@@ -143,6 +147,7 @@ def test_frozen_weights_are_balanced_and_stay_frozen() -> None:
     assert [n for n, p in model.named_parameters() if p.requires_grad] == ["lm_head.weight"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "changes", "reason"),
     [
@@ -179,6 +184,7 @@ def test_a_norm_on_the_values_is_refused() -> None:
         scale_pairs(model)
 
 
+@pytest.mark.slow
 def test_wrapped_quantised_and_shared_layers_are_refused_and_nothing_is_written() -> None:
     from peft import LoraConfig, get_peft_model
 
@@ -209,6 +215,7 @@ def test_lora_on_queries_alone_is_accepted() -> None:
     assert relative_difference(model, logits) <= 1e-5
 
 
+@pytest.mark.slow
 def test_half_precision_keeps_the_function_to_its_rounding() -> None:
     model = tiny("llama").to(torch.bfloat16)
     logits = model(TOKENS).logits.detach()

@@ -67,6 +67,7 @@ def slow_snr(learner: Learner, updates: int) -> int:
     return resets
 
 
+@pytest.mark.slow
 def test_it_equals_a_plain_loop_over_units():
     fast, slow = build(), build()
     snr = make("snr", eta=ETA, window=WINDOW)
@@ -79,6 +80,7 @@ def test_it_equals_a_plain_loop_over_units():
         torch.testing.assert_close(snapshot(fast.module)[name], value, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_stack_is_as_many_separate_networks():
     stack, snr, replaced = build(MEMBERS), make("snr", eta=ETA, window=WINDOW), []
     start, fresh = snapshot(stack.module), stack.redraw()
@@ -97,6 +99,7 @@ def test_a_stack_is_as_many_separate_networks():
     assert len(set(replaced)) > 1  # they are not alike
 
 
+@pytest.mark.slow
 def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
     whole, halves = build(MEMBERS), build(MEMBERS)
     snr, first, second = (make("snr", eta=ETA, window=WINDOW) for _ in range(3))
@@ -135,6 +138,7 @@ def test_a_unit_that_fires_at_every_update_is_reset_once_its_silence_is_rarer_th
     assert count_resets([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
 
 
+@pytest.mark.slow
 def test_silences_as_long_as_usual_reset_no_unit():
     usual = [True, False, False] * 40
     assert count_resets(usual, eta=0.1, window=100)[-1] == 0

@@ -60,6 +60,7 @@ def list_trained(learner: Learner) -> list[int]:
     return sorted(id(p) for group in learner.optimizer.param_groups for p in group["params"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [0, 3])
 @pytest.mark.parametrize("text", ["leaky_relu(negative_slope=0.6)", "tanh", "prelu(granularity=neuron)", "rational"])
 def test_the_network_equals_one_that_was_built_with_the_new_activation(text, members):
@@ -131,6 +132,7 @@ def test_with_muon_adam_trains_the_learned_slopes():
     assert all(float(p.detach()) != 0.25 for p in learner.module.activations.parameters())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_after_a_swap_leads_to_the_same_end():
     learner, again = train(build()), build()
     for text in ("prelu", "rational(version=B)"):
@@ -145,6 +147,7 @@ def test_a_checkpoint_after_a_swap_leads_to_the_same_end():
         assert torch.equal(mine, theirs)
 
 
+@pytest.mark.slow
 def test_members_draw_from_generators_of_their_own():
     learner = build(members=3)
     learner.activation_draws = [torch.Generator().manual_seed(i) for i in range(3)]

@@ -14,6 +14,7 @@ def learner() -> Learner:
     return learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
+@pytest.mark.slow
 def test_1000_updates_equal_the_formulas() -> None:
     target, wasserstein = learner(), make("wasserstein", strength=0.02)
     source = torch.Generator().manual_seed(1)

@@ -12,7 +12,7 @@ from torch.func import functional_call, hessian
 from supple.interventions import StackedLinear
 from supple.metrics import hessian_eigenvalues
 
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 
 
 def draw(seed: int) -> torch.Generator:
@@ -42,6 +42,7 @@ def full_spectrum(module: nn.Module, loss_of: Callable[[Tensor], Tensor], x: Ten
     return torch.linalg.eigvalsh(hessian(loss)(flat).double()).flip(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("unit", [nn.Tanh(), nn.ReLU()])
 def test_top_eigenvalues_are_those_of_the_full_hessian(dtype: torch.dtype, unit: nn.Module) -> None:
@@ -65,6 +66,7 @@ def test_convolution_and_batch_norm_have_their_hessian() -> None:
     torch.testing.assert_close(eigenvalues, expected[:2], rtol=1e-3, atol=0)
 
 
+@pytest.mark.slow
 @few
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(1, 4))
 @example(eigenvalues=[0.0, 2.47049731780053e-07, -1.0], k=1)
@@ -77,6 +79,7 @@ def test_any_spectrum_is_found_from_the_top(eigenvalues: list[float], k: int) ->
     torch.testing.assert_close(hessian_eigenvalues(loss, [x], k), expected, rtol=1e-6, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_largest_is_algebraic_and_repeated_eigenvalues_are_all_found(dtype: torch.dtype) -> None:
     loss, x = quadratic([-9.0, -8.0, *torch.linspace(-1, 1, 80).tolist(), 2.0, 2.0, 2.0, 1.9], dtype)
@@ -88,6 +91,7 @@ def test_the_largest_is_algebraic_and_repeated_eigenvalues_are_all_found(dtype: 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("block", "max_basis"), [(1, 8), (1, 16), (2, 9), (5, 10), (5, 18), (None, 20)])
 def test_a_bounded_basis_finds_the_same_eigenvalues(block: int | None, max_basis: int, dtype: torch.dtype) -> None:
@@ -97,6 +101,7 @@ def test_a_bounded_basis_finds_the_same_eigenvalues(block: int | None, max_basis
     torch.testing.assert_close(eigenvalues, torch.tensor([3, 2.5, 2, 1.8, 1.5], dtype=torch.float64), rtol=1e-3, atol=0)
 
 
+@pytest.mark.slow
 @few
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=12), st.integers(1, 4), st.data())
 def test_any_spectrum_is_found_in_a_bounded_basis(tenths: list[int], k: int, data: st.DataObject) -> None:
@@ -110,12 +115,14 @@ def test_any_spectrum_is_found_in_a_bounded_basis(tenths: list[int], k: int, dat
     torch.testing.assert_close(eigenvalues, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_all_directions_of_the_block_even_near_the_end_of_the_space() -> None:
     loss, x = quadratic([0.0, 1.0, -4.0, 0.0, -1.0, 0.0, 1 / 256, -1.0])
     eigenvalues = hessian_eigenvalues(loss, [x], 3, max_basis=6, tolerance=1e-9, max_iterations=1000)
     torch.testing.assert_close(eigenvalues, torch.tensor([1, 1 / 256, 0], dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_bounded_basis_works_for_members_and_keeps_to_its_budget() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 9), nn.Tanh(), StackedLinear(3, 9, 2)).double()
@@ -148,6 +155,7 @@ def test_a_bounded_basis_works_for_members_and_keeps_to_its_budget() -> None:
     assert eigenvalues[0] <= 199 + 1e-6
 
 
+@pytest.mark.slow
 def test_members_of_a_stack_have_the_eigenvalues_of_networks_of_their_own() -> None:
     torch.manual_seed(2)
     stack = nn.Sequential(StackedLinear(3, 4, 7), nn.Tanh(), StackedLinear(3, 7, 2)).double()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from supple.metrics import holm, paired_difference, seeds_needed, sign_flip, t_interval
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 3))
 shares = st.floats(0, 1)
 

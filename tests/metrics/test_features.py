@@ -24,7 +24,7 @@ from supple.metrics import (
 sizes = st.integers(1, 9)
 seeds = st.integers(0, 10_000)
 deltas = st.sampled_from([0.0, 0.01, 0.1, 0.5])
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:
@@ -38,6 +38,7 @@ def rotation(d: int, seed: int = 0) -> Tensor:
 # --- ranks -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, seeds, deltas)
 def test_srank_equals_a_loop_over_singular_values(n: int, d: int, seed: int, delta: float) -> None:
@@ -50,6 +51,7 @@ def test_srank_equals_a_loop_over_singular_values(n: int, d: int, seed: int, del
     assert srank(features, delta) == k
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, seeds)
 def test_effective_rank_is_exp_of_the_entropy(n: int, d: int, seed: int) -> None:
@@ -59,6 +61,7 @@ def test_effective_rank_is_exp_of_the_entropy(n: int, d: int, seed: int) -> None
     assert 1 - 1e-9 <= effective_rank(features) <= min(n, d) + 1e-9
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, seeds, st.floats(1e-3, 10))
 def test_feature_rank_counts_directions_that_are_large_enough(n: int, d: int, seed: int, scale: float) -> None:
@@ -69,6 +72,7 @@ def test_feature_rank_counts_directions_that_are_large_enough(n: int, d: int, se
     assert feature_rank(1e-6 * features) == 0  # unlike the others, it sees the scale
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, st.integers(0, 9), seeds, st.sampled_from([torch.float32, torch.float64]))
 def test_numerical_rank_is_that_of_linear_algebra(n: int, d: int, rank: int, seed: int, dtype: torch.dtype) -> None:
@@ -207,6 +211,7 @@ def test_dormant_fraction_refuses_bad_input(activations: Tensor, tau: float, mes
 # --- covariance distance -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, sizes, seeds)
 def test_covariance_distance_equals_the_explicit_matrices(n: int, d_a: int, d_b: int, seed: int) -> None:

@@ -9,7 +9,8 @@ from supple.metrics import hypervolume, pareto_front
 POINTS = st.lists(st.tuples(st.integers(-3, 6), st.integers(-3, 6)), max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=100)
 @given(POINTS)
 def test_a_point_is_on_the_front_exactly_if_no_other_dominates_it(points: list[tuple[int, int]]) -> None:
     expected = [
@@ -19,14 +20,16 @@ def test_a_point_is_on_the_front_exactly_if_no_other_dominates_it(points: list[t
     assert pareto_front(points).tolist() == expected
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=100)
 @given(POINTS)
 def test_hypervolume_counts_the_unit_squares_that_some_point_covers(points: list[tuple[int, int]]) -> None:
     covered = sum(any(x > i and y > j for x, y in points) for i in range(6) for j in range(6))
     assert hypervolume(points) == covered
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50)
 @given(POINTS, st.tuples(st.integers(-3, 6), st.integers(-3, 6)))
 def test_hypervolume_never_falls_when_a_point_is_added(points: list[tuple[int, int]], new: tuple[int, int]) -> None:
     before, after = hypervolume(points, (-1, -1)), hypervolume([*points, new], (-1, -1))

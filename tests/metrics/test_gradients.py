@@ -10,7 +10,7 @@ from torch import nn
 from supple.interventions import StackedLinear
 from supple.metrics import gradient_covariance, gradient_effective_rank, per_sample_gradients, srank
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -43,6 +43,7 @@ def test_every_member_of_a_stack_has_the_gradients_of_its_own() -> None:
         torch.testing.assert_close(gradients_by_sample[member], expected)
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(1, 8), st.integers(1, 12), st.sampled_from([0.5, 0.9, 0.99]), st.integers(0, 1000))
 def test_rank_is_that_of_the_gram_matrix_as_the_paper_has_it(n: int, d: int, tau: float, seed: int) -> None:

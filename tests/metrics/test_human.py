@@ -45,7 +45,8 @@ def test_other_environments_have_no_score(name: str) -> None:
     assert human_normalized(name, 1.0) is None
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(ATARI_SCORES)), st.floats(-1e5, 1e5), st.floats(-1e5, 1e5))
 def test_score_rises_linearly_with_the_return(game: str, a: float, b: float) -> None:
     low, middle, high = (human_normalized(game, value) for value in (a, (a + b) / 2, b))

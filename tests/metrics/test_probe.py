@@ -57,6 +57,7 @@ def learner(module: nn.Module, samples: bool = True) -> Learner:
     return learner_for(module, probe=lambda: (X,), loss=lambda: errors().mean(), **batches)
 
 
+@pytest.mark.slow
 def test_measured_values_equal_the_functions():
     module = network()
     values = measure(learner(module), costly=True)
@@ -106,6 +107,7 @@ def test_costly_metrics_are_taken_only_when_asked_for():
     assert measure(target).keys() == cheap_metrics().keys() - CHANGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costly", [False, True])
 def test_a_registered_metric_is_measured(costly):
     module = network()
@@ -125,11 +127,13 @@ def test_an_unknown_need_or_pool_is_refused_with_the_known_ones(wrong):
         Metric(**{"about": "mine", "needs": "weights", "value": lambda view: torch.zeros(1), **wrong})
 
 
+@pytest.mark.slow
 def test_without_losses_of_samples_there_is_no_rank_of_their_gradients():
     values = measure(learner(network(), samples=False), costly=True)
     assert values.keys() == METRICS.keys() - CHANGE - {"gradient_effective_rank"}
 
 
+@pytest.mark.slow
 def test_measuring_changes_no_mode_gradient_generator_or_statistic():
     module = network().train()
     module[1].norm.eval()

@@ -88,6 +88,7 @@ COMBINED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stack_of_two_measures_as_the_two_combined(seed):
     stack, members = stack_and_members(seed)
@@ -101,6 +102,7 @@ def test_a_stack_of_two_measures_as_the_two_combined(seed):
     assert apart[0]["srank"] != apart[1]["srank"]  # so that a mean is seen to be one
 
 
+@pytest.mark.slow
 def test_a_member_measures_as_it_does_alone_and_all_at_once_as_one_by_one():
     stack, members = stack_and_members()
     everything = measure_members(stack, per_layer=True, costly=True)
@@ -122,6 +124,7 @@ def test_members_of_a_plain_network_are_refused():
         measure(stack, member=2)
 
 
+@pytest.mark.slow
 def test_one_stacked_layer_in_a_plain_network_makes_no_stack():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 9), nn.ReLU(), StackedLinear(2, 9, 6), nn.ReLU(), StackedLinear(2, 6, 1))

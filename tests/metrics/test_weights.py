@@ -12,7 +12,7 @@ from supple.metrics import dfi, dfi_unscaled, gradient_norm, isometry_scale, sfe
 
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 10_000)
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:
@@ -54,6 +54,7 @@ def test_sfe_compares_a_module_with_a_module_or_with_its_earlier_parameters() ->
     assert sfe(module, module) == 0.0
 
 
+@pytest.mark.slow
 def test_sfe_keeps_small_changes_that_float32_sums_lose() -> None:
     a = torch.zeros(2_000_000, dtype=torch.bfloat16)
     assert sfe(a, a + 0.5) == 500_000.0
@@ -82,6 +83,7 @@ def test_sfe_normalized_by_zero_weights_is_refused() -> None:
 # --- DfI ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, seeds)
 def test_dfi_is_the_squared_deviation_of_squared_singular_values(m: int, n: int, seed: int) -> None:
@@ -92,6 +94,7 @@ def test_dfi_is_the_squared_deviation_of_squared_singular_values(m: int, n: int,
     assert dfi(W.T) == pytest.approx(dfi(W), rel=1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, seeds)
 def test_dfi_of_the_larger_side_is_larger_by_the_difference_of_sizes(m: int, n: int, seed: int) -> None:
@@ -103,6 +106,7 @@ def test_dfi_of_the_larger_side_is_larger_by_the_difference_of_sizes(m: int, n: 
     assert dfi(W, side="columns", per_dimension=True) == pytest.approx(literal / n, rel=1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(sizes, sizes, seeds, st.floats(1.01, 3.0))
 def test_dfi_is_zero_for_semi_isometries_only(m: int, n: int, seed: int, stretch: float) -> None:

@@ -80,7 +80,8 @@ def member_of(stack: Learner, i: int) -> Learner:
 # -- the layers ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6), st.booleans(), st.integers(0, 100))
 def test_a_stacked_layer_computes_what_its_members_compute(members, n, d, shared, seed):
     torch.manual_seed(seed)
@@ -94,6 +95,7 @@ def test_a_stacked_layer_computes_what_its_members_compute(members, n, d, shared
         torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)], ids=["one input for all", "own inputs"])
 def test_gradients_of_a_stacked_layer_are_right_to_second_order(shape):
     torch.manual_seed(0)
@@ -155,6 +157,7 @@ def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
 # -- interventions -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "params"),
     [
@@ -194,7 +197,8 @@ def test_an_intervention_on_a_stack_is_the_intervention_on_each_member(name, par
                 assert torch.equal(slots[key] if key == "step" else slots[key][i], value), (parameter, key)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
 def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
     stack = build(seed, share)
@@ -223,6 +227,7 @@ def test_a_member_without_dormant_units_keeps_its_values_and_slots():
     assert stack.module[5].weight[1, :, :2].eq(0).all()
 
 
+@pytest.mark.slow
 def test_l2_init_sums_over_members():
     stack = build()
     l2 = make("l2_init", strength=0.3)

@@ -12,7 +12,8 @@ values = scalars | words | st.text(max_size=8)
 calls = st.builds(Call, words, st.dictionaries(words, values | st.lists(values, max_size=3).map(tuple), max_size=3))
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150)
 @given(calls)
 def test_what_is_written_reads_back_the_same(call: Call) -> None:
     again = parse_call(str(call))

@@ -44,6 +44,7 @@ def test_near_names_come_nearest_first() -> None:
     assert did_you_mean("xyz", known) == ""
 
 
+@pytest.mark.slow
 def test_the_registry_needs_the_standard_library_alone() -> None:
     code = "import sys, supple.registry; print(sorted({'torch', 'numpy', 'gymnasium'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

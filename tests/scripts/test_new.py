@@ -11,6 +11,8 @@ import supple.experiments.conformance  # noqa: F401  (before processes are forke
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[[str], tuple[int, str, str]]
 
 

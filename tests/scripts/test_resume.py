@@ -15,8 +15,9 @@ from supple.engine.kinds import all_kinds
 from supple.engine.storage.files import lock
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
+from tests.processes import ended, wait_until
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs", "weights"))
 
 
@@ -27,14 +28,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return made
 
 
-def finished(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def test_every_kind_has_a_run_that_is_killed() -> None:
     assert RUNS.keys() == all_kinds().keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_killed_run_is_resumed_to_the_same_bytes(
     kind: str, places: dict[str, str], process: Any, tmp_path: Path
@@ -43,13 +41,10 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(
         pytest.skip("ale-py is an extra")
     errors, whole, killed = tmp_path / "errors", tmp_path / "whole", tmp_path / "killed"
     dispatch(train(kind, places, whole))  # in this process, so that its children find imported what they need
-    child = process(train(kind, places, killed), errors)
-    while not list(killed.glob("checkpoints/0*")):  # the first checkpoint is there: somewhere behind it
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), errors.read_text()
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    assert finished(child) == -signal.SIGKILL
-    assert finished(process(["resume", str(killed)], errors)) == 0, errors.read_text()
+    # the first checkpoint is there: somewhere behind it
+    child = process(train(kind, places, killed), errors, lambda: list(killed.glob("checkpoints/0*")))
+    assert ended(child) == -signal.SIGKILL, errors.read_text()
+    assert ended(process(["resume", str(killed)], errors)) == 0, errors.read_text()
     assert logs(killed) == logs(whole)
     assert weights(killed) == weights(whole)
 
@@ -60,8 +55,7 @@ def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
     """tests/stress/test_woken_owners.py has every kind, suspended at any moment."""
     out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
     owner = process(train("linear", places, out), first)
-    while not list(out.glob("checkpoints/0*")):
-        time.sleep(0.001)
+    wait_until(lambda: list(out.glob("checkpoints/0*")))
     while True:  # no process takes over from one that was stopped while it writes
         os.kill(owner, signal.SIGSTOP)
         assert os.WIFSTOPPED(os.waitpid(owner, os.WUNTRACED)[1])
@@ -73,14 +67,14 @@ def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
     os.utime(out / "claim.json", (1e9, 1e9))
     with monkeypatch.context() as patch:
         patch.setattr("platform.node", lambda: "another-machine")
-        assert finished(process(["resume", str(out)], second)) == 0, second.read_text()
+        assert ended(process(["resume", str(out)], second)) == 0, second.read_text()
 
     def files() -> dict[str, bytes]:
         return {str(file): file.read_bytes() for file in out.rglob("*") if file.is_file()}
 
     before = files()
     os.kill(owner, signal.SIGCONT)
-    assert finished(owner) == 1
+    assert ended(owner) == 1
     assert first.read_text().count("\n") == 1
     assert "another process has taken over this run" in first.read_text()
     assert files() == before
@@ -104,6 +98,7 @@ def test_lines_added_to_the_log_of_a_finished_run_are_reported(
         assert "another program has written to this log" in stderr
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(
     tmp_path: Path, places: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

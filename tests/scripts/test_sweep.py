@@ -5,9 +5,9 @@ import os
 import random
 import re
 import signal
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +20,9 @@ from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
+from tests.processes import ended
+
+pytestmark = pytest.mark.slow
 
 FILE = """
 [lin]
@@ -34,21 +37,13 @@ random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }
 DRAWN = "random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }"
 DIVERGES = "points = [{ learning_rate = 0.01 }, { learning_rate = 1e30 }]"
 RUNS = 2 * 2 + 2 * 2 * 3  # trunks of each seed and step size, and their arms
-Process = Callable[[Sequence[str], Path], int]
+Process = Callable[..., int]
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     (tmp_path / "s.toml").write_text(FILE)
     return tmp_path / "s.toml"
-
-
-def ended(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def running(child: int) -> bool:
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def results(path: Path) -> dict[str, Any]:
@@ -89,16 +84,15 @@ def test_other_workers_finish_the_runs_of_killed_ones_to_the_same_bytes(
         folders = (name for _, names, _ in os.walk(out) for name in names)  # some vanish while they are looked at
         return sum(name.isdecimal() for name in folders)
 
+    def reached(goal: int) -> bool:
+        return checkpoints() >= goal
+
     for _ in range(5):
         goal = checkpoints() + draw.randint(1, 4)
-        children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(2)]
-        until = time.monotonic() + 60
-        while checkpoints() < goal and any(map(running, children)) and time.monotonic() < until:
-            time.sleep(draw.uniform(0.001, 0.02))
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-            killed += ended(child) == -signal.SIGKILL
-    assert killed > 5
+        dies = partial(reached, goal)
+        children = [process(["worker", str(out)], tmp_path / f"errors-{i}", dies) for i in range(2)]
+        killed += sum(ended(child) == -signal.SIGKILL for child in children)
+    assert killed == 10
     assert ended(process(["worker", str(out)], tmp_path / "errors")) == 0, (tmp_path / "errors").read_text()
     assert results(out) == undisturbed
 

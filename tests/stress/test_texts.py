@@ -35,7 +35,7 @@ from supple.reports.tables.table import Table
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 ENCODINGS = ("utf-8", "ascii", "latin-1", "cp1252", "utf-16", "cp437")
 TEXTS = {
     "markup": "[/red] x", "markup in a path": "a[bold]b", "emoji code": ":smile:", "esc": "\x1b]0;mine\x07\x1b[5m",

@@ -22,7 +22,7 @@ from supple.engine.storage import checkpoint, tensorboard
 from supple.engine.storage.claim import FILE, LOST
 from supple.scripts.main import dispatch
 
-SMALL = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "small_runs.py"))
+SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 RUNS, train, logs = (SMALL[name] for name in ("RUNS", "command", "logs"))
 KEPT = {"linear": "--keep-at 40 --keep-best True", "ppo": "--keep-at 512", "vision": "--keep-at 20"}
 ATTEMPTS = 5  # of every kind

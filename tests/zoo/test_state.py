@@ -11,6 +11,8 @@ from tests.zoo.networks import Subject, make, subject, zoo
 from tests.zoo.state import differences
 from tests.zoo.trials import state_of
 
+pytestmark = pytest.mark.slow
+
 
 def _replace_parameter(it: Subject) -> None:
     it.module.body[0].weight = nn.Parameter(it.module.body[0].weight.detach().clone())

@@ -13,6 +13,8 @@ from tests.zoo.networks import zoo
 from tests.zoo.references import without_fresh
 from tests.zoo.trials import VARIANTS, Outcome
 
+pytestmark = pytest.mark.slow
+
 QUICK = [name for name, kind in zoo().items() if not kind.slow]
 
 

@@ -67,6 +67,7 @@ add(
         X_TAIL,
         {"method": METHODS},
         seeds=SEEDS,
+        leads="Average",
     ),
     Preset(
         "moram-trace",

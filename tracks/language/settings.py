@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import device_here
+from ...engine.settings import Groups, device_here
 from ..settings import TrackSettings
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class LanguageSettings(TrackSettings):
     """Clip the gradient norm to this value; None: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of products: bfloat16 by autocast (auto: on GPUs that support it), or float32. Weights are float32."""
+
+    groups: ClassVar[Groups] = {"speed": ("precision",)}
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -17,7 +17,7 @@ this. If the initial weights have no part in a direction of the task, that direc
 and the network decays to the saddle (reversal learning at λ = 0). The cost is one SVD of Σyx and one decomposition of Y
 for all times, and one Cholesky decomposition (N_h, N_h) for each time.
 
-An error of the paper that matters here (tests/tracks/linear/test_printed_equations.py): the last term of eq. 15 must be
+An error of the paper that matters here (tests/tracks/linear/test_exact_printed.py): the last term of eq. 15 must be
 (e^{2λ⊥t/τ} − I)/(2λ⊥). The same holds for eqs. 58–82.
 """
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...engine.settings import Device
+from ...engine.settings import Device, Groups
 from ..settings import TrackSettings
 from .stream import names_of
 
@@ -41,6 +41,10 @@ class LinearSettings(TrackSettings):
     eval_every: int = 10
     """Updates between evaluations; 0: only at the start and end of each task."""
 
+    groups: ClassVar[Groups] = {
+        "tasks": ("tasks", "samples", "updates_per_task"),
+        "network": ("n_in", "n_hidden", "n_out", "lam", "init_scale"),
+    }
     shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", *TrackSettings.shrinks)
 
     def problems(self) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import MOST_TASKS, Interval, RunSettings, Seeds, SeedsOption
+from ...engine.settings import MOST_TASKS, Groups, Interval, RunSettings, Seeds, SeedsOption
 from ..settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
@@ -18,7 +18,7 @@ NetworkName = Literal["mlp", "cnn", "convnet", "resnet18", "vgg16", "vit-tiny"]
 class VisionSettings(TrackSettings):
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "mnist"
     """mnist, fashion-mnist, cifar-10, cifar-100, tiny-imagenet, imagenet-32, or folder (image folders in --data)."""
-    data: Path | None = None
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder with the files of the data set (default: where `supple fetch` puts them)."""
     stream: StreamKind = "permuted"
     """Change from task to task: permuted pixels, random labels, pairs of classes, alternating (5 classes, then 1),
@@ -82,6 +82,16 @@ class VisionSettings(TrackSettings):
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile loss and gradients. auto: for small networks in runs of at least 20,000 updates."""
 
+    groups: ClassVar[Groups] = {
+        "run": ("seeds",),
+        "tasks": (
+            "dataset", "data", "stream", "tasks", "images", "images_per_class", "classes_per_task", "shares", "epochs",
+            "first_epochs", "updates_per_task", "standardize", "shock_every", "shocks",
+        ),
+        "network": ("network", "width", "activation", "init_lambda"),
+        "measuring": ("eval_epochs",),
+        "speed": ("compile",),
+    }  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = (
         "epochs",
         "first_epochs",

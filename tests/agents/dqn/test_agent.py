@@ -76,6 +76,7 @@ def test_epsilon_stays_1_until_learning_starts_and_then_falls_linearly() -> None
     assert found == pytest.approx([1.0, 1.0, 0.8, 0.6, 0.2, 0.2])
 
 
+@pytest.mark.slow
 def test_every_environment_draws_for_itself_whether_to_explore() -> None:
     """One draw for all environments, as in FIRE's released code, would make all of them explore or none."""
     agent = agent_with(num_envs=8)
@@ -89,6 +90,7 @@ def test_every_environment_draws_for_itself_whether_to_explore() -> None:
     assert agreeing.std() == pytest.approx(np.sqrt(chance * (1 - chance) / 8), rel=0.25)
 
 
+@pytest.mark.slow
 def test_evaluation_acts_nearly_greedily_and_leaves_no_trace() -> None:
     agent = agent_with(activation="rand_smooth_leaky", eval_epsilon=0.0)
     steps = begun(agent)
@@ -106,6 +108,7 @@ def test_evaluation_acts_nearly_greedily_and_leaves_no_trace() -> None:
 # -- learning ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ratio", "steps", "updates"), [(0.25, 20, 10), (1.0, 20, 40), (4.0, 5, 40), (0.3, 60, 36)])
 def test_replay_ratio_is_gradient_steps_per_environment_step(ratio: float, steps: int, updates: int) -> None:
     agent = agent_with(replay_ratio=ratio, batch_size=4)
@@ -113,6 +116,7 @@ def test_replay_ratio_is_gradient_steps_per_environment_step(ratio: float, steps
     assert agent.optimizer.state[next(agent.network.parameters())]["step"].item() == updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
 def test_measuring_changes_nothing_in_training(activation: str) -> None:
     from supple.metrics import measure
@@ -161,6 +165,7 @@ def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32(
     torch.testing.assert_close(wanted, exact, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.slow
 def test_target_network_is_copied_whole_every_period_and_stays_between() -> None:
     agent = agent_with(target_period=40)
     steps = begun(agent)
@@ -175,6 +180,7 @@ def test_target_network_is_copied_whole_every_period_and_stays_between() -> None
     assert copies == [40, 80]
 
 
+@pytest.mark.slow
 def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.MonkeyPatch) -> None:
     from stable_baselines3 import DQN as Peer
     from stable_baselines3.common.type_aliases import ReplayBufferSamples
@@ -242,6 +248,7 @@ def test_rewards_are_clipped_to_their_sign_unless_asked_otherwise() -> None:
         assert (set(rewards.tolist()) <= {-1.0, 0.0, 1.0}) == clip
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_the_run() -> None:
     agent = agent_with()
     live(agent, begun(agent), 10)
@@ -253,6 +260,7 @@ def test_a_loss_that_is_not_finite_ends_the_run() -> None:
         agent.numbers()
 
 
+@pytest.mark.slow
 def test_numbers_are_means_since_the_last_call() -> None:
     agent = agent_with()
     steps = begun(agent)
@@ -263,6 +271,7 @@ def test_numbers_are_means_since_the_last_call() -> None:
     assert agent.numbers()["updates"] == 10
 
 
+@pytest.mark.slow
 def test_penalties_and_followers_of_updates_take_part_in_every_gradient_step() -> None:
     class Counter(Intervention):
         name = "counter"
@@ -301,6 +310,7 @@ def hooks_for(agent: DQN, *texts: str) -> list[Intervention]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset:what=head", "redo"])
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_interventions_write_in_place(name: str, contract: str) -> None:
@@ -317,6 +327,7 @@ def test_interventions_write_in_place(name: str, contract: str) -> None:
     agent.numbers()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -365,6 +376,7 @@ def saved(agent: DQN) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.slow
 def test_injection_leaves_the_values_of_actions_as_they_were_and_learning_goes_on() -> None:
     agent = agent_with()
     steps = begun(agent)

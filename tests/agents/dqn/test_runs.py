@@ -18,6 +18,8 @@ import pytest
 
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("ale_py", reason="ale-py is an extra")
 
 GAME = shlex.split(

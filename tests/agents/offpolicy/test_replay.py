@@ -105,7 +105,8 @@ def stream(memory: ReplayMemory, world: World, steps: int, cuts: float = 0.0) ->
             world.begin(memory)
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_envs=st.integers(1, 3),
@@ -207,6 +208,7 @@ def test_a_sample_is_a_copy() -> None:
     assert same(sample, before)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("steps", [0, 7, 40, 200])
 def test_a_memory_goes_on_from_a_checkpoint_bit_for_bit(steps: int, layout: ReplayLayout, tmp_path: Path) -> None:

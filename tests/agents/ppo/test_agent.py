@@ -95,6 +95,7 @@ def test_the_last_inputs_are_those_of_the_last_gradient_step() -> None:
     assert agent.learners["agent"].last_inputs() is None  # between updates
 
 
+@pytest.mark.slow
 def test_training_on_one_environment_leaves_what_belongs_to_another_untouched() -> None:
     agent = agent_with()
     start = own_state(agent, "b")
@@ -283,6 +284,7 @@ def test_observations_are_normalised_by_the_statistics_of_their_environment() ->
     np.testing.assert_array_equal(raw.current, first.astype(np.float32))
 
 
+@pytest.mark.slow
 def test_an_agent_continues_from_its_state_bit_for_bit() -> None:
     agent, other = agent_with(), agent_with(seed=1)
     live(agent, "a", rollouts=2)

@@ -138,6 +138,7 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
     assert not torch.equal(same["body.0.weight"], other["body.0.weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", [0, 6])
 @pytest.mark.parametrize("share_value", [True, False])
 @pytest.mark.parametrize("lam", [2.0, 0.0, -1.0])

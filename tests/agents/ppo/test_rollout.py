@@ -57,7 +57,8 @@ def test_advantages_equal_those_of_stable_baselines3_where_nothing_is_truncated(
     np.testing.assert_allclose(ours.returns.reshape(steps, envs), theirs.returns, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), envs=st.integers(1, 3))
 def test_each_episode_is_a_recursion_of_its_own_and_truncation_bootstraps_from_its_true_end(
     seed: int, steps: int, envs: int
@@ -92,7 +93,8 @@ def test_each_episode_is_a_recursion_of_its_own_and_truncation_bootstraps_from_i
             assert abs(batch.returns[row] - expected - value_of(rollout.observations[t, env])) < 1e-4
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), envs=st.integers(1, 3))
 def test_monte_carlo_targets_are_discounted_sums_of_rewards_up_to_a_terminal_state_or_the_value_of_a_cut(
     seed: int, steps: int, envs: int

@@ -16,6 +16,8 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.scripts import train as command
 
+pytestmark = pytest.mark.slow
+
 SMALL = shlex.split(
     "--steps 400 --num-envs 2 --rollout-steps 20 --minibatch-size 20 --epochs 2 --hidden 8 --adapter 6 "
     "--eval-episodes 1 --measure-every 200 --checkpoint-every 120 --hook fire@0.6"
@@ -70,3 +72,16 @@ def test_ppo_learns_which_action_each_observation_asks_for(env: str, tmp_path: P
     prepare(RunSpec("ppo", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["eval/return"] > 3.5  # 1 at random
+
+
+def test_ppo_learns_to_balance_a_pendulum(tmp_path: Path) -> None:
+    settings = PPOSettings(
+        env="inverted_pendulum", steps=12_288, num_envs=2, rollout_steps=256, minibatch_size=64, epochs=10,
+        learning_rate=1e-3, hidden=(32, 32), adapter=0, eval_episodes=0, compile="off",
+    )  # fmt: skip
+    prepare(RunSpec("ppo", settings), tmp_path / "run", print).train(lambda step: None)
+    episodes = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    early = np.mean([e["return"] for e in episodes if e["step"] < 2_000])
+    late = np.mean([e["return"] for e in episodes if e["step"] > 9_000])
+    assert early < 40
+    assert late > 100

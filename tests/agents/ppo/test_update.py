@@ -123,6 +123,7 @@ def test_loss_and_gradients_equal_those_of_stable_baselines3() -> None:
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() -> None:
     policy, _ = sb3_update(max_grad_norm=0.1)
     net = network()
@@ -193,6 +194,7 @@ def test_no_minibatch_of_an_epoch_is_left_over_by_compiled_calls(minibatches: in
     assert steps_per_call(minibatches, 5) == calls
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
     ends = []
@@ -238,6 +240,7 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
     torch.testing.assert_close(ppo_loss(net, "env", rows, settings)[1][0], expected.detach())
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     "penalties", [(), PENALTIES, ("chain(strength=1,share=0.5,window=4)",)], ids=["none", "penalties", "drawn"]

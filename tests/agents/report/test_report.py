@@ -17,6 +17,8 @@ from supple.engine.storage.signed_json import read_json, write_json
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 
+pytestmark = pytest.mark.slow
+
 ENVS = {"HalfCheetah-v5": 1800.0, "Hopper-v5": 1100.0, "Walker2d-v5": 700.0, "Ant-v5": 400.0}
 ARMS = {"none": 0.55, "fire@task": 1.0, "snp(lam=0.8)@task": 0.85, "reset(what=head)@task": 0.7}
 CONTRACT = {
@@ -163,7 +165,10 @@ def test_page_opens_with_what_was_compared_and_then_shows_the_main_figure(three_
 def test_cells_show_their_numbers_by_seed(three_seeds):
     paths = three_seeds[1]
     returns = strict_json(paths.scores)["arms"]["none"]["final_return_per_seed"]
-    title = re.search(r'<td title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">', paths.html.read_text())
+    title = re.search(
+        r'<td data-number="[\d.]+" title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">',
+        paths.html.read_text(),
+    )
     shown = [float(text.replace(",", "")) for text in title.groups()]
     assert shown == pytest.approx([row[0] for row in returns], rel=1e-3)
 

@@ -38,6 +38,7 @@ def test_actions_are_random_until_learning_starts_and_then_the_policys(small: An
         agent.update(NO_HOOKS, last=False)
 
 
+@pytest.mark.slow
 def test_random_actions_fill_the_whole_box(small: Any) -> None:
     agent = small.agent_with(learning_starts=10_000)
     small.begun(agent)
@@ -47,7 +48,8 @@ def test_random_actions_fill_the_whole_box(small: Any) -> None:
     np.testing.assert_allclose(actions.max(0), [1.0, 2.0], atol=0.01)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=60)
 @given(bounds=st.lists(st.tuples(*[st.floats(-1e4, 1e4, width=32)] * 2).map(sorted), min_size=1, max_size=4))
 def test_actions_stay_in_the_box_to_the_last_bit(small: Any, bounds: list[tuple[float, float]]) -> None:
     """A saturated tanh is ±1: that is a bound of the box, which rounding must not pass."""
@@ -62,6 +64,7 @@ def test_actions_stay_in_the_box_to_the_last_bit(small: Any, bounds: list[tuple[
         np.testing.assert_allclose(action, wanted, rtol=1e-5, atol=tiny + 1e-5 * np.abs([box.low, box.high]).max())
 
 
+@pytest.mark.slow
 def test_evaluation_is_deterministic_and_leaves_no_trace(small: Any) -> None:
     agent = small.agent_with(activation="rand_smooth_leaky")
     steps = small.begun(agent)
@@ -80,6 +83,7 @@ def test_evaluation_is_deterministic_and_leaves_no_trace(small: Any) -> None:
 # -- observations ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_statistics_are_those_of_all_observations_acted_on_in_float64(small: Any, num_envs: int, dtype: type) -> None:
@@ -98,6 +102,7 @@ def test_statistics_are_those_of_all_observations_acted_on_in_float64(small: Any
     np.testing.assert_allclose(agent._normalize(torch.from_numpy(every[:5]).float()), wanted, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_memory_keeps_raw_observations_which_are_normalised_as_they_are_sampled(small: Any) -> None:
     agent = small.agent_with(learning_starts=10_000)
     steps = small.begun(agent)
@@ -112,6 +117,7 @@ def test_memory_keeps_raw_observations_which_are_normalised_as_they_are_sampled(
         small.live(agent, steps, 20)  # by later statistics from then on
 
 
+@pytest.mark.slow
 def test_without_normalisation_networks_see_what_the_environment_shows(small: Any) -> None:
     agent = small.agent_with(normalize_observations=False)
     steps = small.begun(agent)
@@ -144,6 +150,7 @@ def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminat
 # -- learning --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("ratio", [0.3, 0.5, 1.0, 2.0, 3.0])
 def test_replay_ratio_is_gradient_steps_per_decision(small: Any, ratio: float, num_envs: int) -> None:
@@ -167,6 +174,7 @@ def test_nothing_is_learned_before_learning_starts(small: Any) -> None:
     assert not any(torch.equal(a, b) for a, b in zip(before, agent.critics.parameters(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["simba", "mlp"])
 @pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
 def test_measuring_both_learners_changes_nothing_in_training(small: Any, network: str, activation: str) -> None:
@@ -186,6 +194,7 @@ def test_measuring_both_learners_changes_nothing_in_training(small: Any, network
     assert small.changed(*ends) == []
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_the_run(small: Any) -> None:
     agent = small.agent_with()
     steps = small.begun(agent)
@@ -198,6 +207,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(small: Any) -> None:
         agent.numbers()
 
 
+@pytest.mark.slow
 def test_numbers_are_means_since_the_last_call(small: Any) -> None:
     agent = small.agent_with(replay_ratio=2.0)
     steps = small.begun(agent)

@@ -28,6 +28,8 @@ from supple.agents.sac.networks import (
 )
 from supple.interventions import StackedLayerNorm, StackedLinear
 
+pytestmark = pytest.mark.slow
+
 
 def draws(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
@@ -272,7 +274,7 @@ class Fixed(Actor):
         return self.answer
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**31), spread=st.floats(0.01, 3.0), actions=st.integers(1, 5))
 def test_log_density_is_that_of_a_squashed_gaussian(seed: int, spread: float, actions: int) -> None:
     generator = draws(seed)
@@ -301,7 +303,7 @@ def test_log_density_of_saturated_actions_is_exact_and_has_gradients() -> None:
     assert bool(log_std.grad.isfinite().all())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**31), size=st.floats(1e-3, 1e6))
 def test_log_deviations_stay_within_their_range(seed: int, size: float) -> None:
     actor = Actor(SimBa(4, 8, 1, "relu", draws(seed)), 8, 2, orthogonal(draws(seed)))

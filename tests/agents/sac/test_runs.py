@@ -15,6 +15,8 @@ import pytest
 
 from supple.scripts.main import dispatch
 
+pytestmark = pytest.mark.slow
+
 SMALL = shlex.split(
     "--num-envs 2 --learning-starts 20 --replay-size 100 --batch-size 8 --actor-width 8 --critic-width 8 "
     "--critic-blocks 1 --replay-ratio 0.5 --eval-episodes 0 --checkpoint-every 160 --measure-every 240 "

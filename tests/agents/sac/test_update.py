@@ -154,6 +154,7 @@ def assert_close(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance:
         )
 
 
+@pytest.mark.slow
 def test_updates_are_those_of_separate_critics_with_default_adamw_written_out() -> None:
     agent = in_float64(agent_with())
     for parameter in agent.target.parameters():
@@ -293,6 +294,7 @@ def apply(agent: SAC, name: str, **params: Any) -> None:
             assert intervention.apply(learner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_updates_and_interventions_write_in_place(contract: str) -> None:
     agent = agent_with()
@@ -305,6 +307,7 @@ def test_updates_and_interventions_write_in_place(contract: str) -> None:
         assert places(agent) == held
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_compile(), reason="torch.compile does not work here")
 def test_compiled_updates_are_the_eager_ones_across_interventions_and_compiled_once() -> None:
     """Steps of 1e-4, as in the paper: a gradient that is all rounding may step either way."""

@@ -133,7 +133,8 @@ def crossed(bounds: list[int], steps: list[int]) -> list[int]:
     return found
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=12)
 @given(
     inner=st.sets(st.integers(1, TOTAL - 1), max_size=12),
     at=st.integers(1, TOTAL),
@@ -177,6 +178,7 @@ def test_hooks_without_a_schedule_fire_at_the_fork():
     ]
 
 
+@pytest.mark.slow
 def test_hooks_due_at_one_moment_are_applied_in_the_order_given_to_every_learner():
     learners = {name: learner(name=name) for name in ("actor", "critic")}
     driver, events = drive("reset(what=head)@task", "fire(scope=head,method=polar)@task", learners=learners)
@@ -355,6 +357,7 @@ def test_a_penalty_is_drawn_once_for_every_loss() -> None:
     assert [float(driver.drawn_penalty(target)) for _ in range(2)] == [3, 3]
 
 
+@pytest.mark.slow
 def test_a_penalty_holds_training_near_its_start():
     def distance_with(*texts: str) -> float:
         target = learner()

@@ -31,6 +31,7 @@ def said(code: str, *arguments: object) -> list[str]:
     return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
 
+@pytest.mark.slow
 def test_threads_that_start_after_the_flag_flush() -> None:
     code = """
         from supple.engine.machine.denormals import flushes, flushing_denormals
@@ -42,6 +43,7 @@ def test_threads_that_start_after_the_flag_flush() -> None:
     assert said(code) == ["True []"]
 
 
+@pytest.mark.slow
 def test_threads_that_started_before_the_flag_are_reported_in_one_line() -> None:
     code = f"""
         from supple.engine.machine.denormals import flushes, flushing_denormals
@@ -55,6 +57,7 @@ def test_threads_that_started_before_the_flag_are_reported_in_one_line() -> None
     assert said(code) == ["False 1 True 0", "1"]
 
 
+@pytest.mark.slow
 def test_training_with_threads_from_before_the_flag_warns_in_one_line(tmp_path: Path) -> None:
     code = f"""
         from supple.scripts.main import dispatch
@@ -80,6 +83,7 @@ def test_the_flag_is_restored_after_training(monkeypatch: pytest.MonkeyPatch) ->
             torch.set_flush_denormal(False)
 
 
+@pytest.mark.slow
 def test_workers_of_a_comparison_flush_from_their_start() -> None:
     code = """
         from multiprocessing import Pipe
@@ -94,6 +98,7 @@ def test_workers_of_a_comparison_flush_from_their_start() -> None:
     assert said(code) == ["True"]
 
 
+@pytest.mark.slow
 def test_arms_of_a_comparison_train_on_threads_that_flush(tmp_path: Path) -> None:
     """Each runs in a worker whose threads begin after the flag: there is nothing to warn of."""
     settings = LinearSettings(tasks="random", updates_per_task=4, threads=2)

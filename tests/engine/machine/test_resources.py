@@ -1,5 +1,9 @@
 """The processors and memory that a process may use, and runs that need more."""
 
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,3 +83,36 @@ def test_memory_for_gradients_and_optimizers_is_checked_before_training(monkeypa
     monkeypatch.setattr(resources, "free_memory", lambda: 4 * 4 * 111 - 1)
     with pytest.raises(UsageError, match=r"^the run needs 0 MB more for gradients and optimizers"):
         resources.require_memory([learner])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: torch.empty(n, n),
+        lambda n: torch.zeros((n, n)),
+        lambda n: torch.ones(size=(n, n)),
+        lambda n: torch.full((n, n), 1.0),
+        lambda n: torch.eye(n),
+        lambda n: torch.eye(n=n, m=n),
+        lambda n: torch.randn(n, n, generator=torch.Generator()),
+        lambda n: torch.zeros(1).new_empty(n, n),
+        lambda n: torch.zeros_like(torch.zeros(1).expand(n, n)),
+        lambda n: torch.zeros(1).expand(n, n).clone(),
+        lambda n: torch.nn.Embedding(n, n),
+        lambda n: torch.nn.LSTM(1, n),
+    ],
+)
+def test_all_ways_to_make_a_tensor_are_looked_at(make: Callable[[int], object]) -> None:
+    with pytest.raises(UsageError, match="of memory is free"), resources.Allocations({}):
+        make(1_000_000)
+
+
+def test_checking_memory_does_not_import_the_compiler() -> None:
+    code = """
+        import sys, torch
+        from supple.engine.machine.resources import Allocations
+        with Allocations({}):
+            torch.nn.Linear(3, 4)
+        assert "torch._dynamo" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

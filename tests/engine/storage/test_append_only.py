@@ -76,6 +76,7 @@ def test_a_second_save_writes_only_the_new_rows(tmp_path: Path) -> None:
     assert_holds(new, 3, 38)
 
 
+@pytest.mark.slow
 def test_the_size_of_a_save_does_not_grow_with_the_memory(tmp_path: Path) -> None:
     sizes = []
     for end in (100, 1000):
@@ -106,7 +107,8 @@ def test_rows_can_be_empty_and_a_tree_can_hold_several(tmp_path: Path) -> None:
     assert torch.equal(loaded["list"][1].read(8, 33)["reward"], rows(8, 33, 9).read(8, 33)["reward"])
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(
     lives=st.lists(st.tuples(st.integers(0, 35), st.integers(0, 30)), min_size=1, max_size=6),
     keep=st.integers(1, 3),
@@ -218,7 +220,8 @@ def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, mon
     assert_holds(arm, 0, 38, identity="arm")
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_damaged_part_is_named(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = save(tmp_path_factory.mktemp("flip"), 1, rows(0, 33))
@@ -297,6 +300,7 @@ def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callabl
     return code == 9
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
 @pytest.mark.parametrize("how", [kill, fill_the_disk])
@@ -317,6 +321,7 @@ def test_a_save_killed_at_any_file_operation_leaves_complete_checkpoints(
     assert operation > 10, "the operations were not seen"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
 @pytest.mark.parametrize("how", [kill, fill_the_disk])

@@ -79,8 +79,9 @@ def test_a_tree_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_p
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [WEIGHTS, MANIFEST])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_any_flipped_bit_and_any_truncation_is_noticed(
     tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject

@@ -16,12 +16,12 @@ from supple.engine.storage import files
 from supple.engine.storage.claim import FILE, LOST, Claimed, Lost, _describe_this_process, claim
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from supple.engine.storage.claim import claim
 with claim(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 RACE = """
 import sys
@@ -47,7 +47,9 @@ def write(folder: Path, **changes: object) -> Path:
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout
     assert process.stdout.readline() == "held\n"
     yield process

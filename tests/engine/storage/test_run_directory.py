@@ -90,6 +90,7 @@ def test_an_entry_of_the_wrong_type_is_named_even_if_its_sum_is_right(tmp_path: 
         RunDirectory.open(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_identity_of_a_run_depends_on_the_entries_that_training_depends_on(tmp_path: Path) -> None:
     created = RunDirectory.create(tmp_path, CONFIG)
     assert RunDirectory(tmp_path, CONFIG).identity == created.identity == RunDirectory.open(tmp_path).identity

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,9 @@ from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
+from tests.processes import wait_until
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 1000, "checkpoint_every": 50, "measure_every": 500}
 STUDY = Study("lin", "linear", settings=SETTINGS, arms=("none", "snp@task"), seeds=(0,), fork_at=0.0)
@@ -38,11 +40,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def wait_for_a_checkpoint(path: Path, started: list[Any]) -> None:
     """Wait until a run is under way, and not yet at its end."""
-    until = time.monotonic() + 120
-    while not any(name.isdecimal() for _, names, _ in os.walk(path) for name in names):
+
+    def under_way() -> bool:
         assert explain_stop(started) is None
-        assert time.monotonic() < until
-        time.sleep(0.01)
+        return any(name.isdecimal() for _, names, _ in os.walk(path) for name in names)
+
+    wait_until(under_way)
 
 
 def watched(jobs: list[QueuedRun], started: list[Any]) -> list[str]:

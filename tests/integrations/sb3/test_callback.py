@@ -23,6 +23,8 @@ from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.interventions import EntropyTemperature, restructure
 from supple.metrics import cheap_metrics, dfi_unscaled
 
+pytestmark = pytest.mark.slow
+
 ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
 FIRE = "fire(method=polar)"

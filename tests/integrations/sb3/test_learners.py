@@ -21,6 +21,8 @@ from supple.interventions import EntropyTemperature, Learner, Wiring  # noqa: E4
 from supple.metrics import cheap_metrics, measure  # noqa: E402
 from supple.networks.linear_pairs import find_joints  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 ENV[DDPG] = "Pendulum-v1"
 OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "batch_size": 256, "buffer_size": 100}

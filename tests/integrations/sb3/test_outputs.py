@@ -15,6 +15,8 @@ from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from supple.integrations.sb3 import learners_of
 from supple.metrics import diagnose, measure
 
+pytestmark = pytest.mark.slow
+
 SPACES: dict[str, spaces.Space] = {
     "discrete": spaces.Discrete(3),
     "choices": spaces.MultiDiscrete([3, 2, 4]),

@@ -20,6 +20,8 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from supple.integrations.sb3 import learners_of_saved
 from supple.metrics import diagnose
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"policy_kwargs": {"net_arch": [8, 8]}}
 
 

@@ -12,6 +12,8 @@ from supple.tracks.language.examples import Example, TaskData
 from supple.tracks.language.models import LanguageModel, load_model
 from supple.tracks.language.scores import longest_common_subsequence, sari
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = [
     Example("How?", "So."),
     Example("A longer question, why?", "B", ("A", "B")),
@@ -146,7 +148,7 @@ def test_sari_of_a_case_counted_by_hand() -> None:
     assert score("sari", "a x", "a b d", "a b c") == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
 def test_the_longest_common_subsequence_is_that_of_the_usual_table(first: str, second: str) -> None:
     table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from supple.metrics import hessian_eigenvalues
 from supple.tracks.language.balance import balance, batch_loss, write_balance
 
+pytestmark = pytest.mark.slow
+
 
 def tiny() -> nn.Module:
     torch.manual_seed(0)

@@ -10,6 +10,8 @@ from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, p
 from supple.tracks.language.examples import Example
 from supple.tracks.language.fresh import byte_tokenizer
 
+pytestmark = pytest.mark.slow
+
 NEWLINES = (
     "{% for m in messages %}{{ m['role'] + '\n' + m['content'] | trim }}<|end|>{{ '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}"
@@ -40,7 +42,7 @@ def test_the_label_ends_with_the_turn_and_not_with_what_the_template_puts_behind
     assert end_of_turn(tokenizer) == [tokenizer.eos_token_id]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(min_size=1, max_size=8)), min_size=1, max_size=4))
 def test_labels_are_the_answers_and_nothing_else(texts: list[tuple[str, str]]) -> None:
     encoded = encode(TOKENIZER, [Example(prompt, answer) for prompt, answer in texts], 200)

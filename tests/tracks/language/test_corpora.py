@@ -27,6 +27,8 @@ from supple.tracks.language.corpora import (
 from supple.tracks.language.corpora.prepare import PIECE
 from supple.tracks.language.corpora.published import PUBLISHED
 
+pytestmark = pytest.mark.slow
+
 LINES = "".join(f"{i} is a number, and {i * i} its square — naïve?\n" for i in range(300))
 
 
@@ -81,7 +83,7 @@ def test_the_byte_tokenizer_encodes_utf_8():
 
 
 @given(text=st.text(max_size=50))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_trained_tokenizer_loses_nothing(text: str):
     tokenizer = train_bpe([LINES], 300)
     tokens = tokenizer.encode(text)
@@ -119,7 +121,7 @@ def test_preparing_again_leaves_no_tokenizer_of_before(tmp_path: Path):
 
 
 @given(starts=st.lists(st.integers(0, 89), min_size=1, max_size=6), length=st.integers(1, 10))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_batch_is_the_tokens_from_its_starts_and_those_one_further(
     tmp_path_factory: pytest.TempPathFactory, starts: list[int], length: int
 ):
@@ -165,7 +167,7 @@ def test_each_corpus_of_a_mixture_has_its_share(tmp_path: Path, shares: list[flo
 
 
 @given(count=st.integers(1, 12), block=st.integers(1, 30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_validation_windows_are_spread_evenly_and_do_not_overlap(
     tmp_path_factory: pytest.TempPathFactory, count: int, block: int
 ):

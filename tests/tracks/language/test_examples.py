@@ -7,6 +7,8 @@ import pytest
 from supple.registry.errors import UsageError
 from supple.tracks.language.examples import Example, load_task, read_examples
 
+pytestmark = pytest.mark.slow
+
 QUESTION = {
     "prompt": {"default": "Answer with a letter."}, "question": "How many?",
     "choices": {"text": ["1", "2"], "label": ["A", "B"]}, "answerKey": "B", "type": "mcq-4-choices", "answer": "",

@@ -18,6 +18,8 @@ from supple.tracks.language.finetune.work import FinetuneWork, build
 from supple.tracks.language.models import load_model, save_model
 from tests.tracks.logs import read_log
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,6 +16,8 @@ from supple.interventions.sib import sib_
 from supple.metrics import View, dfi, dfi_unscaled, measure
 from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
 
+pytestmark = pytest.mark.slow
+
 TINY = GPTConfig(vocab_size=23, block_size=12, layers=2, heads=2, width=16)
 
 
@@ -87,7 +89,7 @@ def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
 
 
 @given(place=st.integers(1, 7), seed=st.integers(0, 99))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_later_token_changes_no_earlier_logit(place: int, seed: int):
     model, x = GPT(TINY, draws(seed)), tokens(seed=seed)
     changed = x.clone()

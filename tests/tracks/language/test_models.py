@@ -17,6 +17,8 @@ from supple.tracks.language.models import (
     save_model,
 )
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "vocab_size": 261, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 4,

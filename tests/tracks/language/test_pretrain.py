@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,9 @@ from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
+from tests.processes import LONG, ended
+
+pytestmark = pytest.mark.slow
 
 PRETRAIN = find_kind("pretrain")
 
@@ -108,12 +110,8 @@ def test_the_second_phase_starts_at_the_given_update_of_the_whole_first_schedule
 
 def test_a_killed_run_resumes_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    child = process(bench.command(run, *HOOKS, "--dropout", "0.1"), tmp_path / "errors")
-    deadline = time.monotonic() + 60
-    while not (run / "checkpoints/000000000007").exists() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    words, seventh = bench.command(run, *HOOKS, "--dropout", "0.1"), run / "checkpoints/000000000007"
+    assert ended(process(words, tmp_path / "errors", seventh.exists)) == -signal.SIGKILL
     assert not (run / "checkpoints/000000000020").exists(), "killed too late to prove anything"
     dispatch(["resume", str(run)])
     assert bench.state(run, 20) == bench.state(whole, 20)
@@ -137,7 +135,7 @@ def test_two_processes_learn_as_one_does(bench: Any, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
     words += ["-m", "supple.scripts.train", *bench.command(two, *hooks)[1:]]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG, env=environment)
     assert done.returncode == 0, done.stderr
     ours, theirs = ([line for line in bench.log(run, "metrics") if "val_loss" in line] for run in (two, one))
     assert [line["step"] for line in ours] == [line["step"] for line in theirs]

@@ -16,6 +16,8 @@ from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
 
+pytestmark = pytest.mark.slow
+
 PRETRAIN = find_kind("pretrain")
 
 

@@ -13,6 +13,7 @@ from supple.tracks.linear.tasks import random_regression, reversal, semantic_hie
 from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lam", "sizes"), [(0.0, (3, 5, 4)), (1.0, (4, 3, 3)), (-2.0, (3, 2, 4))])
 def test_losses_over_a_sequence_of_tasks_match_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
     n_in, n_hidden, n_out = sizes
@@ -69,6 +70,7 @@ def test_reversal_of_a_learnt_task_is_a_singular_value_with_a_negative_start(lam
     np.testing.assert_allclose(course.losses[0, :, 0] - again.least_loss, (target[0] - curve) ** 2 / 2, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_time_to_converge_is_when_the_loss_crosses_the_threshold() -> None:
     sigma = np.random.default_rng(0).normal(size=(3, 4))
     for tau in (1.0, 50.0):
@@ -81,6 +83,7 @@ def test_time_to_converge_is_when_the_loss_crosses_the_threshold() -> None:
         time_to_converge(exact, sigma, 0.0)
 
 
+@pytest.mark.slow
 def test_reversal_never_ends_at_lambda_zero_and_slows_down_towards_it() -> None:
     task = semantic_hierarchy()
     again = reversal(task)

@@ -55,6 +55,7 @@ def draw(rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
     return w1, w2, sigma, rng.uniform(0.5, 3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))  # of 50 draws
 def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_scale(block: int) -> None:
     rng = np.random.default_rng(block)
@@ -66,7 +67,8 @@ def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_s
         assert relative(exact_qq(w1, w2, sigma, times, tau), integrated(w1, w2, sigma, times, tau)).max() <= 1e-6
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -> None:
     w1, w2, sigma, tau = draw(np.random.default_rng(seed))
@@ -78,6 +80,7 @@ def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -
         np.testing.assert_allclose(far, solution.limit(), atol=1e-7 * np.abs(far).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.1, 1e-3, 1e-5, 1e-7])
 @pytest.mark.parametrize("noise", [0.0, 1e-6])
 def test_near_a_saddle_the_solution_matches_equation_7_in_300_digits(lam: float, noise: float) -> None:
@@ -118,6 +121,7 @@ def test_at_lambda_zero_a_reversed_direction_stays_on_the_saddle_and_else_it_is_
             np.testing.assert_allclose(reached, [end, *values[1:]], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_balanced_square_networks_whose_determinant_has_the_other_sign_never_learn_at_lambda_zero() -> None:
     """W₂W₁ would have to become singular, and at λ = 0 its rank is conserved: half of all random starts."""
     rng = np.random.default_rng(1)
@@ -141,6 +145,7 @@ def test_at_time_zero_the_solution_has_the_initial_weights() -> None:
     assert solution.lam == pytest.approx(-1.5)
 
 
+@pytest.mark.slow
 def test_many_times_at_once_give_the_results_of_single_times(monkeypatch: pytest.MonkeyPatch) -> None:
     w1, w2 = balanced_init(2.0, 3, 3, 4, 0.2, 0)
     sigma = np.random.default_rng(1).normal(size=(4, 3))
@@ -151,6 +156,7 @@ def test_many_times_at_once_give_the_results_of_single_times(monkeypatch: pytest
     assert np.array_equal(exact_qq(w1, w2, sigma, times[7]), exact_qq(w1, w2, sigma, times[7:8]))
 
 
+@pytest.mark.slow
 def test_equal_singular_values_and_those_of_zero_are_no_exception() -> None:
     rng = np.random.default_rng(5)
     times = np.linspace(0, 12, 5)

@@ -14,6 +14,8 @@ from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalance_t
 from supple.tracks.linear.tasks import semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual, balanced_init
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("fig11", "fig12", "fig13", "fig14")
 # fewer steps and draws than the figures have, where that leaves the claims as they are
 SMALL: dict[str, dict[str, Any]] = {

@@ -13,6 +13,8 @@ from supple.tracks.linear.representations import converged_quadrants, gram, ntk_
 from supple.tracks.linear.tasks import random_regression
 from supple.tracks.linear.weights import balance_residual
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5}
 # Longer steps than the figures', for the tests' sake: gradient descent errs in proportion.
 SHORT: dict[str, dict[str, Any]] = {

@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 
 from supple.tracks.linear.figures import drawing
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, dict[str, Any]] = {
     "fig1": {"learning_rate": 0.01, "end": 20.0},
     "fig2": {"learning_rate": 0.01, "end": 20.0},

@@ -16,6 +16,7 @@ from supple.tracks.linear.tasks import random_regression
 from supple.tracks.linear.weights import balanced_init
 
 
+@pytest.mark.slow
 def test_both_kinds_of_noise_cost_what_sampling_says() -> None:
     rng = np.random.default_rng(0)
     task = random_regression(3, 4, 6, rng=rng)

@@ -82,7 +82,8 @@ def test_kernel_distance_is_one_minus_the_cosine_and_exact_for_close_kernels() -
         kernel_distance(a, 0 * a)
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(0, 5))
 def test_ntk_distance_equals_that_of_the_full_kernels(n_in: int, n_hidden: int, n_out: int, seed: int) -> None:
     x = random_regression(n_in, n_out, n_in + 3, rng=seed).x

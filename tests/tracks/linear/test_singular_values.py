@@ -21,7 +21,8 @@ def printed_transition(t: float, target: float, start: float, lam: float) -> flo
     return float((moving - middle) / (moving + target * (target - start)))
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(target=numbers, start=numbers, lam=st.floats(-10, 10, allow_subnormal=False), tau=st.floats(0.5, 2))
 def test_curves_solve_the_differential_equation(target: float, start: float, lam: float, tau: float) -> None:
     times = np.linspace(0, 2, 6)
@@ -45,7 +46,8 @@ def test_aligned_networks_have_these_singular_values_along_the_flow(lam: float, 
     np.testing.assert_allclose(along, curves[:, :, None] * np.eye(3), atol=1e-8)
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50)
 @given(target=st.floats(0.1, 3), start=st.floats(0.01, 3), lam=st.floats(-5, 5), t=st.floats(0, 3))
 def test_transition_is_equation_116(target: float, start: float, lam: float, t: float) -> None:
     assert transition(t, target, start, lam) == pytest.approx(printed_transition(t, target, start, lam), abs=1e-9)
@@ -86,7 +88,8 @@ def test_limits_of_lambda_are_sigmoid_and_exponential() -> None:
     assert errors[1] == pytest.approx(errors[0] / 100, rel=0.05)  # O(1/λ²)
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50)
 @given(target=numbers, start=numbers, lam=st.floats(-10, 10))
 def test_no_time_is_too_long(target: float, start: float, lam: float) -> None:
     with np.errstate(over="raise", invalid="raise", divide="raise"):

@@ -19,7 +19,8 @@ from supple.tracks.linear.weights import balanced_factors, expected_balance, ran
 sizes = st.integers(1, 9)
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=80)
 @given(sizes, sizes, sizes, st.floats(-10, 10), st.floats(-4, 0.5), st.integers(0, 1000))
 def test_weights_are_balanced_for_every_size_that_lambda_allows_and_refused_with_the_reason_for_the_others(
     n_in: int, n_hidden: int, n_out: int, lam: float, scale: float, seed: int
@@ -41,7 +42,8 @@ def test_no_weights_at_all_are_balanced_for_the_sizes_that_are_refused() -> None
         assert balance_residual(w1, w2, 2.0) >= 2.0
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([-4.0, -1e-6, 0.0, 0.5, 10.0]))
 def test_lambda_stays_along_the_gradient_flow(seed: int, lam: float) -> None:
     rng = np.random.default_rng(seed)
@@ -51,6 +53,7 @@ def test_lambda_stays_along_the_gradient_flow(seed: int, lam: float) -> None:
     assert balance_residual(*flow, lam) <= 1e-9
 
 
+@pytest.mark.slow
 def test_the_product_is_that_of_two_gaussian_matrices_whatever_lambda() -> None:
     products = [np.matmul(*balanced_init(lam, 5, 4, 4, 0.3, 7)[::-1]) for lam in (-3.0, 0.0, 2.0)]
     np.testing.assert_allclose(products[0], products[1], atol=1e-14)
@@ -67,6 +70,7 @@ def test_aligned_weights_share_the_task_s_singular_vectors_and_keep_a_sign() -> 
     assert balance_residual(w1, w2, -2.0) <= 1e-13
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1e6), st.floats(-1e6, 1e6))
 def test_a_pair_of_singular_values_has_the_product_and_the_difference_asked_for(value: float, lam: float) -> None:
     first, second = singular_pair(value, lam)

@@ -38,6 +38,7 @@ def assert_same(stack: list[nn.Parameter], apart: list[list[nn.Parameter]]) -> N
         torch.testing.assert_close(parameter, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_members_take_the_steps_of_optimizers_of_their_own() -> None:
     stack, apart = pair()
     optimizer, singles = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2) for each in apart]

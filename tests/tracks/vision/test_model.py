@@ -31,6 +31,7 @@ def state(model: Model) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in model.network.state_dict().items()} | draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"activation": "rand_smooth_leaky"}, RESNET, {"network": "cnn"}], ids=str)
 def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
     model = begin_task(lab, data, **changes)
@@ -62,6 +63,7 @@ def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: D
     torch.testing.assert_close(last, model.feed.last()[0].float() / 255)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "shape"), [({}, (2, 8)), (RESNET, (8,))])
 def test_batches_are_losses_of_single_images_of_the_next_updates(
     lab: Any, data: DataSet, changes: dict[str, Any], shape: tuple[int, ...]

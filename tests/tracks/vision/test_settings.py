@@ -14,6 +14,8 @@ from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", presets_of("vision"))
 def test_benchmarks_pass_their_own_checks(name: str) -> None:

@@ -78,6 +78,7 @@ def test_units_added_by_an_intervention_are_shocked_too(lab: Any, data: DataSet,
     assert torch.equal(outputs(model), plain)
 
 
+@pytest.mark.slow
 def test_a_run_logs_factor_and_saturation_epoch_by_epoch(lab: Any, tmp_path: Path) -> None:
     """Tasks of 5 epochs of 6 updates: shocks in the epochs 2 and 4 of each, in turn over the stream."""
     run = lab.run(
@@ -91,6 +92,7 @@ def test_a_run_logs_factor_and_saturation_epoch_by_epoch(lab: Any, tmp_path: Pat
     assert all(0 <= row["saturated_fraction"] <= 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_shocks_of_earlier_tasks_count_where_tasks_have_updates_instead_of_epochs(lab: Any, tmp_path: Path) -> None:
     """Tasks of 15 updates, 2.5 epochs: two shocks each."""
     run = lab.run(tmp_path / "run", shock_every=1, shocks=(4.0, 0.25, 2.0), updates_per_task=15, tasks=2, eval_epochs=1)

@@ -190,6 +190,7 @@ def test_classes_are_shuffled_among_each_other(data: DataSet) -> None:
 # -- published numbers, and what cannot be -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "tasks", "size", "updates"),
     [

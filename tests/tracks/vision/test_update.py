@@ -52,6 +52,7 @@ def close(ours: Any, theirs: Any) -> None:
                 assert value == other[name], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", ALONE, ids=str)
 def test_a_seed_in_a_stack_logs_the_same_as_a_single_run(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     stack = lab.run(tmp_path / "stack", seeds=(3, 0, 7), **changes)
@@ -79,6 +80,7 @@ def run_updates(
     return list(model.network.parameters()), numbers
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_compile(), reason="needs a C++ compiler")
 def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: Any, data: DataSet) -> None:
     penalties = ("ewc(samples=4)", "wasserstein")
@@ -91,6 +93,7 @@ def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: An
         assert all(map(torch.equal, ours, theirs))
 
 
+@pytest.mark.slow
 def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) -> None:
     """Its kernels lie channels last in memory, which fused steps do not look at."""
     settings = lab.settings(network="resnet18", width=4, clip=0.5)

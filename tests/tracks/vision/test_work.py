@@ -18,6 +18,8 @@ from supple.tracks.vision import update
 from supple.tracks.vision.update import Update
 from supple.tracks.vision.work import VisionWork
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = {
     "swap": "(activation=leaky_relu)",
     "ewc": "(samples=16)",
@@ -66,7 +68,9 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
 ) -> None:
     text, (network, reference) = hook(name), plain
     if name == "rebalance" and network == "resnet18":
-        pytest.skip("it has no two consecutive linear maps, and is refused (tests/tracks/vision/test_init_lambda.py)")
+        pytest.skip(
+            "it has no two consecutive linear maps, and is refused (tests/tracks/vision/test_model_init_lambda.py)"
+        )
     run = lab.run(tmp_path / "run", hook=(text,), **SHORT, **NETWORKS[network])
     last, other = (lab.log(each, "metrics")[-1]["model/weight_norm"] for each in (run, reference))
     assert last != other

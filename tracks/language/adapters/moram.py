@@ -27,9 +27,9 @@ from torch.nn import functional as F
 from .base import Adapter, adapters_by_kind, check_count, widen
 
 # Values are gathered without gradients on a CPU from this many atoms for each one kept, where it began to pay in
-# benchmarks/moram_speed.py (512 tokens, 1 thread: even at 3 or 4, a fifth to a quarter of the adapter's time saved at
-# 10, widths 1024 and 2048, k 16 and 32). Elsewhere the product is dense: a gather's backward pass cannot be
-# differentiated again, and on a GPU 160 columns are next to nothing.
+# benchmarks/parts/measure.py moram-gathering (512 tokens, 1 thread: even at 3 or 4, a fifth to a quarter of the
+# adapter's time saved at 10, widths 1024 and 2048, k 16 and 32). Elsewhere the product is dense: a gather's backward
+# pass cannot be differentiated again, and on a GPU 160 columns are next to nothing.
 GATHER_FROM = 4
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from ....engine.settings import Groups
 from ....interventions import parse_hook, parse_hook_text
 from ....registry.errors import UsageError
 from ..settings import LanguageSettings
@@ -26,7 +27,7 @@ class ContinualSettings(LanguageSettings):
     language model or a CLIP model. For trials with random weights: llama:WIDTHxLAYERS, clip:small."""
     tasks: Names = ()
     """Tasks in order. Text: reasoning-gym:NAME, a folder of TRACE, a JSON Lines file. Images: domains such as
-    fashion-mnist:shoes+inverted or folder:DIR. Default: six tasks of reasoning-gym, or five domains."""
+    fashion-mnist:shoes+inverted or folder:DIR (default: six tasks of reasoning-gym, or five domains)."""
     order: str = ""
     """Order of the tasks, as numbers from 0: "2,0,1" (default: as given)."""
     method: Method = "moram"
@@ -44,9 +45,9 @@ class ContinualSettings(LanguageSettings):
     delta: Real = 0.2
     """Scores below this value count as 0 outside training (moram); None: no threshold."""
     experts: Number = None
-    """Number of LoRAs that a token may use (moe-lora); None: all."""
+    """Number of LoRAs that a token may use (moe-lora; default: all)."""
     lora_alpha: Real = None
-    """The adapters of seqlora, inclora, o-lora and ewc are scaled by lora_alpha / r; None: r, a factor of 1."""
+    """The adapters of seqlora, inclora, o-lora and ewc are scaled by lora_alpha / r (default: r, a factor of 1)."""
     ewc_strength: float = 50.0
     """λ of ewc, unless a hook with this name is given."""
     o_lora_strength: float = 0.5
@@ -70,9 +71,9 @@ class ContinualSettings(LanguageSettings):
     max_new_tokens: int = 64
     """Maximum tokens of a generated answer (text)."""
     train_examples: Number = None
-    """Maximum training examples per task (text)."""
+    """Maximum training examples per task (text; default: all, or 1000 of a reasoning-gym task)."""
     test_examples: Number = None
-    """Maximum test examples per task."""
+    """Maximum test examples per task (default: all, or 200 of a reasoning-gym task)."""
     shots: Number = None
     """Training images per class (images; default: 16 for X-TAIL, 5 for MTIL)."""
     prompts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT")] = ()
@@ -93,6 +94,15 @@ class ContinualSettings(LanguageSettings):
     """Save with the adapters how much the inputs of each task use each atom (Figure 5; moram, external-router). It
     takes one more pass over all training data."""
 
+    groups: ClassVar[Groups] = {
+        "tasks": (
+            "tasks", "order", "updates_per_task", "epochs", "max_length", "train_examples", "shots", "prompts",
+            "protocol", "data",
+        ),
+        "network": ("model", "method", "targets", "r", "k", "tau", "delta", "experts", "lora_alpha", "prune"),
+        "measuring": ("eval_batch", "max_new_tokens", "test_examples", "eval_examples"),
+        "output": ("activation_maps",),
+    }  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", "epochs", *LanguageSettings.shrinks)
 
     @property

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
+from ....engine.settings import Groups
 from ..settings import LanguageSettings
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
@@ -54,6 +55,13 @@ class SFTSettings(LanguageSettings):
     save_model: bool = True
     """Save the trained model in the run's folder, in transformers' layout."""
 
+    groups: ClassVar[Groups] = {
+        "tasks": ("learn", "retain", "epochs", "max_length", "train_examples"),
+        "network": ("model",),
+        "measuring": ("test_examples", "max_new_tokens", "examine"),
+        "speed": ("micro_batch",),
+        "output": ("save_model",),
+    }
     shrinks: ClassVar[tuple[str, ...]] = ("epochs", *LanguageSettings.shrinks, "warmup", "cooldown")
 
     def problems(self) -> Iterator[str]:

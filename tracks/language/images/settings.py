@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import Interval
+from ....engine.settings import Groups, Interval
 from ..settings import LanguageSettings
 
 Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
@@ -39,6 +39,11 @@ class ClipSettings(LanguageSettings):
     measure_every: int = 500
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
 
+    groups: ClassVar[Groups] = {
+        "tasks": ("domains", "data", "updates"),
+        "network": ("model",),
+        "measuring": ("test_images",),
+    }
     shrinks: ClassVar[tuple[str, ...]] = ("updates", *LanguageSettings.shrinks, "warmup")
 
     most_unsaved: ClassVar[int] = 500

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
+from ....engine.settings import Groups
 from ....registry.errors import UsageError
 from ..settings import LanguageSettings
 
@@ -63,6 +64,12 @@ class PretrainSettings(LanguageSettings):
     compile: bool = False
     """Compile the network (torch.compile): takes minutes at the start, and is faster on a GPU."""
 
+    groups: ClassVar[Groups] = {
+        "tasks": ("first", "second", "first_share", "tokenizer", "pretrain_steps", "start", "steps"),
+        "network": ("layers", "width", "heads", "block_size", "dropout", "activation"),
+        "measuring": ("val_sequences",),
+        "speed": ("micro_batch", "compile"),
+    }
     shrinks: ClassVar[tuple[str, ...]] = ("pretrain_steps", *LanguageSettings.shrinks, "start", "steps", "warmup")
 
     def least(self, name: str) -> tuple[int, int]:

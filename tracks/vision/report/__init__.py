@@ -1,8 +1,6 @@
 """Reports on classifiers: online accuracy and test accuracy, on one benchmark or several, and around shocks."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,14 +43,12 @@ def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
     from ....reports.figures.diagnostics import before_and_after, metrics_over_time
     from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
 
-    makers = [accuracy_by_task, accuracy_within_tasks, around_shocks, metrics_over_time, before_and_after]
+    several = len(studies) > 1
     plots = []
     for name, data in studies.items():
-        drawn = [plot for plot in (make(data) for make in makers) if plot is not None]
-        if len(studies) > 1:
-            short = re.sub(r"[^a-z0-9]+", "_", name.lower())
-            drawn = [replace(p, name=f"{short}_{p.name}", title=f"{p.title}: {name}") for p in drawn]
-        plots += drawn
+        drawn = [accuracy_by_task(data), accuracy_within_tasks(data), around_shocks(data)]
+        drawn += [*metrics_over_time(data), before_and_after(data)]
+        plots += [plot.of(name if several else "") for plot in drawn if plot is not None]
     return plots
 
 

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....experiments.history.collect import ComparisonData, RunData
-from ....reports.figures.style import Plot
 from ....reports.pages.opening import make_opening
 from ....reports.pages.page import limits_text, range_text, render_page, setting_texts
 from ....reports.studies.side_by_side import differing_settings
@@ -14,6 +14,9 @@ from ....reports.tables.differences import Measure, difference_tables, verdict
 from ....reports.tables.table import Table, join_words
 from .scores import ClassifierScores
 from .tables import benchmark_grid, shock_table, summary_table
+
+if TYPE_CHECKING:
+    from ....reports.figures.style import Plot
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
@@ -44,7 +47,7 @@ def _name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{name}: {line}" if len(lines) > 1 else line for name, of_name in lines.items() for line in of_name]
 
 
-def render(studies: Studies, scores: Results, plots: Sequence[Plot], place: Path) -> str:
+def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Path) -> str:
     """Return the page as text.
 
     Args:
@@ -111,6 +114,9 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
     shared = {"data set": runs[0].config.get("data"), **runs[0].config.get("settings", {})}
     pairs = [(name, value) for name, value in setting_texts(shared) if name not in different]
     for name in different:
-        values = {label: {str(run.config["settings"].get(name)) for run in group} for label, group in arms.items()}
-        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(texts))}" for label, texts in values.items())))
+        pairs.append((name, "; ".join(f"{label}: {_values_text(group, name)}" for label, group in arms.items())))
     return pairs
+
+
+def _values_text(runs: Sequence[RunData], name: str) -> str:
+    return " or ".join(sorted({str(run.config["settings"].get(name)) for run in runs}))

@@ -17,6 +17,8 @@ from supple.tracks.language.adapters import (
 )
 from supple.tracks.language.report.atom_maps import mean_map, token_map
 
+pytestmark = pytest.mark.slow
+
 
 def model(tasks: int = 3, kind: str = "moram", **params) -> nn.Sequential:
     torch.manual_seed(0)
@@ -47,7 +49,7 @@ def test_mass_is_the_sum_of_the_weights_of_all_tokens(training):
     assert torch.equal(mass["0"], before)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 10) | st.just(0.0), min_size=12, max_size=12), st.floats(0.05, 1.0))
 def test_pruning_keeps_the_fewest_atoms_with_that_share_of_the_mass(values, keep):
     mass = torch.tensor(values, dtype=torch.float64)

@@ -8,6 +8,8 @@ from torch import nn
 from supple.registry.errors import CheckpointError, UsageError
 from supple.tracks.language.adapters import adapters, add_task, load_adapters, maker, save_adapters, wrap
 
+pytestmark = pytest.mark.slow
+
 KINDS = ["moram", "seqlora", "inclora", "olora", "moe_lora", "external_router"]
 DAMAGES = ["cut", "changed", "gone", "no json", "foreign", "incomplete", "odd layer", "odd parameter", "other kind"]
 

@@ -10,6 +10,8 @@ from torch.func import functional_call
 from supple.tracks.language import MoRAM
 from supple.tracks.language.adapters import moram as moram_module
 
+pytestmark = pytest.mark.slow
+
 
 def adapter(tasks: int = 3, inputs: int = 7, outputs: int = 5, dtype: torch.dtype = torch.float64, **params) -> MoRAM:
     """With values other than 0, as after training."""
@@ -41,7 +43,7 @@ def by_the_equations(made: MoRAM, x: Tensor) -> Tensor:
     return out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     tasks=st.integers(1, 4),
     r=st.integers(1, 5),

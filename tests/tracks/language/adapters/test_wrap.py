@@ -10,6 +10,8 @@ from supple.tracks.language import MoRAM, wrap_moram
 from supple.tracks.language.adapters import adapters, add_task, maker, unwrap, wrap
 from supple.tracks.vision.networks.vit import ViT
 
+pytestmark = pytest.mark.slow
+
 
 def llama(tied: bool = False) -> LlamaForCausalLM:
     torch.manual_seed(0)

@@ -13,6 +13,8 @@ from supple.tracks.language.models import load_model
 from supple.tracks.language.presets import METHODS
 from supple.tracks.language.report.atom_maps import draw_stored_maps
 
+pytestmark = pytest.mark.slow
+
 RUNS: dict[str, dict[str, Any]] = {
     **{method: {} for method in METHODS},
     "moram pruned": {"prune": 0.8, "activation_maps": True},

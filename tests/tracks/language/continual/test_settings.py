@@ -12,6 +12,8 @@ from supple.tracks.language.adapters import maker
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import is_image_model
 
+pytestmark = pytest.mark.slow
+
 
 def test_tasks_are_learned_in_the_order_that_is_asked_for(trials):
     work = trials.work(order="2,0,1", updates_per_task=None, epochs=(1, 2, 3))

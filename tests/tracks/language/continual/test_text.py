@@ -7,6 +7,8 @@ import torch
 
 from supple.tracks.language.chat import IGNORED
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_pass_shows_every_example_once_in_an_order_of_its_own(trials):
     stream = trials.work().stream

@@ -11,6 +11,8 @@ from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.masses import Masses, remaining_mass
 from supple.tracks.language.presets import METHODS
 
+pytestmark = pytest.mark.slow
+
 ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
 
 

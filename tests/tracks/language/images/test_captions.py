@@ -19,6 +19,8 @@ from supple.tracks.language.images.settings import ClipSettings
 from supple.tracks.language.images.work import LARGEST, ClipWork
 from tests.tracks.logs import read_log
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers")
 
 

@@ -13,6 +13,8 @@ from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.structure import clip_layers, clip_units, clip_wiring
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers")
 
 TEXTS = ["a photo of the seven.", "the inverted ankle boot", "x"]

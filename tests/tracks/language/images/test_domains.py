@@ -10,6 +10,8 @@ from PIL import Image
 from supple.registry.errors import UsageError
 from supple.tracks.language.images.domains import TRANSFORMS, class_names, read_domain
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_domain_has_all_classes_of_its_data_set_by_name(data: Path) -> None:
     domain = read_domain("mnist", data)

@@ -16,6 +16,8 @@ from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import Domain, read_domain
 from supple.tracks.language.images.xtail import ImageStream, image_stream
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers")
 
 BOTH_ENCODERS = r"(vision|text)_model\..*"  # every Linear layer in them, as in MoRAM (A.1)

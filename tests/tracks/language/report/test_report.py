@@ -17,6 +17,8 @@ from supple.reports.studies.study import read_study
 from supple.tracks.language.report.continual import collect_scores
 from supple.tracks.language.report.losses import draw_validation_loss
 
+pytestmark = pytest.mark.slow
+
 EVENT = {
     "event": "intervention", "hook": "fire@start", "intervention": "fire", "learner": "model", "written": 1,
     "contract": {"weights": "made orthogonal"}, "before": {"dfi_unscaled": 2.0}, "after": {"dfi_unscaled": 0.5},

@@ -94,6 +94,7 @@ def test_gap_is_test_minus_online_as_table_e3_has_it(tmp_path):
     assert (arm["test"]["mean"], arm["last_test"]["mean"]) == pytest.approx((0.75, 0.7))
 
 
+@pytest.mark.slow
 def test_one_seed_has_neither_deviation_nor_interval(tmp_path):
     paths = build_report(write_run(tmp_path / "r", [[0.5, 0.9]]))
     online = arms_of(tmp_path / "r")["relu"]["online"]
@@ -151,6 +152,7 @@ SATURATION = [0.1, 0.1, 0.1, 0.8, 0.6, 0.3, 0.5, 0.4, 0.4, 0.4]
 ACCURACY = [0.2, 0.4, 0.8, 0.5, 0.7, 0.79, 0.1, 0.2, 0.3, 0.4]
 
 
+@pytest.mark.slow
 def test_shocks_are_scored_by_factor_over_the_epochs_up_to_the_next(tmp_path):
     paths = build_report(write_shocked_run(tmp_path / "r", GAMMAS, SATURATION, ACCURACY))
     shocks = strict_json(paths.scores)["benchmarks"]["split mnist, shocks"]["arms"]["relu"]["shocks"]
@@ -171,11 +173,13 @@ def test_an_unfinished_shock_is_not_scored(tmp_path):
     assert list(arms_of(run, benchmark="split mnist, shocks")["relu"]["shocks"]) == ["1.5"]
 
 
+@pytest.mark.slow
 def test_missing_tests_around_shocks_are_noted(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.6]], shock_every=3, stream="split")
     assert "--eval-epochs is not 1" in build_report(run).html.read_text()
 
 
+@pytest.mark.slow
 def test_runs_go_side_by_side_activations_down_and_benchmarks_across(tmp_path):
     for name, stream, value in (("a", "permuted", 0.8), ("b", "random-labels", 0.2)):
         write_run(tmp_path / f"{name}-relu", [[value, value]], stream=stream)
@@ -221,6 +225,7 @@ def test_parameters_of_an_activation_are_named_where_one_benchmark_has_several(t
     assert list(arms_of(*runs)) == names
 
 
+@pytest.mark.slow
 def test_unfinished_runs_and_runs_of_other_lengths_are_reported_with_a_note(tmp_path):
     done = write_run(tmp_path / "done", [[0.5, 0.7]])
     going = write_run(tmp_path / "going", [[0.9]], updates=(10, 10, 10), activation="tanh")
@@ -281,6 +286,7 @@ def comparison(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_comparison_scores_what_came_after_the_fork(comparison):
     paths = build_report(comparison)
     arms = arms_of(comparison)
@@ -295,6 +301,7 @@ def test_comparison_scores_what_came_after_the_fork(comparison):
     assert "<td>0, 1</td>" in page  # whose the intervention was
 
 
+@pytest.mark.slow
 def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
     body = strict_json(build_report(comparison).scores)["benchmarks"]["permuted mnist"]
     online, final = body["differences"]
@@ -307,6 +314,7 @@ def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
     assert "Difference to none" in printed_report(comparison)
 
 
+@pytest.mark.slow
 def test_interventions_on_a_stack_are_reported_for_a_single_network(comparison):
     fire = arms_of(comparison)["fire"]
     assert fire["interventions"] == 1
@@ -317,6 +325,7 @@ def test_interventions_on_a_stack_are_reported_for_a_single_network(comparison):
     assert "5 → 1" in printed_report(comparison)
 
 
+@pytest.mark.slow
 def test_second_report_replaces_the_first(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.9]])
     build_report(run)
@@ -355,6 +364,7 @@ def idx_file(array):
     return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
 
 
+@pytest.mark.slow
 def test_real_run_is_reported_from_the_command_line(tmp_path, capsys):
     data = tmp_path / "data"
     data.mkdir()

@@ -1,0 +1,100 @@
+"""Heavy priming: many gradient steps at once when learning begins, and ordinary training after them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Vectors
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.envs import StepResult
+from supple.registry.errors import UsageError
+
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+COMMON: dict[str, Any] = {
+    "env": "a", "steps": 1_000, "num_envs": 2, "batch_size": 4, "replay_size": 100, "learning_starts": 11,
+    "device": "cpu",
+}  # fmt: skip
+
+
+def sac(**changes: Any) -> SAC:
+    own = {"network": "mlp", "hidden": (8,), "action_repeat": 1, "compile": "off"}
+    return SAC(SACSettings(**{**COMMON, **own, **changes}), {"a": Control(3, (-1.0,), (1.0,))})
+
+
+def dqn(**changes: Any) -> DQN:
+    return DQN(DQNSettings(**{**COMMON, "widths": (8,), **changes}), {"a": Vectors(3, 2)})
+
+
+def taken(agent: SAC | DQN, decisions: int) -> list[int]:
+    """Return the number of gradient steps after every decision of both copies."""
+    rng, no = np.random.default_rng(0), np.zeros(2, bool)
+    agent.begin_episodes(rng.normal(size=(2, 3)).astype(np.float32))
+    counts = []
+    for _ in range(decisions):
+        agent.act()
+        obs = rng.normal(size=(2, 3)).astype(np.float32)
+        agent.remember(StepResult(obs, rng.normal(size=2), no, no, obs, []))
+        agent.update(NO_HOOKS, last=False)
+        counts.append(agent.experience.taken)
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [sac, dqn])
+def test_priming_updates_are_made_at_once_when_learning_begins(make: Any) -> None:
+    agent = make(priming_updates=50, replay_ratio=0.5)
+    assert taken(agent, 10) == [0, 0, 0, 0, 0, 50, 51, 52, 53, 54]  # 12 decisions, one more than learning starts at
+    counts = {int(slots["step"]) for one in agent.learners.values() for slots in one.optimizer.state.values()}
+    assert counts == {54}
+    assert agent.numbers()["updates"] == 54
+
+
+def test_without_priming_updates_follow_the_replay_ratio() -> None:
+    assert taken(sac(replay_ratio=0.5), 10) == [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
+
+
+def test_targets_of_sac_follow_during_priming_and_those_of_dqn_stay() -> None:
+    for agent, follows in ((sac(priming_updates=20), True), (dqn(priming_updates=20), False)):
+        before = [p.clone() for p in agent.target.parameters()]
+        taken(agent, 6)
+        same = [torch.equal(a, b) for a, b in zip(before, agent.target.parameters(), strict=True)]
+        assert not any(same) if follows else all(same)
+
+
+@pytest.mark.parametrize("make", [sac, dqn])
+def test_a_negative_number_of_priming_updates_is_refused(make: Any) -> None:
+    with pytest.raises(UsageError, match="--priming-updates must be 0 or more, got -1"):
+        make(priming_updates=-1).settings.check()
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.slow
+def test_a_killed_run_with_priming_resumes_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
+    """It is killed before and after priming: there is a checkpoint every 20 steps, and learning begins at step 30."""
+    settings = SACSettings(
+        env="Pendulum-v1", steps=80, num_envs=2, action_repeat=1, network="mlp", hidden=(8,), batch_size=8,
+        replay_size=100, learning_starts=30, priming_updates=40, replay_ratio=0.5, checkpoint_every=20,
+        measure_every=40, eval_episodes=0, device="cpu", compile="off",
+    )  # fmt: skip
+    for name, ends in (("whole", ()), ("killed", (24, 46))):
+        prepare(RunSpec("sac", settings), tmp_path / name).close()
+        for end in ends:
+
+            def kill(step: int, end: int = end) -> None:
+                if step >= end:
+                    raise Killed
+
+            with pytest.raises(Killed):
+                open_run(tmp_path / name, print).train(kill)
+        open_run(tmp_path / name, print).train(lambda step: None)
+    same.assert_runs(tmp_path / "killed", tmp_path / "whole")

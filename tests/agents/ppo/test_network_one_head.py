@@ -1,0 +1,86 @@
+"""One adapter, head and set of statistics for all environments."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
+from supple.agents.ppo.policies import Categorical, Gaussian
+from supple.engine.hooks.driver import HookDriver
+from supple.envs import StepResult
+
+EQUAL = {"a": PolicySpace(4, Categorical(3)), "b": PolicySpace(4, Categorical(3))}
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
+    values: dict[str, Any] = {
+        "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatch_size": 16,
+        "hidden": (8,), "adapter": 6, "compile": "off", "one_head": True, **changes,
+    }  # fmt: skip
+    return PPO(PPOSettings(**values), spaces)
+
+
+def live(agent: PPO, env: str) -> None:
+    """Let the agent act and learn in a task of one rollout."""
+    rng, no = np.random.default_rng(0), np.zeros(2, bool)
+    agent.begin_task(env)
+    agent.begin_episodes(rng.normal(size=(2, 4)))
+    for _ in range(agent.settings.rollout_steps):
+        agent.act()
+        obs = rng.normal(size=(2, 4))
+        agent.remember(StepResult(obs, rng.normal(size=2), no, no, obs, []))
+    assert agent.update(NO_HOOKS, last=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share_value", [True, False])
+def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> None:
+    agent = agent_with(EQUAL, share_value=share_value)
+    before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
+    live(agent, "a")
+    assert not any(torch.equal(p, before[name]) for name, p in agent.network.named_parameters())
+    count = agent.observation_statistics["all"].count
+    x = np.random.default_rng(1).normal(size=(5, 4))
+    with agent.greedy("a") as a, agent.greedy("b") as b:
+        np.testing.assert_array_equal(a(x), b(x))
+    live(agent, "b")
+    assert len(agent.observation_statistics) == len(agent.reward_scales) == 1
+    assert agent.observation_statistics["all"].count > 1.9 * count  # it went on
+    steps = {float(slot["step"]) for slot in agent.optimizer.state.values()}
+    assert steps == {4.0}  # two steps in each environment, for every parameter
+
+
+def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
+    one, both = agent_with({"a": EQUAL["a"]}, one_head=False), agent_with(EQUAL)
+    sizes = [[p.shape for p in agent.network.parameters()] for agent in (one, both)]
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            PolicySpace(5, Categorical(3)),
+            "a has 4 observations and 3 Categorical outputs, b has 5 observations and 3 Categorical outputs",
+        ),
+        (
+            PolicySpace(4, Categorical(2)),
+            "a has 4 observations and 3 Categorical outputs, b has 4 observations and 2 Categorical outputs",
+        ),
+        (
+            PolicySpace(4, Gaussian(3)),
+            "a has 4 observations and 3 Categorical outputs, b has 4 observations and 3 Gaussian outputs",
+        ),
+    ],
+)
+def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, message: str) -> None:
+    with pytest.raises(ValueError, match="--one-head True needs environments with equal spaces") as error:
+        agent_with({"a": EQUAL["a"], "b": other})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    agent_with({"a": EQUAL["a"], "b": other}, one_head=False)

@@ -1,0 +1,52 @@
+"""Episodes that are restarted after every rollout (`restart_episodes`)."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.scripts import train
+
+pytestmark = pytest.mark.slow
+
+RUN = shlex.split(
+    "ppo --env Pendulum-v1 --steps 300 --num-envs 2 --rollout-steps 40 --minibatch-size 40 --epochs 1 --hidden 8 "
+    "--adapter 0 --eval-episodes 0 --measure-every 100 --checkpoint-every 150"
+)
+
+
+def episodes(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
+
+
+def test_every_rollout_ends_all_episodes_and_logs_the_interrupted_ones(tmp_path: Path) -> None:
+    """Pendulum's own episodes have 200 steps; a rollout has 40 of each copy, the last one 30."""
+    train.main([*RUN, "--restart-episodes", "True", "--out", str(tmp_path / "run")])
+    found = episodes(tmp_path / "run")
+    assert [(row["step"], row["length"]) for row in found] == [
+        (step, length) for step, length in ((80, 40), (160, 40), (240, 40), (300, 30)) for _ in range(2)
+    ]
+    assert all(row["broken_off"] for row in found)
+    assert len({row["return"] for row in found}) == len(found)  # each begins elsewhere
+
+
+def test_episodes_that_end_by_themselves_are_not_marked(tmp_path: Path) -> None:
+    arguments = [*RUN, "--restart-episodes", "True", "--max-episode-steps", "30"]
+    train.main([*arguments, "--out", str(tmp_path / "run")])
+    found = [(row["length"], row.get("broken_off", False)) for row in episodes(tmp_path / "run")]
+    # The last rollout ends where the episodes end: nothing is left to be broken off.
+    assert found == [*3 * [*2 * [(30, False)], *2 * [(10, True)]], *2 * [(30, False)]]
+
+
+def test_without_restarts_episodes_continue_after_a_rollout(tmp_path: Path) -> None:
+    train.main([*RUN, "--max-episode-steps", "60", "--out", str(tmp_path / "run")])
+    assert [(row["length"], "broken_off" in row) for row in episodes(tmp_path / "run")] == 4 * [(60, False)]
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
+    arguments = [*RUN, "--restart-episodes", "True"]
+    train.main([*arguments, "--out", str(tmp_path / "reference")])
+    killed(["train", *arguments], tmp_path / "run", 160)
+    same.assert_runs(tmp_path / "run", tmp_path / "reference")

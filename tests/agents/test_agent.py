@@ -1,0 +1,214 @@
+"""Losses of single samples, which all agents' learners provide, and the interventions that use them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels
+from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.agent import PPO
+from supple.agents.ppo.network import PolicySpace
+from supple.agents.ppo.policies import Gaussian
+from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC, Control
+from supple.engine.hooks.driver import HookDriver
+from supple.envs import StepResult
+from supple.interventions import Learner, parse_hook
+
+SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}
+HOOKS = [
+    "parseval", "ewc(samples=16)", "weight_clip(kappa=1.1)", "hare_tortoise@every:6", "upgd", "dash(batches=3)@8",
+    "spectral", "wasserstein", "soft_snp(epsilon=0.01)", "adam_rel@every:4", "reset(what=optimizer)@6",
+    "regrama(tau=0.5)@8", "cpr(period=3)", "l2_er(period=3)", "nap",
+]  # fmt: skip
+
+
+def ppo() -> PPO:
+    small = {"rollout_steps": 8, "minibatch_size": 6, "epochs": 1, "hidden": (8,), "adapter": 6, "compile": "off"}
+    return PPO(PPOSettings(**SHARED, **small), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})  # type: ignore[arg-type]
+
+
+def dqn() -> DQN:
+    small = {"hidden": 16, "batch_size": 8, "replay_size": 100, "learning_starts": 0, "device": "cpu"}
+    return DQN(DQNSettings(**SHARED, **small), {"a": Pixels(4, 36, 36, 3)})  # type: ignore[arg-type]
+
+
+def sac() -> SAC:
+    small = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "batch_size": 8, "replay_size": 100}
+    more = {"learning_starts": 0, "device": "cpu", "compile": "off"}
+    return SAC(SACSettings(**SHARED, **small, **more), {"a": Control(4, (-1.0,) * 2, (1.0,) * 2)})  # type: ignore[arg-type]
+
+
+def world(agent: Any) -> Iterator[StepResult]:
+    rng = np.random.default_rng(0)
+    no = np.zeros(2, bool)
+    while True:
+        shape = (2, 4, 36, 36) if isinstance(agent, DQN) else (2, 4)
+        seen = rng.integers(0, 255, shape, np.uint8) if isinstance(agent, DQN) else rng.normal(size=shape)
+        yield StepResult(seen, rng.normal(size=2), no, no, seen, [])
+
+
+def driver(agent: Any, *texts: str) -> HookDriver:
+    hooks = [hook for text in texts if (hook := parse_hook(text))]
+    return HookDriver(hooks, agent.learners, lambda **_: None, 100)
+
+
+def live(agent: Any, hooks: HookDriver, steps: int = 10) -> None:
+    stream = world(agent)
+    agent.begin_task("a")
+    agent.begin_episodes(next(stream).obs)
+    hooks.after_steps(-1, 0)
+    for step in range(steps):
+        agent.act()
+        agent.remember(next(stream))
+        agent.update(hooks, last=False)
+        hooks.after_steps(step, step + 1)
+
+
+AGENTS = pytest.mark.parametrize("build", [ppo, dqn, sac])
+WHERE = pytest.mark.parametrize(
+    ("build", "name", "shape"), [(ppo, "agent", (6,)), (dqn, "q", (8,)), (sac, "actor", (8,)), (sac, "critic", (2, 8))]
+)
+
+
+def states(agent: Any) -> list[Tensor]:
+    generators = [*agent._generators().values(), *([agent.experience.draws] if hasattr(agent, "experience") else [])]
+    return [*(g.get_state() for g in generators), torch.get_rng_state()]
+
+
+@pytest.mark.slow
+@WHERE
+def test_batches_are_losses_of_single_samples_from_generators_of_their_own(build, name, shape):
+    agent = build()
+    learner: Learner = agent.learners[name]
+    with pytest.raises(ValueError, match="schedule it later"):
+        learner.batches(2)
+    live(agent, driver(agent))
+    before, own = states(agent), learner.generator.get_state()
+    found = [losses.detach() for losses in learner.batches(3)]
+    assert [losses.shape for losses in found] == 3 * [torch.Size(shape)]
+    assert not torch.equal(found[0], found[1])
+    assert all(map(torch.equal, states(agent), before))
+    learner.generator.set_state(own)
+    assert all(map(torch.equal, (losses.detach() for losses in learner.batches(3)), found))
+    parameters = list(learner.module.parameters())
+    for losses in learner.batches(1):
+        gradients = torch.autograd.grad(losses.sum(), parameters, allow_unused=True)
+    assert any(gradient is not None and gradient.any() for gradient in gradients)
+
+
+def test_one_pass_of_ppo_is_over_the_last_rollout_and_a_memory_has_none():
+    agent = ppo()
+    live(agent, driver(agent), steps=8)
+    assert [len(losses) for losses in agent.learners["agent"].batches(None)] == [6, 6]  # of 16 rows
+    for build, name in ((dqn, "q"), (sac, "critic")):
+        with pytest.raises(ValueError, match="a replay memory has no end"):
+            build().learners[name].batches(None)
+
+
+def test_the_mean_of_ppos_sample_losses_is_its_loss():
+    agent = ppo()
+    agent.settings.minibatch_size = 16
+    live(agent, driver(agent), steps=8)
+    learner = agent.learners["agent"]
+    (losses,) = learner.batches(1)
+    torch.testing.assert_close(losses.mean(), learner.loss())  # the probe is the whole of so small a batch
+
+
+@pytest.mark.slow
+@AGENTS
+def test_all_interventions_together_act_on_every_agent(build):
+    agent = build()
+    hooks = driver(agent, *HOOKS)
+    live(agent, hooks, steps=16)
+    for learner in agent.learners.values():
+        assert learner.changes == ["nap"]
+        for layer in learner.layers:  # nap is the last to act after an update
+            start = learner.initial[f"{layer.name}.weight"]
+            norms = [torch.linalg.vector_norm(value) for value in (layer.weight.detach(), start)]
+            torch.testing.assert_close(*norms)
+    hooks.finish_task()
+    live(agent, hooks, steps=8)
+    (ewc,) = [hook.intervention for hook in hooks.hooks if hook.intervention.name == "ewc"]
+    for learner in agent.learners.values():
+        assert ewc.penalty(learner) > 0
+        assert all(p.isfinite().all() for p in learner.module.parameters())
+
+
+def test_a_penalty_moves_no_parameter_of_another_environment_that_it_does_not_reach():
+    agent = ppo()
+    agent.begin_task("a")
+    before = agent._trained_parameters(driver(agent))
+    assert len(agent._trained_parameters(driver(agent, "ewc"))) == len(before)  # nothing yet
+    assert len(agent._trained_parameters(driver(agent, "l2_init"))) == len(list(agent.network.parameters()))
+    reached = {id(p) for p in agent._trained_parameters(driver(agent, "parseval"))}
+    named = dict(agent.network.named_parameters())
+    assert id(named["policy.b.weight"]) in reached
+    assert id(named["policy.b.bias"]) not in reached
+
+
+def test_hooks_before_updates_see_gradients_that_are_gone_afterwards():
+    agent = ppo()
+    hooks = driver(agent, "upgd(sigma=0)")
+    live(agent, hooks, steps=8)
+    assert all(p.grad is None for p in agent.network.parameters())
+    utility = hooks.state_dict()["upgd(sigma=0)"]["intervention"]["utility"]["agent"]
+    assert "policy.a.weight" in utility
+    assert "policy.b.weight" not in utility
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["PPO", "DQN", "SAC"])
+def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
+    sb3 = pytest.importorskip("stable_baselines3")
+    from supple.agents.sb3 import SuppleCallback, learners_of
+
+    env: Any = gym.make("CartPole-v1" if kind == "DQN" else "Pendulum-v1")
+    common = {"policy_kwargs": {"net_arch": [8]}, "seed": 0, "batch_size": 16, "device": "cpu"}
+    own = {"n_steps": 32} if kind == "PPO" else {"learning_starts": 16, "buffer_size": 100, "train_freq": 4}
+    model = getattr(sb3, kind)("MlpPolicy", env, **common, **own)
+    texts = [text.replace("@every:6", "@every:32").replace("@8", "@64") for text in HOOKS]
+    callback = SuppleCallback(hooks=texts, measure_every=0)
+    model.learn(96, callback=callback)
+    for learner in callback.learners.values():
+        (one, two) = (losses.detach() for losses in learner.batches(2))
+        assert one.shape == two.shape == (16,)
+        assert not torch.equal(one, two)
+    callback.new_task()
+    model.learn(32, callback=callback, reset_num_timesteps=False)
+    assert {event["hook"] for event in callback.events} >= {"nap@start", "dash(batches=3)@64"}
+    (ewc,) = [hook.intervention for hook in callback.hooks if hook.intervention.name == "ewc"]
+    assert all(ewc.penalty(learner) > 0 for learner in callback.learners.values())
+    assert learners_of(model).keys() == callback.learners.keys()
+
+
+@AGENTS
+def test_chain_adapts_to_the_loss_of_each_agent(build):
+    agent = build()
+    hooks = driver(agent, "chain(share=0.1,window=2)")
+    live(agent, hooks, steps=16)
+    for recent in hooks.hooks[0].intervention.state_dict()["recent"].values():
+        assert recent["updates"] > 2
+        assert (recent["losses"] > 0).all()
+        assert (recent["churns"] > 0).all()
+    assert hooks.hooks[0].intervention.state_dict()["recent"].keys() == agent.learners.keys()
+
+
+@AGENTS
+def test_other_minibatches_are_drawn_from_the_training_data_by_generators_of_their_own(build):
+    """And chain, which asks for them, moves no other draw."""
+    agent, plain = build(), build()
+    hooks = driver(agent, "chain(strength=1)")
+    live(agent, hooks, steps=16)
+    live(plain, driver(plain), steps=16)
+    assert all(map(torch.equal, states(agent), states(plain)))
+    for learner in agent.learners.values():
+        assert all(p.isfinite().all() for p in learner.module.parameters())
+        own = plain.learners[learner.name].module.parameters()
+        assert not all(map(torch.equal, learner.module.parameters(), own))

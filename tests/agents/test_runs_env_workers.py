@@ -1,0 +1,97 @@
+"""`--env-workers`: a run is the same to the last byte in however many processes its environments run, killed or not."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.agents.ppo import PPOSettings
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.registry.errors import RunError, UsageError
+from supple.scripts.main import dispatch
+
+PPO = shlex.split(
+    "train ppo --sequence hopper,walker2d --steps-per-task 512 --num-envs 4 --rollout-steps 64 --epochs 1 "
+    "--hidden 8 --adapter 8 --checkpoint-every 256 --measure-every 512 --eval-episodes 1 --restart-episodes True "
+    '--shift "friction(low=0.5,high=2,over=400) + offset(scale=0.1)"'
+)
+REPLAY = "--learning-starts 40 --replay-size 400 --batch-size 4 --replay-ratio 0.1 --device cpu --eval-episodes 1"
+SAC = shlex.split(
+    "train sac --env Pendulum-v1 --steps 480 --num-envs 3 --checkpoint-every 240 --measure-every 240 "
+    f"--max-episode-steps 50 --actor-width 8 --critic-width 8 --critic-blocks 1 {REPLAY}"
+)
+DQN = shlex.split(
+    "train dqn --env asterix --steps 480 --num-envs 3 --checkpoint-every 240 --measure-every 240 "
+    f"--max-frames 80 --hidden 8 {REPLAY}"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
+def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
+    tmp_path: Path, same: Any, killed: Callable[..., None], arguments: list[str]
+) -> None:
+    if arguments is DQN:
+        pytest.importorskip("ale_py", reason="ale-py is an extra")
+    killed(arguments, tmp_path / "one")
+    workers, deaths = ("2", [512]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
+    killed([*arguments, "--env-workers", workers], tmp_path / "other", *deaths)
+    same.assert_runs(tmp_path / "other", tmp_path / "one")
+
+
+class Failing(gym.Env):
+    """An environment that fails in its 40th step."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    count = 0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        return np.zeros(1 if self.count == 40 else 3, np.float32), 1.0, False, self.count % 10 == 0, {}
+
+
+@pytest.mark.slow
+def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> None:
+    gym.register("Failing-v0", entry_point=Failing)
+    told = []
+    try:
+        for workers in (0, 1):
+            run = tmp_path / str(workers)
+            settings = PPOSettings(
+                env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
+                env_workers=workers, eval_episodes=0,
+            )  # fmt: skip
+            prepare(RunSpec("ppo", settings), run).close()
+            with pytest.raises(RunError) as error:
+                open_run(run, lambda line: None).train(lambda step: None)
+            told.append(str(error.value))
+    finally:
+        del gym.registry["Failing-v0"]
+    line = "Failing-v0 after 78 steps of the run: step() returned an observation of shape (1,), not (3,)"
+    assert told == [line, line]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["ppo", "--env-workers", "9"], r"--env-workers must be .* --num-envs \(8\), got 9"),
+        (["ppo", "--env-workers", "-1"], "--env-workers must be .* got -1"),
+        (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step"),
+    ],
+)
+def test_invalid_numbers_of_workers_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
+    arguments = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["supple", *arguments])
+        with pytest.raises(UsageError, match=complaint):
+            dispatch(arguments)
+    assert not (tmp_path / "run").exists()

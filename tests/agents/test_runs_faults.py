@@ -1,0 +1,244 @@
+"""Environments that misbehave: each ends the run in one line that names it, the step and what it did, and the run can
+go on when the environment does better."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.agents import evaluate
+from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.sac import SACSettings
+from supple.agents.settings import AgentSettings
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.registry.errors import RunError
+from supple.scripts.cli.training import finish_run
+
+pytestmark = pytest.mark.slow
+
+ID = "Wrong-v0"
+FAIL_AT = 75  # steps of each of the two copies: a checkpoint lies behind
+COMMON: dict[str, Any] = {
+    "env": ID, "steps": 200, "num_envs": 2, "checkpoint_every": 100, "measure_every": 200, "eval_episodes": 0,
+}  # fmt: skip
+REPLAY: dict[str, Any] = {
+    "learning_starts": 90, "replay_size": 200, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
+}  # fmt: skip
+AGENTS: dict[str, Callable[..., AgentSettings]] = {
+    "ppo": lambda **own: PPOSettings(
+        **COMMON | own, rollout_steps=25, minibatch_size=25, epochs=1, hidden=(8,), adapter=4, compile="off"
+    ),
+    "sac": lambda **own: SACSettings(
+        **COMMON | REPLAY | own, actor_width=8, critic_width=8, critic_blocks=1, action_repeat=1, compile="off"
+    ),
+    "dqn": lambda **own: DQNSettings(**COMMON | REPLAY | own, widths=(8,)),
+}
+
+
+class Wrong(gym.Env):
+    """An environment with one fault at its step `FAIL_AT`, or in its first reset afterwards."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    wrong: Callable[..., Any] | None = None
+    where = "step"
+    discrete = False
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.action_space = gym.spaces.Discrete(2) if Wrong.discrete else gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        if Wrong.where == "__init__" and Wrong.wrong:
+            Wrong.wrong()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        right = self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
+        return Wrong.wrong(*right) if Wrong.where == "reset" and Wrong.wrong and self.count >= FAIL_AT else right
+
+    def step(self, action):
+        self.count += 1
+        right = self.np_random.uniform(-1, 1, 3).astype(np.float32), 1.0, False, self.count % 25 == 0, {}
+        return Wrong.wrong(*right) if Wrong.where == "step" and Wrong.wrong and self.count == FAIL_AT else right
+
+    def close(self):
+        if Wrong.where == "close" and Wrong.wrong and self.count:
+            Wrong.wrong()
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Wrong]]:
+    gym.register(ID, entry_point=Wrong)
+    for name in ("wrong", "where", "discrete"):  # put back as they are here
+        monkeypatch.setattr(Wrong, name, getattr(Wrong, name))
+    yield Wrong
+    del gym.registry[ID]
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def wrong(*right: Any) -> Any:
+        raise error
+
+    return wrong
+
+
+def giving(**parts: Any) -> Callable[..., Any]:
+    """Return a correct result with some parts replaced."""
+
+    def wrong(*right: Any) -> Any:
+        names = (
+            ("observation", "reward", "terminated", "truncated", "info") if len(right) == 5 else ("observation", "info")
+        )
+        return tuple((dict(zip(names, right, strict=True)) | parts).values())
+
+    return wrong
+
+
+STEP = "not (observation, reward, terminated, truncated, info)"
+FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
+    "step raises": ("step", raising(ValueError("a\nb")), "step() raised ValueError: a b"),
+    "step raises without words": ("step", raising(ZeroDivisionError()), "step() raised ZeroDivisionError"),
+    "step has no disk": (
+        "step", raising(OSError(28, "No space left on device", "/x")),
+        "step() raised OSError: [Errno 28] No space left on device: '/x'",
+    ),
+    "step leaves": ("step", raising(SystemExit(3)), "step() raised SystemExit: 3"),
+    "reset raises": ("reset", raising(RuntimeError("no")), "reset() raised RuntimeError: no"),
+    "reset has no disk": ("reset", raising(OSError("gone")), "reset() raised OSError: gone"),
+    "reset leaves": ("reset", raising(SystemExit()), "reset() raised SystemExit"),
+    "close raises": ("close", raising(RuntimeError("stuck")), "close() raised RuntimeError: stuck"),
+    "smaller observation": (
+        "step", giving(observation=np.zeros(1, np.float32)), "step() returned an observation of shape (1,), not (3,)",
+    ),
+    "larger observation": ("step", giving(observation=np.zeros((3, 1))), "an observation of shape (3, 1), not (3,)"),
+    "no observation": ("step", giving(observation=None), "step() returned None as observation, not 3 numbers"),
+    "text as observation": ("step", giving(observation="abc"), "step() returned 'abc' as observation, not 3 numbers"),
+    "objects as observation": ("step", giving(observation=np.array([None] * 3)), "as observation, not 3 numbers"),
+    "texts as observation": ("step", giving(observation=np.array(["1"] * 3)), "as observation, not 3 numbers"),
+    "smaller first observation": (
+        "reset", giving(observation=np.zeros(1, np.float32)), "reset() returned an observation of shape (1,), not (3,)",
+    ),
+    "no first observation": ("reset", giving(observation=None), "reset() returned None as observation, not 3 numbers"),
+    "first observation NaN": (
+        "reset", giving(observation=np.full(3, np.nan, np.float32)),
+        "reset() returned an observation that is not finite",
+    ),
+    "reset gives no pair": (
+        "reset", lambda observation, info: observation,
+        "reset() returned an array of shape (3,), not (observation, info)",
+    ),
+    "reset gives None": ("reset", lambda *right: None, "reset() returned None, not (observation, info)"),
+    "no reward": ("step", giving(reward=None), "step() returned None as reward, not a number"),
+    "text as reward": ("step", giving(reward="1.0"), "step() returned '1.0' as reward, not a number"),
+    "rewards": ("step", giving(reward=np.ones(3)), "step() returned an array of shape (3,) as reward, not a number"),
+    "a reward in an array": ("step", giving(reward=np.ones(1)), "an array of shape (1,) as reward, not a number"),
+    "terminated is None": ("step", giving(terminated=None), "step() returned None as terminated, not True or False"),
+    "terminated is an array": ("step", giving(terminated=np.zeros(2, bool)), "as terminated, not True or False"),
+    "truncated is None": ("step", giving(truncated=None), "step() returned None as truncated, not True or False"),
+    "truncated is an array": ("step", giving(truncated=np.zeros(2, bool)), "as truncated, not True or False"),
+    "four values": ("step", lambda o, r, t, u, i: (o, r, t, i), f"step() returned 4 values, {STEP}"),
+    "nothing": ("step", lambda *right: None, f"step() returned None, {STEP}"),
+    "info is None": ("step", giving(info=None), "step() returned None as info, not a dictionary"),
+    "first info is None": ("reset", giving(info=None), "reset() returned None as info, not a dictionary"),
+}  # fmt: skip
+
+
+def begin(folder: Path, agent: str, **own: Any) -> Path:
+    Wrong.discrete = agent == "dqn"
+    prepare(RunSpec(agent, AGENTS[agent](**own)), folder / "run").close()
+    return folder / "run"
+
+
+def go_on(run: Path) -> None:
+    open_run(run, lambda line: None).train(lambda step: None)
+
+
+def steps_of(run: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (run / "episodes.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
+    tmp_path: Path, wrong: type[Wrong], agent: str, name: str
+) -> None:
+    wrong.where, wrong.wrong, message = FAULTS[name]
+    run = begin(tmp_path, agent)
+    with pytest.raises(RunError) as error:
+        go_on(run)
+    text = str(error.value)
+    came = 200 if wrong.where == "close" else 2 * FAIL_AT - 2
+    assert text.startswith(f"{ID} after {came} steps of the run: ")
+    assert message in text
+    assert "\n" not in text
+    assert text.endswith(message)
+    wrong.wrong = None
+    go_on(run)
+    assert max(steps_of(run)) == 200
+
+
+def test_the_message_of_a_fault_says_from_which_step_the_run_can_be_resumed(tmp_path: Path, wrong: type[Wrong]) -> None:
+    wrong.wrong = raising(OSError("no port"))
+    run = begin(tmp_path, "ppo")
+    with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 100$"):
+        finish_run(run, open_run(run))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_environment_that_cannot_be_made_is_named(tmp_path: Path, wrong: type[Wrong], agent: str) -> None:
+    wrong.where, wrong.wrong = "__init__", raising(OSError("no port"))
+    with pytest.raises(RunError, match=f"^{ID}: making it raised OSError: no port"):
+        begin(tmp_path, agent)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("parts", [{"reward": np.nan}, {"observation": np.full(3, np.inf, np.float32)}])
+def test_explosions_are_counted_and_reported(
+    tmp_path: Path, wrong: type[Wrong], agent: str, parts: dict[str, Any]
+) -> None:
+    wrong.wrong = giving(**parts)
+    run = begin(tmp_path, agent)
+    with pytest.warns(UserWarning, match=rf"{ID} after \d+ steps of the run: .*not finite") as said:
+        go_on(run)
+    assert len(said) == 1
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert sum(event["event"] == "explosion" for event in events) == 2  # each copy once
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
+    tmp_path: Path, wrong: type[Wrong], agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "LONGEST", 30)
+    wrong.where, wrong.wrong = "step", giving(truncated=False)
+    monkeypatch.setattr(wrong, "step", lambda self, action: (np.zeros(3, np.float32), 0.5, False, False, {}))
+    run = begin(tmp_path, agent, eval_episodes=2)
+    with pytest.warns(UserWarning, match=f"{ID}: 2 of 2 .* 30 decisions .*--max-episode-steps"):
+        go_on(run)
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["eval/return"] for line in metrics if "eval/return" in line] == [15.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong_part", "code", "message"),
+    [
+        ("step has no disk", None, 1, f"supple: {ID} after 148 steps of the run: step() raised OSError: [Errno 28]"),
+        ("step leaves", None, 1, f"supple: {ID} after 148 steps of the run: step() raised SystemExit: 3"),
+        (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded"),
+    ],
+)
+def test_the_command_line_reports_a_fault_in_one_line_and_resumes_where_it_can(
+    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, message: str
+) -> None:
+    run, errors = begin(tmp_path, "ppo"), tmp_path / "errors"
+    wrong.wrong = FAULTS[name][1] if name else wrong_part
+    _, status = os.waitpid(process(["resume", str(run)], errors), 0)
+    (line,) = errors.read_text().splitlines()
+    assert line.startswith(message)
+    assert os.waitstatus_to_exitcode(status) == code

@@ -1,0 +1,104 @@
+"""`--keep-best` and `--keep-at` of agents: which states are kept, that they can be used, that nothing else changes."""
+
+import json
+import random
+import re
+import shlex
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.agents.ppo import PPOSettings
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec, read_settings
+from supple.engine.storage import checkpoint
+from supple.engine.storage.run_directory import RunDirectory
+from supple.registry.errors import UsageError
+
+EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --keep-best True "
+PPO = shlex.split(
+    f"train ppo {EVALUATED} --steps 1024 --keep-at 300 700 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--epochs 2 --hidden 16 16 --adapter 0 --learning-rate 1e-3 --checkpoint-every 200 --measure-every 256 "
+    "--hook fire@0.5"
+)
+SAC = shlex.split(
+    f"train sac {EVALUATED} --steps 480 --keep-at 150 300 --num-envs 2 --learning-starts 20 --replay-size 100 "
+    "--batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 --checkpoint-every 160 "
+    "--measure-every 240 --device cpu --compile off"
+)
+
+
+def states(run: Path, kind: str) -> dict[int, Path]:
+    """Return step → folder of the kept states."""
+    return {int(folder.name): folder for folder in sorted((run / kind).iterdir())}
+
+
+def returns(run: Path) -> dict[int, float]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {row["step"]: row["eval/return"] for row in rows if "eval/return" in row}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "kept"), [(PPO, [384, 768]), (SAC, [152, 300])], ids=["ppo", "sac"])
+def test_best_and_kept_states_can_be_used_and_survive_kills(
+    nursery: Any, same: Any, tmp_path: Path, arguments: list[str], kept: list[int]
+) -> None:
+    run = tmp_path / "run"
+    assert nursery.run(*arguments, "--out", run) == 0, nursery.stderr()
+    seen = returns(run)
+    assert list(states(run, "kept")) == kept
+    assert list(states(run, "best")) == [max(seen, key=seen.__getitem__)]  # the first of equals
+    for step, folder in (states(run, "best") | states(run, "kept")).items():
+        check_usable(run, folder, seen.get(step))
+
+    again, moments, kills = tmp_path / "again", random.Random(0), 0
+    while True:
+        order = ["resume", again] if (again / "config.json").exists() else [*arguments, "--out", again]
+        code = nursery.run(*order, die_at=1 + 30 * kills + moments.randrange(30))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, nursery.stderr()
+        kills += 1
+    assert kills > 1
+    same.assert_runs(again, run)
+    for kind in ("best", "kept"):
+        ours, theirs = states(again, kind), states(run, kind)
+        assert {s: same.state(f) for s, f in ours.items()} == {s: same.state(f) for s, f in theirs.items()}
+
+
+def check_usable(run: Path, folder: Path, ret: float | None) -> None:
+    """Assert that a new agent can load a state, and that its evaluation equals that of the run at that step."""
+    directory = RunDirectory.open(run)
+    work = build(*read_settings(directory.config, run))
+    try:
+        work.enter(work.tasks[0])
+        work.load_state(checkpoint.load(folder, directory.identity)["work"])
+        if ret is not None:
+            assert work.evaluate(work.tasks[0])["eval/return"] == ret
+    finally:
+        work.close()
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (
+            {"env": "inverted_pendulum", "steps": 64, "eval_episodes": 0},
+            "--keep-best: there are no evaluations .* --eval-episodes 5",
+        ),
+        (
+            {"sequence": "inverted_pendulum,inverted_double_pendulum", "steps_per_task": 64},
+            "--keep-best: returns in different environments",
+        ),
+    ],
+)
+def test_keeping_the_best_state_is_refused_where_returns_cannot_be_compared(
+    tmp_path: Path, stream: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        prepare(RunSpec("ppo", PPOSettings(**stream, keep_best=True, compile="off")), tmp_path / "run").close()
+    assert re.match(message, str(refusal.value))
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,183 @@
+"""`kill -9` at any moment, then `supple resume`: the same bytes as a run that was never killed.
+
+The processes and the kills are real; see the nursery in conftest.py.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+STREAM = shlex.split(
+    "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--epochs 2 --hidden 16 16 --adapter 16 --share-value True --checkpoint-every 200 --measure-every 256 "
+    "--eval-episodes 1"
+)
+HOOKS = [
+    word for hook in ("fire@task", "snp@0.6", "reset(what=head)@when:weight_norm<8.6") for word in ("--hook", hook)
+]
+RUN = ["train", "ppo", *STREAM, *HOOKS, "--activation", "rand_smooth_leaky"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("resume")
+
+
+@pytest.fixture(scope="module")
+def reference(nursery: Any, folder: Path) -> Path:
+    """Return a run that is never killed."""
+    assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
+    return folder / "reference"
+
+
+def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
+    """Every hook fired, episodes ended, copies were stepped together, checkpoints lie within tasks, and there are fewer
+    of them than were made."""
+    assert json.loads((reference / "config.json").read_text())["settings"]["physics"] == "batched"
+    events = [json.loads(line) for line in (reference / "events.jsonl").read_text().splitlines()]
+    fired = {event["hook"].split("@")[1].split(":")[0] for event in events if event["event"] == "intervention"}
+    assert fired == {"task", "0.6", "when"}
+    assert len((reference / "episodes.jsonl").read_text().splitlines()) > 50
+    assert len(list((reference / "checkpoints").iterdir())) == 2
+
+
+def test_same_seed_gives_the_same_run_and_another_seed_another(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    assert nursery.run(*RUN, "--out", folder / "again") == 0
+    same.assert_runs(folder / "again", reference)
+    assert nursery.run(*RUN, "--seed", 1, "--out", folder / "other") == 0
+    assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
+
+
+def test_a_run_killed_before_every_change_of_a_file_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    """One run, killed again and again, each time one file operation later, until it gets through."""
+    run, kills = folder / "file-by-file", 0
+    while True:
+        known = (run / "config.json").exists()
+        args = ["resume", run] if known else [*RUN, "--out", run]
+        code = nursery.run(*args, die_at=kills + 1)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, nursery.stderr()
+        kills += 1
+    assert kills > 30
+    same.assert_runs(run, reference)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
+    nursery: Any, same: Any, reference: Path, folder: Path, seed: int
+) -> None:
+    moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
+    pid = nursery.start(*RUN, "--out", run)
+    nursery.wait_until((run / "config.json").exists)
+    os.kill(pid, signal.SIGKILL)
+    assert nursery.wait() == -signal.SIGKILL
+    while True:
+        pid = nursery.start("resume", run)
+        time.sleep(moments.uniform(0.1, 0.3 + 0.1 * kills))
+        with contextlib.suppress(ProcessLookupError):  # it was done already
+            os.kill(pid, signal.SIGKILL)
+        if nursery.wait() == 0:
+            break
+        kills += 1
+    same.assert_runs(run, reference)
+
+
+def newest_file(run: Path, name: str) -> Path:
+    return max((run / "checkpoints").iterdir()) / name
+
+
+def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    run = shutil.copytree(reference, folder / "damaged")
+    damaged = newest_file(run, "state.safetensors")
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    assert nursery.run("resume", run) == 0
+    assert len(nursery.stderr()) == 1
+    assert str(damaged) in nursery.stderr()[0]
+    same.assert_runs(run, reference)
+
+
+def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, reference: Path, folder: Path) -> None:
+    run = shutil.copytree(reference, folder / "all-damaged")
+    for checkpoint in (run / "checkpoints").iterdir():
+        os.truncate(checkpoint / "state.json", 1000)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert nursery.run("resume", run) == 1
+    assert len(nursery.stderr()) == 1
+    assert str(newest_file(run, "state.json")) in nursery.stderr()[0]
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_finished_run_is_left_untouched(nursery: Any, reference: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
+    assert nursery.run("resume", reference) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
+
+
+def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
+    nursery: Any, same: Any, reference: Path, folder: Path
+) -> None:
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a small file system can only be mounted by root")
+    try:
+        run, ballast, refused = disk / "run", disk / "ballast", 0
+        for pages in (0, 1, 3, 8, 16, 24, 1000):
+            leave_pages(disk, ballast, pages)
+            code = nursery.run(*(["resume", run] if run.exists() else [*RUN, "--out", run]))
+            if code == 0:
+                break
+            refused += 1
+            assert code == 1
+            assert len(nursery.stderr()) == 1
+            assert "No space left on device" in nursery.stderr()[0]
+            assert not [path for path in disk.rglob("*") if "tmp" in path.name]
+            assert run.exists() == (pages > 0)
+        assert refused > 3
+        same.assert_runs(run, reference)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
+    """Fill the disk except for this number of pages of 4096 bytes."""
+    ballast.unlink(missing_ok=True)
+    state = os.statvfs(disk)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize - pages * 4096)
+
+
+def test_measurements_and_idle_hooks_leave_training_alone(nursery: Any, same: Any, folder: Path) -> None:
+    short = ["train", "ppo", *STREAM, "--activation", "rand_smooth_leaky", "--cycles", "1"]
+    variants = {"plain": [], "measured": ["--measure-every", 128], "idle": ["--hook", "fire@when:dormant_fraction>2"]}
+    for name, options in variants.items():
+        assert nursery.run(*short, *options, "--out", folder / name) == 0
+    same.assert_states(folder / "idle", folder / "plain")
+    measured, plain = same.last_state(folder / "measured"), same.last_state(folder / "plain")
+    assert [name for name in plain if "/marked/" not in name and measured[name] != plain[name]] == []
+    for name in ("measured", "idle"):
+        assert (folder / name / "episodes.jsonl").read_bytes() == (folder / "plain/episodes.jsonl").read_bytes()
+    assert same.log(folder / "idle", "metrics") == same.log(folder / "plain", "metrics")
+    assert len((folder / "measured/metrics.jsonl").read_bytes()) > len((folder / "plain/metrics.jsonl").read_bytes())

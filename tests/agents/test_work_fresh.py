@@ -1,0 +1,208 @@
+"""A new agent for every task, the reference for plasticity."""
+
+import gc
+import json
+import shlex
+import weakref
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from supple.agents.work import AgentWork
+from supple.engine.storage import checkpoint
+from supple.engine.storage.append_only import Rows
+from supple.engine.storage.run_directory import RunDirectory
+from supple.interventions import snapshot
+from supple.scripts import compare, train
+
+pytestmark = pytest.mark.slow
+
+TASKS = "--cycles 3 --num-envs 2 --eval-episodes 1 --measure-every 100 --hidden 8"
+PPO = shlex.split(
+    f"ppo --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --rollout-steps 20 --minibatch-size 20 "
+    "--epochs 2 --adapter 6 --activation rand_smooth_leaky"
+)
+DQN = shlex.split(
+    f"dqn --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --widths 8 --learning-starts 40 "
+    "--replay-size 200 --batch-size 4 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 --device cpu "
+    "--max-episode-steps 20"
+)
+SAC = shlex.split(
+    "sac --env Pendulum-v1 --cycles 3 --steps-per-task 160 --checkpoint-every 60 --num-envs 2 --learning-starts 20 "
+    "--replay-size 400 --batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.25 "
+    "--eval-episodes 1 --measure-every 100 --device cpu --compile off --max-episode-steps 20"
+)
+every_agent = pytest.mark.parametrize("arguments", [PPO, DQN, SAC], ids=["ppo", "dqn", "sac"])
+
+
+def rows(run: Path, log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
+
+
+@every_agent
+def test_a_killed_run_resumes_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
+    killed: Any, same: Any, tmp_path: Path, arguments: list[str]
+) -> None:
+    plain, fresh = tmp_path / "plain", tmp_path / "fresh"
+    train.main([*arguments, "--out", str(plain)])
+    train.main([*arguments, "--fresh", "True", "--out", str(fresh)])
+    for log in ("episodes", "metrics"):
+        first = [[timeless(row) for row in rows(run, log) if row["task"] == 0] for run in (plain, fresh)]
+        assert first[0] == first[1]
+        later = [[timeless(row) for row in rows(run, log) if row["task"] == 1] for run in (plain, fresh)]
+        assert later[0] != later[1]
+    killed(["train", *arguments, "--fresh", "True"], tmp_path / "killed", 160, 240)  # where a task ends, and within one
+    same.assert_runs(tmp_path / "killed", fresh)
+
+
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("time", "seconds")}
+
+
+@every_agent
+def test_every_task_begins_with_new_weights_and_nothing_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    weights: list[dict[str, Tensor]] = []
+    enter = AgentWork.enter
+
+    def noting(work: AgentWork, task: Any) -> None:
+        enter(work, task)
+        agent: Any = work.agent
+        weights.append(
+            {f"{name}.{n}": w for name, each in agent.learners.items() for n, w in snapshot(each.module).items()}
+        )
+        assert not any(slots for learner in agent.learners.values() for slots in learner.optimizer.state.values())
+        if arguments is PPO:
+            assert agent.observation_statistics["CartPole-v1"].count < 1
+            assert agent.reward_scales["CartPole-v1"].statistics.count < 1
+            assert agent.last is None
+        else:
+            assert agent.experience.decisions == len(agent.experience.memory) == 0
+        if arguments is SAC:
+            assert agent.statistics.count < 1
+
+    monkeypatch.setattr(AgentWork, "enter", noting)
+    train.main([*arguments, "--fresh", "True", "--out", str(tmp_path / "run")])
+    assert len(weights) == 3
+    for before, after in pairwise(weights):
+        drawn = [name for name, value in before.items() if value.ndim > 1 and value.std()]
+        assert drawn
+        assert not any((before[name] == after[name]).all() for name in drawn)
+
+
+def test_an_agent_and_its_memory_are_freed_before_the_next_one_learns(tmp_path: Path, monkeypatch: Any) -> None:
+    memories: list[weakref.ref] = []
+    enter = AgentWork.enter
+
+    def noting(work: Any, task: Any) -> None:
+        enter(work, task)
+        assert not any(memory() for memory in memories)
+        memories.append(weakref.ref(work.agent.experience.memory))
+
+    monkeypatch.setattr(AgentWork, "enter", noting)
+    gc.disable()  # nobody comes by to collect it
+    try:
+        train.main([*DQN, "--fresh", "True", "--out", str(tmp_path / "run")])
+    finally:
+        gc.enable()
+    assert len(memories) == 3
+
+
+def rows_in(tree: Any) -> Iterator[Rows]:
+    if isinstance(tree, Rows):
+        yield tree
+    for item in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from rows_in(item)
+
+
+def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> None:
+    """Tasks are told apart by what they show, offsets of about 10,000 and of 0. With states at the ends of tasks alone,
+    and no episode cut off, the rows of both memories have the same numbers."""
+    run = tmp_path / "run"
+    arguments = [
+        *DQN,
+        "--cycles",
+        "2",
+        "--checkpoint-every",
+        "1000",
+        "--shift",
+        "offset(scale=10000)",
+        "--fresh",
+        "True",
+    ]
+    arguments += ["--max-episode-steps", "500"]
+    train.main([*arguments, "--out", str(run)])
+    saved = checkpoint.load_newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
+    assert saved is not None
+    memories = list(rows_in(saved))
+    assert len(memories) == 2  # of two environments
+    for memory in memories:
+        frames = memory.read(memory.first, memory.end)["frame"]
+        assert memory.end > 80
+        assert (frames.abs().max(1).values > 1_000).all()
+
+
+@every_agent
+def test_the_return_of_an_untrained_agent_is_logged_once_per_task(tmp_path: Path, arguments: list[str]) -> None:
+    run = tmp_path / "run"
+    train.main([*arguments, "--fresh", "True", "--out", str(run)])
+    found = [row for row in rows(run, "events") if row["event"] == "untrained"]
+    assert [row["task"] for row in found] == [0, 1, 2]
+    learns_after = 20 if arguments is SAC else 40
+    for row in found:
+        episodes = [e for e in rows(run, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
+        assert row["episodes"] == len(episodes) > 0
+        assert row["return"] == pytest.approx(fmean(episode["return"] for episode in episodes))
+        assert row["step"] - 160 * row["task"] >= learns_after
+    train.main([*arguments, "--cycles", "1", "--out", str(tmp_path / "plain")])
+    assert not [row for row in rows(tmp_path / "plain", "events") if row["event"] == "untrained"]
+
+
+def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> None:
+    arguments = [*PPO, "--arm", "none", "--arm", "fire@task", "--reference", "fresh"]
+    with here():
+        compare.main([*arguments, "--fork-at", "0", "--out", str(tmp_path / "whole")])
+    arms = tmp_path / "whole/seed-0"
+    assert sorted(path.name for path in arms.iterdir()) == ["fire_task", "fresh", "none"]
+    alone = tmp_path / "alone"
+    train.main([*PPO, "--fresh", "True", "--out", str(alone)])
+    same.assert_runs(arms / "fresh", alone)
+    plans = {arm.name: json.loads((arm / "config.json").read_text()) for arm in arms.iterdir()}
+    assert {name: (plan["settings"]["fresh"], plan["arm"]) for name, plan in plans.items()} == {
+        "fire_task": (False, "fire@task"), "fresh": (True, "fresh"), "none": (False, "none"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "arms"), [([], 5), (["--reference", "none"], 4), (["--arm", "none"], 2)])
+def test_a_preset_brings_its_reference_unless_none_is_asked_for(
+    arguments: list[str], arms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda *_: None)
+    compare.main(["ppo", "--preset", "gym-control", *arguments, "--compile", "off", "--out", str(tmp_path / "out")])
+    plan = json.loads((tmp_path / "out/comparison.json").read_text())
+    assert len(plan["arms"]) == arms
+    assert (plan["arms"][-1] == "fresh") == (arguments[:1] != ["--reference"])
+    assert plan["fork_step"] == 0
+
+
+@pytest.mark.parametrize(("place", "untrained"), [("0.5", [2]), ("0.3333333333", [1, 2])])
+def test_a_forked_reference_begins_with_a_new_agent_in_the_next_task(
+    here: Any, tmp_path: Path, place: str, untrained: list[int]
+) -> None:
+    """Within a task it goes on with the trunk's agent, which is not untrained; where a task begins it is new."""
+    arguments = [*PPO, "--num-envs", "1", "--rollout-steps", "40", "--arm", "none", "--reference", "fresh"]
+    with here():
+        compare.main([*arguments, "--fork-at", place, "--out", str(tmp_path / "out")])
+    events = rows(tmp_path / "out/seed-0/fresh", "events")
+    assert [row["task"] for row in events if row["event"] == "untrained"] == untrained
+    ends = [
+        [row for row in rows(tmp_path / "out/seed-0" / arm, "episodes") if row["task"] == 1]
+        for arm in ("none", "fresh")
+    ]
+    assert (ends[0] == ends[1]) == (untrained == [2])

@@ -1,0 +1,50 @@
+"""What tests of processes share: events are waited for, however busy the machine is."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LONG = 600.0  # seconds; only what has gone wrong takes so long
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds."""
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs, and is no zombie that nobody waits for."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def running(child: int) -> bool:
+    """Return whether a child of this process has not ended yet; `ended` still says how it did."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def ended(child: int) -> int:
+    """Wait for the end of a child of this process, and return its exit status, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def die_when(condition: Callable[[], object]) -> None:
+    """Let this process kill itself at the first change of a file at which the condition holds.
+
+    A process that is watched and killed by another may have come to its end in between, on a busy machine.
+    """
+    changes = {"open", "os.mkdir", "os.rename", "os.remove", "os.truncate"}
+
+    def look(event: str, args: tuple) -> None:
+        if event in changes and condition():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(look)

@@ -1,0 +1,104 @@
+"""Bad inputs, of all nine kinds: every option with each of nine values that few options can take.
+
+    python tests/stress/bad_inputs.py --out docs/results/reliability/bad_inputs.json
+
+Every attempt asks `supple train` for a small run, through the command's own entry but in this process, with one option
+changed; nothing is trained. It holds if it is refused in one line and leaves nothing in the folder, or if it is taken:
+then the value was one that the option has (`--seed 0`).
+"""
+
+import contextlib
+import io
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from small_runs import RUNS, command, places
+
+from supple.engine.kinds import find_kind
+from supple.scripts.cli import training
+from supple.scripts.cli.console import run
+from supple.scripts.main import dispatch
+
+VALUES = ("", "text", "nan", "inf", "-1", "0", "1e300", str(10**30), "[1,2]")
+TAKEN, REFUSED = "taken", "refused in one line"
+BAD = ("several lines", "something left", "traceback", "hung")
+LIMIT = 60  # seconds
+
+
+@dataclass(frozen=True)
+class Args:
+    out: Path | None = None  # a JSON file for the counts
+    kinds: tuple[str, ...] = tuple(RUNS)  # of runs
+
+
+def ask(words: list[str], folder: Path) -> tuple[str, str]:
+    """Run `supple` with these words; returns what came of it and what it said on stderr."""
+    said, sys.argv = io.StringIO(), ["supple", *words]
+    signal.alarm(LIMIT)
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            run(dispatch)
+    except SystemExit as stop:
+        if stop.code == 0:
+            return TAKEN, said.getvalue()
+        if said.getvalue().count("\n") != 1:
+            return "several lines", said.getvalue()
+        return "something left" if folder.exists() else REFUSED, said.getvalue()
+    except TimeoutError:
+        return "hung", said.getvalue()
+    except BaseException as error:
+        return "traceback", f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+    raise AssertionError("the entry always exits")
+
+
+def main(args: Args) -> None:
+    def raise_timeout(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, raise_timeout)
+    training.finish_run = lambda *_: None  # type: ignore[assignment]  # what is taken is not trained
+    counts: dict[str, Counter[str]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "data").mkdir()
+        data = places(folder / "data")
+        for kind in args.kinds:
+            known, words = find_kind(kind).settings_class(), command(kind, data, folder / "run")
+            counts[kind] = Counter()
+            for option in (f"--{field.name.replace('_', '-')}" for field in fields(known)):
+                for value in VALUES:
+                    outcome, said = ask([*words, option, value], folder / "run")
+                    counts[kind][outcome] += 1
+                    if outcome in BAD:
+                        print(f"{kind} {option} {value!r}: {outcome}: {said.strip()[:400]}", flush=True)
+                    shutil.rmtree(folder / "run", ignore_errors=True)
+            print(f"{kind}: {dict(counts[kind])}", flush=True)
+    show(counts)
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps({"values": VALUES, "kinds": counts}, indent=2) + "\n")
+
+
+def show(counts: dict[str, Counter[str]]) -> None:
+    """Print a line for each kind, a column for each outcome, and their sums."""
+    total: Counter[str] = sum(counts.values(), Counter())
+    columns = [outcome for outcome in (REFUSED, TAKEN, *BAD) if total[outcome]]
+    table = Table("kind", "attempts", *columns)
+    for kind, found in [*counts.items(), ("all", total)]:
+        table.add_row(kind, str(found.total()), *(str(found[column] or "") for column in columns))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))

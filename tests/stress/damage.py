@@ -1,0 +1,328 @@
+"""Damaged run folders, of all nine kinds: what `supple resume` and `supple report` make of them.
+
+    python tests/stress/damage.py --out docs/results/reliability/damage.json
+
+Every attempt damages a copy of a small run: of the whole run, where the damage is to a checkpoint; without its last
+checkpoint, where it is to config.json, or to the checkpoint before, so that what was forged trains on. Then
+`supple resume` is asked to go on, in this process but through the command's own entry, and where config.json was
+damaged `supple report` is asked too. An attempt holds if the run ends with the bytes of the run that nobody touched, or
+is refused in one line. Where an edit's checksums were computed anew it may also be accepted: then it is what somebody
+wrote, and a run like any other.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
+from small_runs import RUNS, command, logs, places, weights
+
+from supple.engine.storage import checkpoint, files, signed_json
+from supple.scripts.cli.console import run
+from supple.scripts.main import dispatch
+
+SAME, BACK, REFUSED, ACCEPTED = "the same bytes", "went back, the same bytes", "refused in one line", "accepted"
+BAD = ("other bytes", "several lines", "traceback", "hung")
+JUNK: tuple[Any, ...] = (None, True, -1, 0, 2.5, "", "x", "²", "a/../b", [], {}, [[]], {"a": None}, [1, "x"])
+LIMIT = 120  # seconds
+
+
+@dataclass(frozen=True)
+class Args:
+    out: Path | None = None  # a JSON file for the counts
+    rounds: int = 2  # how often every damage is done to every kind of run, each time elsewhere in it
+    kinds: tuple[str, ...] = tuple(RUNS)  # of runs
+    seed: int = 0
+
+
+def ask(*words: str) -> tuple[str, str]:
+    """Run `supple` with these words; returns what came of it ("" for exit code 0) and what it said on stderr."""
+    said, sys.argv = io.StringIO(), ["supple", *words]
+    signal.alarm(LIMIT)
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            run(dispatch)
+    except SystemExit as stop:
+        if stop.code == 0:
+            return "", said.getvalue()
+        return REFUSED if said.getvalue().count("\n") == 1 else "several lines", said.getvalue()
+    except TimeoutError:
+        return "hung", said.getvalue()
+    except BaseException as error:
+        return "traceback", f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+    raise AssertionError("the entry always exits")
+
+
+# -- damage to a file -------------------------------------------------------------------------------------------------
+
+
+def truncate(draw: random.Random, file: Path) -> None:
+    os.truncate(file, draw.randrange(file.stat().st_size))
+
+
+def flip_a_bit(draw: random.Random, file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    replace(file, bytes(data))
+
+
+def fill_with_noise(draw: random.Random, file: Path) -> None:
+    replace(file, draw.randbytes(file.stat().st_size))
+
+
+def remove(draw: random.Random, file: Path) -> None:
+    file.unlink()
+
+
+def link_elsewhere(draw: random.Random, file: Path) -> None:
+    file.rename(elsewhere := file.with_name(f"{file.name}.elsewhere"))
+    file.symlink_to(elsewhere)
+
+
+def make_a_pipe(draw: random.Random, file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def make_a_folder(draw: random.Random, file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+TO_FILES = (truncate, flip_a_bit, fill_with_noise, remove, link_elsewhere, make_a_pipe, make_a_folder)
+
+
+def replace(file: Path, data: bytes) -> None:
+    """Write a file that shares nothing with what it was linked to."""
+    file.unlink()
+    file.write_bytes(data)
+
+
+def edit_value(draw: random.Random, value: Any) -> Any:
+    """Return a JSON value with one change somewhere in it: junk, an entry more, an entry less."""
+    while json.dumps(found := _edit(draw, value)) == json.dumps(value):
+        continue
+    return found
+
+
+def _edit(draw: random.Random, value: Any) -> Any:
+    if isinstance(value, (dict, list)) and value and draw.random() < 0.85:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key, changed = draw.choice(keys), value.copy()
+        if draw.random() < 0.15:
+            del changed[key]
+        else:
+            changed[key] = _edit(draw, value[key])
+        return changed
+    if isinstance(value, dict) and draw.random() < 0.3:
+        return {**value, draw.choice(("x", "__tensor__", "__rows__", "../x", "²")): draw.choice(JUNK)}
+    return draw.choice(JUNK)
+
+
+# -- damage to checkpoints and to config.json -------------------------------------------------------------------------
+
+
+def swap_with_the_one_before(draw: random.Random, folders: list[Path], other: Path) -> None:
+    file = draw.choice(sorted(folders[-1].glob("state.*"))).name
+    replace(folders[-1] / file, (folders[-2] / file).read_bytes())
+
+
+def take_that_of_another_run(draw: random.Random, folders: list[Path], other: Path) -> None:
+    shutil.rmtree(folders[-1])
+    shutil.copytree(checkpoint.folders_of(other / "checkpoints")[-1], folders[-1])
+
+
+def rename_the_one_before(draw: random.Random, folders: list[Path], other: Path) -> None:
+    shutil.rmtree(folders[-1])
+    folders[-2].rename(folders[-1])
+
+
+def leave_strays(draw: random.Random, folders: list[Path], other: Path) -> None:
+    for name in ("²", "tmp-1", "x" * 200, "000000000001.old"):
+        (folders[-1].parent / name).mkdir()
+
+
+def edit_manifest_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
+    forge(folders[-1], lambda body: edit_value(draw, body))
+
+
+def edit_state_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
+    forge(folders[-1], lambda body: {**body, "tree": edit_value(draw, body["tree"])})
+
+
+def edit_a_tensor_and_sums(draw: random.Random, folders: list[Path], other: Path) -> None:
+    file = folders[-1] / checkpoint.WEIGHTS
+    tensors = from_bytes(file.read_bytes())
+    name = draw.choice(sorted(tensors))
+    kinds = (torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.int64, torch.bool)
+    tensors[name] = torch.zeros(draw.choice(((), (0,), (3,), (2, 5), tensors[name].shape))).to(draw.choice(kinds))
+    replace(file, to_bytes(tensors))
+    forge(folders[-1], lambda body: {**body, "tensors_sha256": files.sha256(file.read_bytes())})
+
+
+def forge(folder: Path, edit: Callable[[Any], Any]) -> None:
+    """Edit a manifest and compute its sum anew."""
+    file = folder / checkpoint.MANIFEST
+    text = json.dumps(edit(json.loads(file.read_text().splitlines()[1])))
+    head = {"format": checkpoint.FORMAT, "body_sha256": files.sha256(text.encode())}
+    replace(file, f"{json.dumps(head)}\n{text}\n".encode())
+
+
+FORGED = (edit_manifest_and_sums, edit_state_and_sums, edit_a_tensor_and_sums)
+FORGED_TO_TRAIN = (*[edit_manifest_and_sums] * 2, *[edit_state_and_sums] * 5, *[edit_a_tensor_and_sums] * 8)
+TO_CHECKPOINTS = (
+    swap_with_the_one_before, take_that_of_another_run, rename_the_one_before, leave_strays,
+    *FORGED * 4,
+)  # fmt: skip
+
+
+def in_the_newest(damage: Callable[..., None], draw: random.Random, folders: list[Path], other: Path) -> None:
+    damage(draw, draw.choice(sorted(folders[-1].iterdir())))
+
+
+def in_all(damage: Callable[..., None], draw: random.Random, folders: list[Path], other: Path) -> None:
+    for folder in folders:
+        damage(draw, draw.choice(sorted(folder.iterdir())))
+
+
+def edit_an_entry(draw: random.Random, file: Path) -> None:
+    replace(file, json.dumps(edit_value(draw, json.loads(file.read_text()))).encode())
+
+
+def take_a_digit(draw: random.Random, file: Path) -> None:
+    value = json.loads(file.read_text())
+    value["total_steps"] //= 10
+    replace(file, json.dumps(value).encode())
+
+
+def edit_and_sum(draw: random.Random, file: Path) -> None:
+    value = edit_value(draw, signed_json.read_json(file, ""))
+    if isinstance(value, dict):
+        signed_json.write_json(file, value)
+    else:
+        replace(file, json.dumps(value).encode())
+
+
+def nest_deeply(draw: random.Random, file: Path) -> None:
+    deep = draw.choice((90, 900, 100_000))
+    replace(file, file.read_bytes().rstrip(b"\n}") + b', "x": ' + b"[" * deep + b"]" * deep + b"}")
+
+
+TO_CONFIGS = (*TO_FILES, take_a_digit, nest_deeply, *[edit_an_entry] * 2, *[edit_and_sum] * 8)
+
+
+# -- attempts ---------------------------------------------------------------------------------------------------------
+
+
+def describe(damage: Callable[..., None]) -> str:
+    """Return a damage in words."""
+    if isinstance(damage, partial):
+        return f"{describe(damage.args[0])}, {describe(damage.func)}"
+    return damage.__name__.replace("_", " ")
+
+
+def resume(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
+    """Return what came of resuming a run, and what was said."""
+    outcome, said = ask("resume", str(copy))
+    if outcome:
+        return outcome, said
+    if logs(copy) == logs(whole) and weights(copy) == weights(whole):
+        return BACK if "going back" in said else SAME, said
+    return ACCEPTED if may_differ else "other bytes", said
+
+
+def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield table, damage, outcome and what was said, of every attempt on runs of one kind."""
+    whole, other, draw = folder / kind, folder / f"{kind}-other", random.Random(f"{args.seed} {kind}")
+    for place, seed in ((whole, "0"), (other, "1")):
+        words = command(kind, data, place)
+        words += ["--keep-checkpoints", "3", *(["--seeds", seed] if "--seeds" in words else ["--seed", seed])]
+        outcome, said = ask(*words)
+        assert not outcome, said
+    to_checkpoints: list[Callable[..., None]] = [
+        *(partial(where, damage) for damage in TO_FILES for where in (in_the_newest, in_all)),
+        *TO_CHECKPOINTS,
+    ] * args.rounds
+    for damage in to_checkpoints:
+        with temporary_copy(whole) as copy:
+            damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
+            yield "checkpoints", describe(damage), *resume(copy, whole, damage in FORGED)
+    for damage in FORGED_TO_TRAIN * args.rounds:
+        with temporary_copy(whole) as copy:
+            shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
+            damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
+            yield "checkpoints that trained on", describe(damage), *resume(copy, whole, may_differ=True)
+    for damage in TO_CONFIGS * args.rounds:
+        with temporary_copy(whole) as copy:
+            shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
+            damage(draw, copy / "config.json")
+            outcome, said = ask("report", str(copy))
+            yield "reports of damaged configs", describe(damage), outcome or ACCEPTED, said
+            yield "configs", describe(damage), *resume(copy, whole, damage is edit_and_sum)
+
+
+@contextlib.contextmanager
+def temporary_copy(whole: Path) -> Iterator[Path]:
+    """Copy a run, and remove the copy at the end of the block."""
+    copy = whole.with_name("copy") / "run"
+    shutil.copytree(whole, copy)
+    try:
+        yield copy
+    finally:
+        shutil.rmtree(copy.parent)
+
+
+def main(args: Args) -> None:
+    def raise_timeout(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, raise_timeout)
+    counts: dict[str, dict[str, Counter[str]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "data").mkdir()
+        data = places(folder / "data")
+        for kind in args.kinds:
+            for table, damage, outcome, said in make_attempts(args, kind, folder, data):
+                counts.setdefault(table, {}).setdefault(damage, Counter())[outcome] += 1
+                if outcome in BAD:
+                    print(f"{kind}: {damage}: {outcome}: {said.strip()[:400]}", flush=True)
+            print(f"{kind}: done", flush=True)
+    for table, rows in counts.items():
+        show(table, rows)
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps({**counts, "kinds": args.kinds, "rounds": args.rounds}, indent=2) + "\n")
+
+
+def show(title: str, rows: dict[str, Counter[str]]) -> None:
+    """Print one table: a line for each damage, a column for each outcome, and their sums."""
+    total: Counter[str] = sum(rows.values(), Counter())
+    columns = [outcome for outcome in (SAME, BACK, REFUSED, ACCEPTED, *BAD) if total[outcome]]
+    table = Table("damage", "attempts", *columns, title=title, title_justify="left")
+    for damage, found in [*rows.items(), ("all", total)]:
+        table.add_row(damage, str(found.total()), *(str(found[column] or "") for column in columns))
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))

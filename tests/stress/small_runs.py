@@ -1,0 +1,80 @@
+"""The smallest runs of all nine kinds with tasks, hooks and checkpoints, for tests that break them."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.engine.storage.checkpoint import folders_of
+
+TEXTS = "--max-length 64 --max-new-tokens 2 --test-examples 4 --eval-every 0 --measure-every 6 --checkpoint-every 5"
+RUNS = {
+    "ppo": "--env inverted_pendulum --steps 1024 --num-envs 4 --rollout-steps 32 --minibatch-size 64 --epochs 2 "
+    "--hidden 8 --checkpoint-every 256 --measure-every 256 --eval-episodes 1 --hook snp@0.6",
+    "dqn": "--env asterix --steps 160 --num-envs 2 --learning-starts 60 --replay-size 100 --batch-size 4 --hidden 16 "
+    "--replay-ratio 0.25 "
+    "--max-frames 120 --eval-episodes 1 --measure-every 80 --checkpoint-every 40 --device cpu --hook redo@every:90",
+    "sac": "--env inverted_pendulum --steps 400 --num-envs 2 --learning-starts 20 --replay-size 100 --batch-size 8 "
+    "--actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 --eval-episodes 1 --checkpoint-every 80 "
+    "--measure-every 240 --device cpu --compile off --hook critic/fire@0.6",
+    "vision": "permuted-mnist --data DIGITS --seeds 0-1 --tasks 3 --images 48 --epochs 3 --batch-size 8 "
+    "--measure-every 10 --checkpoint-every 12 --device cpu --compile off --hook snp@task --hook ewc(samples=8)",
+    "pretrain": "--first TEXT --second TEXT --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 16 "
+    "--batch-size 4 --micro-batch 2 --pretrain-steps 12 --warmup 2 --steps 12 --val-sequences 2 --eval-every 5 "
+    "--measure-every 8 --checkpoint-every 5 --device cpu --hook snp(lam=0.5)@task",
+    "sft": f"--model llama:32x1 --learn TASK --epochs 1 --cooldown 4 --batch-size 4 --micro-batch 2 {TEXTS} "
+    "--device cpu",
+    "clip": "--model clip:32x1 --domains mnist --data DATA --updates 16 --batch-size 8 --warmup 2 --test-images 8 "
+    "--eval-every 8 --measure-every 8 --checkpoint-every 4 --device cpu",
+    "continual": f"--model llama:32x1 --tasks TASK OTHER --updates-per-task 8 --batch-size 2 --r 2 --k 2 {TEXTS} "
+    "--train-examples 20 --device cpu",
+    "linear": "--tasks semantic,reversal --updates-per-task 60 --measure-every 25 --checkpoint-every 20 "
+    "--eval-every 10 --hook rebalance(lam=5)@task --hook ewc(strength=1,samples=4)",
+}
+
+
+def places(folder: Path) -> dict[str, str]:
+    """Make what the runs learn from: digits of 16 × 16, a text, two tasks of questions.
+
+    Returns word of a command line → a file or folder for it."""
+    draw, digits = np.random.default_rng(0), folder / "mnist"
+    digits.mkdir()
+    for split, count in (("train", 120), ("t10k", 40)):
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        images = draw.integers(0, 256, (count, 16, 16), np.uint8)
+        for name, array in (("images-idx3", images), ("labels-idx1", labels)):
+            header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+            (digits / f"{split}-{name}-ubyte").write_bytes(header + array.tobytes())
+    (folder / "text.txt").write_text("\n".join("ash birch cedar elm fir"[i % 7 :] for i in range(400)))
+    for name in ("a", "b"):
+        rows = [{"prompt": f"{name} {i}?", "answer": str(i * 3 % 7)} for i in range(60)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {
+        "DIGITS": str(digits), "DATA": str(folder), "TEXT": str(folder / "text.txt"),
+        "TASK": str(folder / "a.jsonl"), "OTHER": str(folder / "b.jsonl"),
+    }  # fmt: skip
+
+
+def command(kind: str, places: dict[str, str], out: Path) -> list[str]:
+    """Return the words of `supple` that train such a run."""
+    words = shlex.split(RUNS[kind].replace("(", r"\(").replace(")", r"\)"))
+    return ["train", kind, *(places.get(word, word) for word in words), "--out", str(out)]
+
+
+def logs(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return every log without its clocks."""
+    return {
+        file.name: [
+            {key: value for key, value in json.loads(line).items() if key not in ("time", "seconds")}
+            for line in file.read_text().splitlines()
+        ]
+        for file in sorted(run.glob("*.jsonl"))
+    }
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    """Return the tensors of the newest checkpoint, file by file, and its name."""
+    last = folders_of(run / "checkpoints")[-1]
+    return {f"{last.name}/{file.name}": file.read_bytes() for file in sorted(last.glob("*.safetensors"))}

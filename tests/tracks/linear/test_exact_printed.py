@@ -1,0 +1,335 @@
+"""Where "From lazy to rich" (Dominé et al., 2025) prints something that does not hold, and what does.
+
+Each test writes the printed formula or claim out and holds it against integration of the gradient flow, sampling or
+algebra. The formula of the library (or the corrected one) passes the same check. Table: docs/results/linear/errors.csv.
+Slips within a derivation whose result is right (a sign in eq. 87, a factor in 103 and 161, names in 164 to 166) are not
+among them.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from supple.tracks.linear.exact import Exact, exact_qq
+from supple.tracks.linear.flow import gradient_flow
+from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
+from supple.tracks.linear.representations import (
+    converged_quadrants,
+    gram,
+    ntk,
+    ntk_distance,
+    quadrants,
+    rsm_input,
+    rsm_output,
+)
+from supple.tracks.linear.singular_values import singular_values, transition
+from supple.tracks.linear.tasks import semantic_hierarchy
+from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init, expected_balance
+
+Array = np.ndarray
+
+
+def relative(computed: Array, expected: Array) -> float:
+    return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
+
+
+def flow_qq(W1: Array, W2: Array, sigma: Array, time: float) -> Array:
+    first, second = gradient_flow(W1, W2, sigma, [time])
+    Q = np.concatenate([first[0].T, second[0]])
+    return Q @ Q.T
+
+
+@dataclass
+class Paper:
+    """The quantities of section 4 for full-rank Σyx and N_h = min(N_i, N_o)."""
+
+    W1: Array
+    W2: Array
+    sigma: Array
+    lam: float
+
+    def __post_init__(self) -> None:
+        n_out, n_in = self.sigma.shape
+        U, self.s, Vt = np.linalg.svd(self.sigma)
+        rank = len(self.s)
+        self.U, self.V, self.U_perp, self.V_perp = U[:, :rank], Vt[:rank].T, U[:, rank:], Vt[rank:].T
+        self.s_lam = np.hypot(self.s, self.lam / 2)
+        self.lam_perp = np.sign(n_out - n_in) * self.lam / 2
+        H = np.sign(self.lam) * np.sqrt((self.s_lam - self.s) / (self.s_lam + self.s))
+        G = 1 / np.sqrt(1 + H**2)
+        self.plus, self.minus = G + H * G, G - H * G
+        self.B = self.W2.T @ self.U * self.plus + self.W1 @ self.V * self.minus
+        self.C = self.W2.T @ self.U * self.minus - self.W1 @ self.V * self.plus
+        self.D = np.concatenate([self.W2.T @ self.U_perp, self.W1 @ self.V_perp], axis=1)
+
+    def theorem_4_3(self, t: float, last: Callable[[float], float]) -> Array:
+        """Eqs. 13–15; `last` is the scalar between D and Dᵀ in eq. 15, as a function of λ⊥."""
+        grow, fall = np.exp(self.s_lam * t), np.exp(-self.s_lam * t)
+        Z1 = (self.V * self.minus * grow) @ self.B.T / 2 - (self.V * self.plus * fall) @ self.C.T / 2
+        Z2 = (self.U * self.plus * grow) @ self.B.T / 2 + (self.U * self.minus * fall) @ self.C.T / 2
+        perp = math.exp(self.lam_perp * t)
+        Z1 += perp * self.V_perp @ self.V_perp.T @ self.W1.T
+        Z2 += perp * self.U_perp @ self.U_perp.T @ self.W2
+        A = np.eye(len(self.W1)) + last(self.lam_perp) * self.D @ self.D.T
+        A += (self.B * (grow**2 - 1) / (4 * self.s_lam)) @ self.B.T
+        A -= (self.C * (fall**2 - 1) / (4 * self.s_lam)) @ self.C.T
+        Z = np.concatenate([Z1, Z2])
+        return Z @ np.linalg.solve(A, Z.T)
+
+
+def network(lam: float, n_in: int, n_hidden: int, n_out: int, seed: int = 0) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    W1, W2 = balanced_init(lam, n_in, n_hidden, n_out, rng=rng)
+    return W1, W2, rng.normal(size=(n_out, n_in))
+
+
+@pytest.mark.parametrize(("n_in", "n_out"), [(5, 3), (3, 5)])
+@pytest.mark.parametrize("lam", [-2.0, 2.0])
+def test_equation_15_needs_twice_the_exponent_in_its_last_term(n_in: int, n_out: int, lam: float) -> None:
+    """(e^{λ⊥t/τ} − I)/λ⊥ is printed for (e^{2λ⊥t/τ} − I)/(2λ⊥), and so in B.4 and B.5 (eqs. 58–82). The proof, B.5.1,
+    does not see it: from eq. 112 to 113, e^{λ⊥t/τ} turns into its square."""
+    W1, W2, sigma = network(lam, n_in, 3, n_out)
+    paper, time = Paper(W1, W2, sigma, lam), 0.7
+    right = flow_qq(W1, W2, sigma, time)
+    assert relative(paper.theorem_4_3(time, lambda perp: math.expm1(2 * perp * time) / (2 * perp)), right) < 1e-8
+    assert relative(paper.theorem_4_3(time, lambda perp: math.expm1(perp * time) / perp), right) > 1e-3
+    assert relative(exact_qq(W1, W2, sigma, [time])[0], right) < 1e-8
+
+
+def test_equation_77_needs_twice_the_exponent_in_the_term_with_c() -> None:
+    """Eqs. 77 and 82 print (e^{−S̃_λt/τ} − I)/(4S̃_λ), eq. 81 rightly e^{−2S̃_λt/τ}. N_i = N_o: no other term."""
+    W1, W2, sigma = network(1.0, 3, 3, 3)
+    paper, t = Paper(W1, W2, sigma, 1.0), 0.4
+    fall = np.exp(-paper.s_lam * t)
+    E = np.linalg.solve(paper.B, np.eye(3)).T * fall  # B⁻ᵀ e^{−S̃_λ t}
+    CE = paper.C.T @ E
+    Z = np.concatenate(
+        [
+            paper.V @ (np.diag(paper.minus) - (paper.plus * fall)[:, None] * CE) / 2,
+            paper.U @ (np.diag(paper.plus) + (paper.minus * fall)[:, None] * CE) / 2,
+        ]
+    )
+    right = flow_qq(W1, W2, sigma, t)
+
+    def stable(power: int) -> Array:
+        middle = E.T @ E + np.diag((1 - fall**2) / (4 * paper.s_lam))
+        middle -= CE.T @ np.diag((fall**power - 1) / (4 * paper.s_lam)) @ CE
+        return Z @ np.linalg.solve(middle, Z.T)
+
+    assert relative(stable(2), right) < 1e-8
+    assert relative(stable(1), right) > 1e-2
+
+
+def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() -> None:
+    """A.4 has exponential dynamics for s(0) → ∞. With s̃ as it is, γ → 2s(0)t / (1 + 2s(0)t); only a target that stays
+    as near to s(0) would be approached exponentially."""
+    start, scaled_time = 1e6, np.linspace(0.2, 5, 20)
+    gamma = transition(scaled_time / start, 1.0, start, 0.0)
+    np.testing.assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
+    rates = -np.log1p(-gamma) / scaled_time  # one number, were it an exponential
+    assert rates.max() > 3 * rates.min()
+
+
+@pytest.mark.parametrize("lam", [-3.0, 2.0])
+def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
+    """As does the main text, "Representation robustness": with λ > 0 the second layer is the large one."""
+    W1, W2, sigma = network(lam, 3, 3, 3)
+    first, second = gradient_flow(W1, W2, sigma, [60.0])
+    norms = [float(np.square(W[0]).sum()) for W in (first, second)]
+    both = np.hypot(lam, 2 * np.linalg.svd(sigma, compute_uv=False))
+    printed = [(both + lam).sum() / 2, (both - lam).sum() / 2]
+    np.testing.assert_allclose(norms, printed[::-1], rtol=1e-5)
+    np.testing.assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
+    assert abs(norms[0] - printed[0]) > 1
+
+
+def test_equation_176_has_the_wrong_sign_for_unequal_sizes() -> None:
+    """Its right side is N_h (N_i − N_o)/(N_i + N_o), from the exchanged norms."""
+    sigma = np.eye(2, 5)  # N_o = 2, N_i = 5, s̃ = 1: Σ λ/√(λ² + 4s̃²) = N_h ρ at λ = 2ρ/√(1 − ρ²)
+    printed = 2 * (3 / 7) / math.sqrt(1 - (3 / 7) ** 2)
+
+    def loss(lam: float) -> float:  # the part of eq. 173 that depends on λ, of converged weights
+        W1, W2 = aligned_init(sigma, np.ones(2), lam, rng=0)
+        return float(5 * np.square(W2).sum() + 2 * np.square(W1).sum())
+
+    assert most_robust_lambda(sigma) == pytest.approx(-printed)
+    assert loss(-printed) < min(loss(-printed - 0.1), loss(-printed + 0.1), loss(0.0))
+    assert loss(printed) > loss(0.0)
+
+
+@pytest.mark.slow
+def test_equation_171_and_the_main_text_lack_a_half() -> None:
+    task, std, rng = semantic_hierarchy(), 0.5, np.random.default_rng(0)
+    noise = rng.normal(0.0, std, (20_000, *task.x.shape))
+    errors = task.sigma_yx @ (task.x + noise) - task.y
+    rise = np.square(errors).sum(1).mean() / 2 - task.least_loss
+    printed = std**2 * np.square(task.sigma_yx).sum()
+    assert float(input_noise_loss(task.sigma_yx, std)) == pytest.approx(rise, rel=0.01)
+    assert printed == pytest.approx(2 * rise, rel=0.01)
+
+
+def test_theorem_a3_has_4_on_the_diagonal_where_it_is_2() -> None:
+    """Var Σw² = 2Nσ⁴: 3N + (N² − N) − N² = 2N. So in Table 1 and 2, whose 𝔹 is the theorem's."""
+    n_hidden, n_out, n_in, draws = 3, 6, 4, 40_000
+    rng = np.random.default_rng(0)
+    W2, W1 = rng.normal(0, 0.7, (draws, n_out, n_hidden)), rng.normal(0, 0.5, (draws, n_hidden, n_in))
+    variance = (W2.mT @ W2 - W1 @ W1.mT).var(0) / (n_out * 0.7**4 + n_in * 0.5**4)
+    right = np.ones((3, 3)) + np.eye(3)
+    np.testing.assert_allclose(variance, right, atol=0.06)
+
+
+def test_table_2_squares_alpha_where_table_1_has_its_fourth_power() -> None:
+    n, k, r, a, b = 10, 2.0, 3.0, 1.5, 2.0  # N_i, N_{i+1}/N_i, N_{i+2}/N_i, α_i, α_{i+1}
+    table_1 = r * n * (b**2 / (k * n)) ** 2 + n * (a**2 / n) ** 2
+    assert (r * b**4 / k**2 + a**4) / n == pytest.approx(table_1)
+    assert (r * b**2 / k**2 + a**2) / n != pytest.approx(table_1, rel=0.5)
+
+
+def test_table_3_has_the_wrong_limits_for_glorot() -> None:
+    """Printed: r → 0: 2; r → ∞: 2; k → 0: −2/(k + 1). Of E = 2(r/(k + r) − 1/(k + 1)), Table 2, they are −2/(k + 1),
+    2k/(k + 1) and 0. (r = k has 0, which is right for three layers of one size, as the text says, k = r = 1.)"""
+    n = 1000  # N_i; sizes are n, k·n, r·n
+
+    def balance(k: float, r: float) -> float:
+        found = expected_balance(n, round(k * n), round(r * n), "glorot")
+        assert found == pytest.approx(2 * (r / (k + r) - 1 / (k + 1)), abs=1e-9)
+        return found
+
+    assert balance(1, 1) == 0
+    assert balance(3, 0.001) == pytest.approx(-2 / (3 + 1), abs=1e-3)
+    assert balance(3, 10_000) == pytest.approx(2 * 3 / (3 + 1), abs=1e-3)
+    assert balance(0.001, 2) == pytest.approx(0, abs=3e-3)
+
+
+def test_a_wider_middle_can_raise_the_balance_of_glorot() -> None:
+    """A.3, of a larger k: "the opposite effect" to r's, which raises λ "in every one of the initializations". Not here,
+    as k + r > √r(k + 1)."""
+    assert expected_balance(100, 50, 400, "glorot") < expected_balance(100, 100, 400, "glorot")
+
+
+def test_lecun_initialisation_reaches_negative_lambda() -> None:
+    """A.3: "limits as to what value λ can take (such as in LeCun λ ≥ 0)". It is N_o/N_h − 1 > −1, −I in Table 3."""
+    assert expected_balance(10, 100, 5, "lecun") == pytest.approx(5 / 100 - 1)
+
+
+@pytest.mark.parametrize(("lam", "sizes"), [(-9.0, (2, 2, 4)), (9.0, (4, 2, 2))])
+def test_algorithm_1_refuses_weights_that_exist(lam: float, sizes: tuple[int, int, int]) -> None:
+    """N_o > N_i with λ < 0, and N_i > N_o with λ > 0: lines 2 and 5 raise, and Figure 5 (E.7) has these networks."""
+    assert balance_residual(*balanced_init(lam, *sizes, rng=0), lam) < 1e-12
+
+
+def test_algorithm_1_pads_with_zeros_where_the_balance_needs_the_root_of_lambda() -> None:
+    """Lines 20 to 22, for sizes that it lets pass: min(N_i, N_o) < N_h ≤ max(N_i, N_o), λ ≠ 0."""
+    lam, n_in, n_hidden, n_out, rng = 2.0, 2, 3, 4, np.random.default_rng(0)
+    s = np.linalg.svd(rng.normal(size=(n_out, n_hidden)) @ rng.normal(size=(n_hidden, n_in)), compute_uv=False)
+    S1, S2 = np.zeros((n_hidden, n_in)), np.zeros((n_out, n_hidden))
+    np.fill_diagonal(S1, np.sqrt((np.sqrt(lam**2 + 4 * s**2) - lam) / 2))
+    S2[:2, :2] = np.diag(np.sqrt((np.sqrt(lam**2 + 4 * s**2) + lam) / 2))
+    assert balance_residual(S1, S2, lam) == pytest.approx(lam)
+    S2[2, 2] = math.sqrt(lam)
+    assert balance_residual(S1, S2, lam) < 1e-12
+    assert balance_residual(*balanced_init(lam, n_in, n_hidden, n_out, rng=0), lam) < 1e-12
+
+
+def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
+    """At any time NTK(t) − NTK(0) → 0 for λ → ±∞, it says. With N_o > N_i, λUUᵀ turns by O(1/λ), so that the kernel
+    moves by O(1) at a fixed time, and by O(λ) up to its limit, as Figure 5 shows; so for N_i > N_o and λ → −∞."""
+
+    def kernel_movement(lam: float, n_in: int, n_out: int) -> tuple[float, float]:
+        """‖NTK(1) − NTK(0)‖, and the kernel distance at t → ∞."""
+        W1, W2, sigma = network(lam, n_in, 2, n_out)
+        x, start, then = np.eye(n_in), gram(W1, W2), quadrants(Exact(W1, W2, sigma).qq(1.0)[0], n_in)
+        change = ntk(then.w1tw1, then.w2w2t, x) - ntk(start.w1tw1, start.w2w2t, x)
+        return float(np.linalg.norm(change)), float(ntk_distance(start, converged_quadrants(sigma, lam)))
+
+    for sign, static, moving in ((1, (4, 2), (2, 4)), (-1, (2, 4), (4, 2))):
+        (some, _), (less, least) = (kernel_movement(sign * lam, *static) for lam in (100.0, 1000.0))
+        assert less == pytest.approx(some / 10, rel=0.2)
+        assert least < 1e-4
+        (some, _), (same, far) = (kernel_movement(sign * lam, *moving) for lam in (100.0, 1000.0))
+        assert same == pytest.approx(some, rel=0.2)
+        assert far > 0.05
+
+
+@pytest.mark.parametrize("lam", [-2e3, 2e3])
+def test_equations_169_and_170_lack_the_large_layer_s_change(lam: float) -> None:
+    """N_i = N_o: S̃²/|λ| is the next order of the large layer too, as eqs. 161 and 163 have it: both move alike."""
+    W1, W2, sigma = network(lam, 3, 3, 3)
+    before, after, x = gram(W1, W2), converged_quadrants(sigma, lam), np.sqrt(3) * np.eye(3)
+    change = abs(lam) * (ntk(after.w1tw1, after.w2w2t, x) - ntk(before.w1tw1, before.w2w2t, x))
+    start = W2 @ W1
+    inputs, outputs = sigma.T @ sigma - start.T @ start, sigma @ sigma.T - start @ start.T
+    printed = ntk(inputs, 0 * outputs, x) if lam > 0 else ntk(0 * inputs, outputs, x)
+    assert relative(ntk(inputs, outputs, x), change) < 1e-3
+    assert relative(printed, change) > 0.3
+
+
+@pytest.mark.parametrize(("lam", "start"), [(2.0, -1.0), (0.0, 0.4), (2.0, 0.4)])
+def test_equations_180_to_182_are_not_the_dynamics_and_185_not_the_limit(lam: float, start: float) -> None:
+    """S_λ⁻¹ stands for I, a term −λ·b·c is lacking (and s̃/s̃_λ in 181, at b² in 182): it does not begin at s(0), and
+    ends at s̃_λ. The dynamics are those of eq. 129, which `singular_values` has."""
+    target, t = 1.3, 0.5
+    weights = aligned_init(np.array([[target]]), np.array([start]), lam, rng=0)
+    first, second = gradient_flow(*weights, np.array([[target]]), [t])
+    right = float((second[0] @ first[0]).item())
+    paper = Paper(*weights, np.array([[target]]), lam)
+    b2, c2 = (float(np.square(each).item()) for each in (paper.B, paper.C))
+    s_lam, goal = math.hypot(start, lam / 2), math.hypot(target, lam / 2)
+
+    def printed(t: float) -> float:  # eq. 182
+        two, four = math.exp(-2 * goal * t), math.exp(-4 * goal * t)
+        below = 4 * goal * two + s_lam * b2 * (1 - two) + s_lam * c2 * (two - four)
+        return (s_lam * b2 * goal - s_lam * c2 * target * four) / below
+
+    assert singular_values(t, target, start, lam) == pytest.approx(right, abs=1e-8)
+    assert abs(printed(t) - right) > 0.05
+    assert abs(printed(0.0) - start) > 0.05
+    assert printed(50.0) == pytest.approx(goal)  # eq. 185: s̃_λ
+    assert singular_values(50.0, target, start, lam) == pytest.approx(target)
+
+
+def test_output_similarity_of_equation_4_is_that_of_the_inputs_once_learnt() -> None:
+    """Section 5 has it turn into the identity for λ → ∞, while that of the inputs becomes negligible. With Y = W₂W₁X,
+    Yᵀ(W₂W₂ᵀ)⁺Y is XᵀW₁ᵀW₁X; what turns into λI is W₂W₂ᵀ."""
+    task, lam = semantic_hierarchy(), 100.0
+    learnt = converged_quadrants(task.sigma_yx, lam)
+    inputs, outputs = rsm_input(learnt.w1tw1, task.x), rsm_output(learnt.w2w2t, task.y)
+    assert relative(outputs, inputs) < 1e-9
+    assert relative(learnt.w2w2t, lam * np.eye(8)) < 1e-3
+    assert relative(outputs / np.trace(outputs), np.eye(8) / 8) > 0.5
+
+
+def test_inputs_of_one_eighth_are_not_white() -> None:
+    """E.2.2 has X = I/8 and calls it whitened; the whitened one-hot inputs of A1 are √8·I."""
+    assert (np.eye(8) / 8) @ (np.eye(8) / 8).T / 8 == pytest.approx(np.eye(8) / 512)
+    assert semantic_hierarchy().sigma_xx == pytest.approx(np.eye(8))
+
+
+def test_figure_4_exchanges_input_and_output_similarities() -> None:
+    """Its caption and E.6 have USUᵀ for the input; the text of section 5 has ṼS̃Ṽᵀ, and so does the flow."""
+    sigma = semantic_hierarchy().sigma_yx
+    U, s, Vt = np.linalg.svd(sigma)
+    W1, W2 = aligned_init(sigma, 0.3, 0.0, rng=0)
+    input_side = quadrants(Exact(W1, W2, sigma).limit(), 8).w1tw1
+    assert relative((Vt.T * s) @ Vt, input_side) < 1e-8
+    assert relative((U * s) @ U.T, input_side) > 0.3
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_half_of_the_zero_balanced_square_networks_end_on_a_saddle(size: int) -> None:
+    """Section 5, of λ = 0 and task-agnostic weights: "guaranteed to find a rich solution", if B is not singular. No
+    error of Theorem C.3, which asks for that; but for N_i = N_h = N_o it is singular for every second start: the sign
+    of det(W₂W₁) cannot change, and where it is not that of det(Σyx) a direction is never learnt."""
+    sigma, signs = np.random.default_rng(size).normal(size=(size, size)), []
+    for seed in range(8):
+        W1, W2 = balanced_init(0.0, size, size, size, rng=seed)
+        same_sign = np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0
+        smallest = np.linalg.svd(Paper(W1, W2, sigma, 0.0).B, compute_uv=False)[-1]
+        learnt = Exact(W1, W2, sigma).limit()[size:, :size]
+        assert (smallest > 1e-9) == same_sign
+        assert (relative(learnt, sigma) < 1e-9) == same_sign
+        signs.append(same_sign)
+    assert 0 < sum(signs) < 8

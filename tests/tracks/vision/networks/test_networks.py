@@ -1,0 +1,263 @@
+"""What ResNet-18, VGG-16 and ViT have in common: their lists of layers and units, and interventions on them."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+
+from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
+from supple.metrics import dfi_unscaled, measure
+from supple.tracks.vision.networks.resnet import ResNet18
+from supple.tracks.vision.networks.vgg import VGG16
+from supple.tracks.vision.networks.vit import ViT
+
+Build = Callable[..., ResNet18 | VGG16 | ViT]
+
+
+def tiny_resnet(shape: tuple[int, int, int] = (3, 32, 32), classes: int = 5, **more: str) -> ResNet18:
+    return ResNet18(shape, classes, width=4, **more)
+
+
+def tiny_vgg(shape: tuple[int, int, int] = (3, 32, 32), classes: int = 5, **more: str) -> VGG16:
+    return VGG16(shape, classes, width=4, **more)
+
+
+def tiny_vit(shape: tuple[int, int, int] = (3, 32, 32), classes: int = 5, **more: str) -> ViT:
+    return ViT(shape, classes, width=12, depth=2, patch=8, **more)
+
+
+every_network = pytest.mark.parametrize("build", [tiny_resnet, tiny_vgg, tiny_vit])
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def images(n: int = 4, side: int = 32) -> Tensor:
+    return torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(1))
+
+
+def train_few_steps(build: Build) -> Learner:
+    """A learner a few steps into training, with running statistics and an optimizer that have moved."""
+    module = build()
+    optimizer = torch.optim.Adam(module.parameters(), 1e-2)
+    x, y = images(8), torch.arange(8) % 5
+    learner = learner_for(
+        module, optimizer, probe=lambda: (x,), loss=lambda: F.cross_entropy(module(x), y),
+        layers=module.layers(), units=module.units(),
+    )  # fmt: skip
+    learner.features = module.features
+    learner.offer(FireScope(module.fire_scope))
+    for _ in range(3):
+        optimizer.zero_grad()
+        learner.loss().backward()
+        optimizer.step()
+    return learner
+
+
+def state(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def changed(module: nn.Module, before: dict[str, Tensor]) -> set[str]:
+    return {name for name, value in module.state_dict().items() if not torch.equal(value, before[name])}
+
+
+def order_of_use(module: nn.Module, names: Sequence[str], x: Tensor) -> list[str]:
+    """These submodules as a forward pass comes by them."""
+    used: list[str] = []
+    for name in names:
+        module.get_submodule(name).register_forward_hook(lambda *_, name=name: used.append(name))
+    module(x)
+    return used
+
+
+@every_network
+@pytest.mark.parametrize(("side", "classes"), [(32, 10), (64, 200)])
+def test_one_logit_for_each_class_of_each_image(build: Build, side: int, classes: int) -> None:
+    assert build((3, side, side), classes)(images(2, side)).shape == (2, classes)
+
+
+@every_network
+def test_grey_images_and_oblong_ones_fit(build: Build) -> None:
+    assert build((1, 32, 64))(torch.randn(2, 1, 32, 64)).shape == (2, 5)
+
+
+@every_network
+def test_in_evaluation_images_do_not_see_each_other(build: Build) -> None:
+    module, x = build().eval(), images()
+    torch.testing.assert_close(module(x), torch.cat([module(image[None]) for image in x]), rtol=1e-4, atol=1e-5)
+
+
+@every_network
+def test_layers_are_all_that_have_weights_in_the_order_of_use(build: Build) -> None:
+    module = build()
+    layers = module.layers()
+    names = [layer.name for layer in layers]
+    with_weights = {name for name, part in module.named_modules() if isinstance(part, (nn.Linear, nn.Conv2d))}
+    assert set(names) == with_weights
+    assert len(names) == len(with_weights)
+    # a shortcut's convolution is used last in its block and lies beside the first
+    along = [name for name in names if "shortcut" not in name]
+    assert order_of_use(module, along, images()) == along
+    assert [layer.depth for layer in layers] == sorted(layer.depth for layer in layers)
+    assert [layer.role for layer in layers] == ["encoder", *["hidden"] * (len(names) - 2), "head"]
+    assert layers[0].weight.shape[1] == 3
+    assert layers[-1].weight.shape[0] == 5
+
+
+@every_network
+def test_units_are_all_activations_in_the_order_of_use_each_used_once(build: Build) -> None:
+    module = build(activation="elu")
+    activations = {name for name, part in module.named_modules() if isinstance(part, type(activation("elu")))}
+    assert set(module.units()) == activations
+    assert order_of_use(module, module.units(), images()) == list(module.units())
+
+
+@every_network
+def test_features_are_the_inputs_of_the_head(build: Build) -> None:
+    module = build()
+    seen: dict[str, Tensor] = {}
+    head = module.layers()[-1].module
+    head.register_forward_hook(lambda _, inputs, __: seen.__setitem__("read", inputs[0]))
+    named = module.get_submodule(module.features or module.units()[-1])
+    named.register_forward_hook(lambda _, __, output: seen.__setitem__("named", output))
+    module(images())
+    assert torch.equal(seen["read"], seen["named"])
+
+
+@every_network
+def test_torch_fx_can_trace_the_network(build: Build) -> None:
+    module, x = build().eval(), images()
+    assert torch.equal(fx.symbolic_trace(module)(x), module(x))
+
+
+@pytest.mark.slow
+@every_network
+def test_units_are_private_but_for_those_on_a_residual_stream(build: Build) -> None:
+    learner = train_few_steps(build)
+    shared = {name for name in learner.units if name == "activation" or name.endswith("activation2")}
+    assert set(learner.wiring) == set(learner.units) - shared
+    before, norms = state(learner.module), {name for wires in learner.wiring.values() for name in wires.norms}
+    redo = make("redo", tau=0.9)
+    redo.attach(learner)
+    assert redo.apply(learner)
+    touched = {name.rpartition(".")[0] for name in changed(learner.module, before)}
+    around = {name for wires in learner.wiring.values() for name in (*wires.incoming, *wires.outgoing)}
+    assert touched <= around | norms
+
+
+@every_network
+@pytest.mark.parametrize("name", ["crelu", "swiglu", "deep_fourier", "prelu(granularity=neuron)"])
+def test_activations_that_change_widths_or_have_parameters_fit(build: Build, name: str) -> None:
+    assert build(activation=name)(images(2)).isfinite().all()
+
+
+@pytest.mark.slow
+@every_network
+def test_training_fits_a_batch(build: Build) -> None:
+    module, x, y = build(), images(10), torch.arange(10) % 5
+    optimizer = torch.optim.Adam(module.parameters(), 3e-3)
+    for _ in range(25):
+        loss = F.cross_entropy(module(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert float(loss.detach()) < 0.8  # ln 5 = 1.6 is chance
+
+
+@pytest.mark.slow
+@every_network
+def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
+    learner = train_few_steps(build)
+    before, scope = state(learner.module), learner.select(learner.offers(FireScope).scope)
+    fire = make("fire", method="polar")
+    fire.attach(learner)
+    fire.apply(learner)
+    assert changed(learner.module, before) == {f"{layer.name}.weight" for layer in scope}
+    assert all(dfi_unscaled(layer.weight.detach()) < 1e-6 for layer in scope)
+
+
+@pytest.mark.slow
+@every_network
+def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(build: Build) -> None:
+    learner = train_few_steps(build)
+    before = state(learner.module)
+    make("snp").apply(learner)
+    for name, value in learner.module.state_dict().items():
+        is_parameter = name in dict(learner.module.named_parameters())
+        expected = 0.2 * before[name] + 0.8 * learner.initial[name] if is_parameter else before[name]
+        torch.testing.assert_close(value, expected)
+
+
+@pytest.mark.slow
+@every_network
+def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Build) -> None:
+    torch.manual_seed(7)
+    new = build().eval()
+    torch.manual_seed(7)
+    learner = train_few_steps(build)
+    make("reset").apply(learner)
+    assert torch.equal(learner.module.eval()(images()), new(images()))
+
+
+@pytest.mark.slow
+@every_network
+def test_a_head_reset_leaves_all_but_the_head(build: Build) -> None:
+    learner = train_few_steps(build)
+    before = state(learner.module)
+    make("reset", what="head").apply(learner)
+    head = learner.layers[-1].name
+    assert changed(learner.module, before) == {f"{head}.weight", f"{head}.bias"}
+
+
+@every_network
+def test_l2_init_pulls_on_every_parameter(build: Build) -> None:
+    learner = train_few_steps(build)
+    named = learner.module.named_parameters()
+    distance = sum(float((p.detach() - learner.initial[name]).square().sum()) for name, p in named)
+    assert float(make("l2_init", strength=0.5).penalty(learner).detach()) == pytest.approx(0.5 * distance, rel=1e-4)
+
+
+@every_network
+def test_redraw_reaches_every_parameter_and_draws_as_the_constructor_does(build: Build) -> None:
+    module = build()
+    fresh = redraw(module, torch.Generator().manual_seed(3))
+    assert fresh.keys() == dict(module.named_parameters()).keys()
+    for name, parameter in module.named_parameters():
+        there, again = parameter.detach(), fresh[name]
+        assert again.shape == there.shape
+        torch.testing.assert_close(again.mean(), there.mean(), atol=float(4 * there.std(correction=0)), rtol=0)
+        if there.numel() > 100:
+            torch.testing.assert_close(again.std(), there.std(), rtol=0.3, atol=1e-6)
+            assert not there.any() or bool(there.std() == 0) or not torch.equal(again, there)
+
+
+@pytest.mark.slow
+@every_network
+def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
+    learner = train_few_steps(build)
+    places = {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()}
+    for name in ("fire", "snp", "reset"):
+        make(name).apply(learner)
+    assert {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()} == places
+
+
+@pytest.mark.slow
+@every_network
+def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> None:
+    learner = train_few_steps(build)
+    before = state(learner.module)
+    values = measure(learner)
+    assert {"dfi", "srank", "dormant_fraction", "gradient_norm"} <= values.keys()
+    assert not changed(learner.module, before)
+    assert learner.module.training
+
+
+@pytest.mark.parametrize("build", [tiny_vgg, tiny_vit])
+def test_images_whose_sides_do_not_divide_are_refused(build: Build) -> None:
+    with pytest.raises(ValueError, match=r"images of 28 × 32 do not fit, their sides must be multiples of"):
+        build((3, 28, 32))

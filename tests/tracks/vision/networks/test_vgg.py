@@ -1,0 +1,37 @@
+"""VGG-16 with batch normalisation."""
+
+import pytest
+import torch
+from torch import nn
+
+from supple.tracks.vision.networks.vgg import VGG16
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.slow
+def test_with_the_original_classifier_it_has_the_originals_number_of_parameters() -> None:
+    with torch.device("meta"):
+        assert parameters(VGG16((3, 224, 224), 1000, hidden=4096)) == 138_365_992
+        assert parameters(VGG16((3, 32, 32), 10).encoder) == 14_723_136
+
+
+def test_for_tiny_imagenet_the_classifier_is_that_of_hare_and_tortoise() -> None:
+    with torch.device("meta"):
+        *_, first, second, head = VGG16((3, 64, 64), 200).layers()
+    assert [tuple(layer.weight.shape) for layer in (first, second, head)] == [(1024, 2048), (1024, 1024), (200, 1024)]
+
+
+def test_thirteen_convolutions_double_their_channels_up_to_eight_times() -> None:
+    convolutions = [layer.weight for layer in VGG16((3, 32, 32), 10, width=2).layers()[:13]]
+    assert [len(weight) for weight in convolutions] == [2, 2, 4, 4, 8, 8, 8, 16, 16, 16, 16, 16, 16]
+    assert all(weight.shape[2:] == (3, 3) for weight in convolutions)
+
+
+def test_every_convolution_is_normalised_before_its_units() -> None:
+    kinds = [type(part) for part in VGG16((3, 32, 32), 10, width=2).encoder]
+    for place in (i for i, kind in enumerate(kinds) if kind is nn.Conv2d):
+        assert kinds[place + 1 : place + 3] == [nn.BatchNorm2d, nn.ReLU]
+    assert kinds.count(nn.MaxPool2d) == 5

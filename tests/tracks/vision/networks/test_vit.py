@@ -1,0 +1,111 @@
+"""The vision transformer, and FIRE's scope on it."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
+from supple.tracks.vision.networks.vit import SelfAttention, ViT
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def tiny() -> ViT:
+    torch.manual_seed(0)
+    return ViT((3, 16, 16), 5, width=12, depth=2)
+
+
+def learner() -> Learner:
+    module = tiny()
+    made = learner_for(module, layers=module.layers(), units=module.units())
+    made.offer(FireScope(module.fire_scope))
+    return made
+
+
+def written(text: str) -> set[str]:
+    target, hook = learner(), parse_hook(f"{text}@task")
+    assert hook is not None
+    hook.intervention.attach(target)
+    return {name.removeprefix("blocks.") for name in hook.intervention.apply(target)}
+
+
+def weights(*layers: str) -> set[str]:
+    return {f"{block}.{layer}.weight" for block in (0, 1) for layer in layers}
+
+
+@pytest.mark.slow
+def test_it_has_the_number_of_parameters_of_vit_tiny() -> None:
+    with torch.device("meta"):
+        assert parameters(ViT((3, 224, 224), 1000, patch=16)) == 5_717_416
+        assert parameters(ViT((3, 32, 32), 100)) == 5_380_132
+
+
+def test_attention_is_the_softmax_average_of_each_head() -> None:
+    torch.manual_seed(0)
+    attention, x = SelfAttention(6, heads=2), torch.randn(3, 5, 6)
+    q, k, v = attention.to_q(x), attention.to_k(x), attention.to_v(x)
+    mixed = torch.zeros(3, 5, 6)
+    for image in range(3):
+        for head in (slice(0, 3), slice(3, 6)):
+            scores = q[image, :, head] @ k[image, :, head].T / math.sqrt(3)
+            mixed[image, :, head] = scores.softmax(-1) @ v[image, :, head]
+    torch.testing.assert_close(attention(x), attention.to_out(mixed))
+
+
+def shuffle_patches(images: Tensor) -> Tensor:
+    """The same patches of 4 × 4 in another order."""
+    patches = images.unfold(2, 4, 4).unfold(3, 4, 4).flatten(2, 3)  # (n, channels, patches, 4, 4)
+    patches = patches[:, :, torch.randperm(16, generator=torch.Generator().manual_seed(0))]
+    return patches.unflatten(2, (4, 4)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
+
+
+def test_only_positions_tell_one_order_of_patches_from_another() -> None:
+    module, images = tiny(), torch.randn(2, 3, 16, 16)
+    assert not torch.allclose(module(shuffle_patches(images)), module(images), atol=1e-5)
+    nn.init.zeros_(module.embedding.positions)
+    torch.testing.assert_close(module(shuffle_patches(images)), module(images), rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_token_is_the_class_token() -> None:
+    module = tiny()
+    nn.init.ones_(module.embedding.class_token)
+    nn.init.zeros_(module.embedding.positions)
+    tokens = module.embedding(torch.zeros(2, 3, 16, 16))
+    assert tokens.shape == (2, 17, 12)
+    assert bool((tokens[:, 0] == 1).all())
+
+
+@pytest.mark.slow
+def test_fire_without_a_scope_takes_query_and_key_as_the_paper_does() -> None:
+    assert written("fire") == weights("attention.to_q", "attention.to_k")
+    assert make("fire").contract(learner())["weights"] == "query + key"
+
+
+@pytest.mark.slow
+def test_a_scope_names_parts_of_the_network() -> None:
+    assert written("fire(scope=[query,key])") == weights("attention.to_q", "attention.to_k")
+    assert written("fire(scope=mlp)") == weights("wide", "narrow")
+    assert written("fire(scope=[value,out])") == weights("attention.to_v", "attention.to_out")
+    assert len(written("fire(scope=all)")) == len(learner().layers)
+
+
+def test_query_key_and_value_lie_side_by_side() -> None:
+    depths = {layer.name: layer.depth for layer in tiny().layers()}
+    assert len({depths[f"blocks.0.attention.to_{part}"] for part in "qkv"}) == 1
+
+
+def test_a_network_without_such_a_part_says_what_it_has() -> None:
+    plain = learner_for(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
+    with pytest.raises(ValueError, match=r"unknown scope 'query' \(known: all, encoder, hidden, head, linear, conv\)"):
+        make("fire", scope="query").attach(plain)
+    with pytest.raises(ValueError, match=r"unknown scope 'qery': did you mean 'query'\?"):
+        make("fire", scope="qery").attach(learner())
+
+
+def test_heads_that_cannot_share_the_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="vit: 3 heads cannot share a width of 16"):
+        ViT((3, 16, 16), 5, width=16)

@@ -1,0 +1,173 @@
+"""Comparisons of classifiers: arms start from one trunk, and each continues as a run of its own."""
+
+import json
+import os
+import shlex
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.engine.storage.names import slug
+from supple.experiments.sweeps.study import Study
+from supple.experiments.sweeps.sweep import Sweep
+from supple.registry.errors import UsageError
+from supple.reports.studies.side_by_side import gather
+from supple.scripts.main import dispatch
+from tests.processes import alive, wait_until
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = shlex.split(
+    "--tasks 2 --images 48 --epochs 2 --batch-size 8 --measure-every 12 --compile off --seeds 3 5 "
+    "--activation rand_smooth_leaky --checkpoint-every 50 --jobs 1"
+)
+ARMS = ("none", "fire@task", "fire", "dash", "ewc(samples=16)", "l2_init", "snp(noise=0.1) + redo(tau=0.5)@every:5")
+
+
+def words(lab: Any, out: Path) -> list[str]:
+    arms = [word for arm in ARMS for word in ("--arm", arm)]
+    return lab.command("permuted-mnist", *OPTIONS, *arms, "--out", out, command="compare")
+
+
+@pytest.fixture(scope="module")
+def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
+    """The folder of a stack's trunk and arms, forked where the second of two tasks begins."""
+    out = tmp_path_factory.mktemp("compare") / "whole"
+    with here():
+        dispatch(words(lab, out))
+    return out / "seeds-3-5"
+
+
+def state(run: Path, step: int) -> bytes:
+    return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
+
+
+def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
+    arms = [whole / slug(arm) for arm in ARMS]
+    assert {path.name for path in whole.iterdir()} == {"trunk", *(arm.name for arm in arms)}
+    assert {state(arm, 12) for arm in arms} == {state(whole / "trunk", 12)}
+    assert len({state(arm, 24) for arm in arms if arm.name != "fire_task"}) == len(arms) - 1
+
+
+def test_configurations_of_trunk_and_arms_have_their_hooks_and_steps(whole: Path) -> None:
+    trunk = json.loads((whole / "trunk/config.json").read_text())
+    assert (trunk["arm"], trunk["hooks"], trunk["start_step"], trunk["stop_step"]) == (None, [], 0, 12)
+    assert trunk["settings"]["seeds"] == [3, 5]
+    for arm in ARMS:
+        config, hooks = json.loads((whole / slug(arm) / "config.json").read_text()), arm.split(" + ")
+        assert config["settings"] == {**trunk["settings"], "hook": hooks}
+        assert (config["arm"], config["hooks"], config["start_step"], config["stop_step"]) == (arm, hooks, 12, None)
+
+
+@pytest.mark.parametrize(
+    ("arm", "hook", "logs"),
+    [
+        ("none", None, ("metrics", "tasks", "events")),
+        ("fire@task", "fire@task", ("metrics", "tasks", "events")),
+        ("fire", "fire@task", ("metrics", "tasks")),  # applied at the fork, under another name
+        ("dash", "dash@task", ("metrics", "tasks")),  # looks at the new task's data
+        ("ewc(samples=16)", "ewc(samples=16)", ("metrics", "tasks", "events")),  # saw the first task end
+    ],
+)
+def test_an_arm_equals_one_run_with_the_same_hooks(
+    lab: Any, whole: Path, tmp_path: Path, arm: str, hook: str | None, logs: tuple[str, ...]
+) -> None:
+    hooks = () if hook is None else (hook,)
+    plain = lab.run(tmp_path / "plain", seeds=(3, 5), activation="rand_smooth_leaky", hook=hooks)
+    assert state(whole / slug(arm), 24) == state(plain, 24)
+    for log in logs:
+        assert lab.log(whole / "trunk", log) + lab.log(whole / slug(arm), log) == lab.log(plain, log)
+
+
+def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any, whole: Path) -> None:
+    [dash, task] = lab.log(whole / "dash", "events")
+    assert (dash["event"], dash["step"]) == ("intervention", 12)
+    assert (task["event"], task["step"], task["task"]) == ("task", 12, 1)
+    several = [event for event in lab.log(whole / slug(ARMS[-1]), "events") if event["event"] == "intervention"]
+    assert [(e["intervention"].split("(")[0], e["step"]) for e in several] == [("snp", 12), ("redo", 15), ("redo", 20)]
+
+
+def test_the_report_has_every_arm(whole: Path) -> None:
+    [data] = gather([whole.parent]).values()
+    assert data.fork_step == 12
+    assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
+
+
+@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
+def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
+    lab: Any, whole: Path, tmp_path: Path, here: Any
+) -> None:
+    broken = tmp_path / "broken/seeds-3-5"
+    if not (child := os.fork()):
+        try:
+            dispatch(words(lab, broken.parent))
+        finally:
+            os._exit(0)
+    wait_until((broken / "fire_task/metrics.jsonl").exists)
+    workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    wait_until(lambda: not any(map(alive, map(int, workers))))
+    assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
+
+    with here():
+        dispatch(["resume", str(broken.parent), "--jobs", "1"])
+    for arm in map(slug, ("trunk", *ARMS)):
+        last = 12 if arm == "trunk" else 24
+        assert state(broken / arm, last) == state(whole / arm, last)
+        for log in ("metrics", "tasks", "events"):
+            assert lab.log(broken / arm, log) == lab.log(whole / arm, log)
+
+
+def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:
+    options = shlex.split(
+        "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-epochs 0 "
+        "--seeds 3 5 --fork-at 0.6 --arm none --arm fire"
+    )
+    with here():
+        dispatch(lab.command("warm-start", *options, "--out", tmp_path / "out", command="compare"))
+    assert json.loads((tmp_path / "out/comparison.json").read_text())["fork_step"] == 8  # of 13
+    for seed in (3, 5):
+        folder = tmp_path / f"out/seed-{seed}"
+        assert {path.name for path in folder.iterdir()} == {"trunk", "none", "fire"}
+        for arm in ("none", "fire"):
+            assert state(folder / arm, 8) == state(folder / "trunk", 8)
+            [row] = lab.log(folder / arm, "tasks")
+            assert (row["seed"], row["task"], row["updates"]) == (seed, 1, 10)
+        [event] = lab.log(folder / "fire", "events")
+        assert (event["hook"], event["step"]) == ("fire@start", 8)
+        assert lab.log(folder / "none", "events") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--arm fire(stepz=3)", "--arm: .*stepz"),
+        ("--arm fire@when:srank<3", "a condition"),
+        ("--tasks 3 --fork-at-task 2 --arm fire@task:1", "no such task switch at or after step 24"),
+        ("--hook fire@0.5", "--hook is for single runs"),
+        ("--fork-at 1.5", "--fork-at must lie in"),
+        ("--fork-at 0.5 --fork-at-task 1", "give only one of them"),
+        ("--fork-at-task 2", "one of the later tasks, 1 to 1, got 2"),
+        ("--tasks 1", "only one task"),
+        ("--seeds 3 3", "--seeds must be different numbers"),
+        ("--network resnet18 --width 4 --seeds 3 3", "--seeds must be different numbers"),
+    ],
+)
+def test_impossible_comparisons_are_refused_in_one_line(lab: Any, tmp_path: Path, options: str, complaint: str) -> None:
+    command = lab.command("permuted-mnist", *OPTIONS, *options.split(), "--out", tmp_path / "x", command="compare")
+    with pytest.raises(UsageError, match=complaint) as refusal:
+        dispatch(command)
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_seeds_of_a_stack_cannot_be_added_to_a_sweep(lab: Any, tmp_path: Path) -> None:
+    settings = {"data": str(lab.folder), "tasks": 2, "images": 48, "epochs": 1, "compile": "off", "device": "cpu"}
+    study = Study("v", "vision", "permuted-mnist", settings, ("none",), (0, 1))
+    assert [job.spec.seeds for job in Sweep([study]).begin(tmp_path / "out")] == [(0, 1), (0, 1)]  # a trunk, and none
+    with pytest.raises(UsageError, match="seeds of a stack are trained together"):
+        Sweep([replace(study, seeds=(0, 1, 2))]).begin(tmp_path / "out")

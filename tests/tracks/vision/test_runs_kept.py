@@ -1,0 +1,115 @@
+"""Classifiers: seeds by either name, tests within tasks by updates or epochs, and states that are kept."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.registry.errors import UsageError
+from supple.scripts.main import dispatch
+
+SMALL = shlex.split(
+    "--tasks 2 --images 48 --epochs 2 --batch-size 8 --width 8 --measure-every 12 --checkpoint-every 5 --compile off"
+)
+
+
+def train_run(lab: Any, out: Path, *more: str) -> Path:
+    dispatch(lab.command("permuted-mnist", *SMALL, *more, "--out", out))
+    return out
+
+
+def assert_same(lab: Any, run: Path, reference: Path) -> None:
+    for name in ("metrics", "tasks", "events"):
+        assert lab.log(run, name) == lab.log(reference, name), name
+    ours, theirs = (
+        {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*.safetensors")} for folder in (run, reference)
+    )
+    assert ours == theirs
+
+
+# -- seeds ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> None:
+    named, numbered = train_run(lab, tmp_path / "a", "--seeds", "3"), train_run(lab, tmp_path / "b", "--seed", "3")
+    assert_same(lab, named, numbered)
+    assert {line["seed"] for line in lab.log(numbered, "tasks")} == {3}
+    assert json.loads((numbered / "config.json").read_text())["seed"] == 3
+
+
+@pytest.mark.slow
+def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
+    ranged, listed = (
+        train_run(lab, tmp_path / str(len(words)), "--seeds", *words) for words in (["0-2"], ["0", "1", "2"])
+    )
+    assert_same(lab, ranged, listed)
+    assert json.loads((ranged / "config.json").read_text())["settings"]["seeds"] == [0, 1, 2]
+
+
+# -- tests within tasks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ("--eval-epochs 1", [6, 12, 18]),  # tasks of 2 epochs of 6 updates; their ends are in tasks.jsonl
+        ("--eval-every 5", [5, 10, 12, 15, 20]),
+        ("--eval-every 5 --eval-epochs 1", [5, 6, 10, 12, 15, 18, 20]),
+        ("--eval-every 0 --eval-epochs 0", []),
+    ],
+)
+def test_tests_within_tasks_come_by_updates_of_the_run_and_by_epochs_of_the_task(
+    lab: Any, tmp_path: Path, options: str, steps: list[int]
+) -> None:
+    run = train_run(lab, tmp_path / "run", *options.split())
+    assert [line["step"] for line in lab.log(run, "metrics") if "test_accuracy" in line] == steps
+    assert [line["step"] for line in lab.log(run, "tasks")] == [12, 24]
+
+
+# -- states that are kept ------------------------------------------------------------------------------------------
+
+
+def kept(run: Path, kind: str) -> list[int]:
+    return sorted(int(folder.name) for folder in (run / kind).glob("*"))
+
+
+@pytest.mark.slow
+def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(lab: Any, tmp_path: Path) -> None:
+    plain = train_run(lab, tmp_path / "plain", "--eval-every", "4")
+    run = train_run(lab, tmp_path / "run", "--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "13")
+    tests = {line["step"]: line["test_accuracy"] for line in lab.log(run, "metrics") if "test_accuracy" in line}
+    ends = {line["step"]: line["test_accuracy"] for line in lab.log(run, "tasks")}
+    assert tests.keys() == {4, 8, 12, 16, 20, 24}
+    assert tests[24] == ends[24]
+    first = next(line for line in lab.log(run, "metrics") if line["step"] == 12 and "test_accuracy" in line)
+    assert first["test_accuracy"] == ends[12], "the end of a task is tested before the next begins"
+    best = max([*tests.values(), *ends.values()])
+    [step] = kept(run, "best")
+    assert (tests | ends)[step] == best
+    assert kept(run, "kept") == [6, 13]
+    assert lab.log(run, "tasks") == lab.log(plain, "tasks")
+    states = [(each / f"checkpoints/{24:012d}/state.safetensors").read_bytes() for each in (run, plain)]
+    assert states[0] == states[1]
+
+
+@pytest.mark.slow
+def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path) -> None:
+    options = ("--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "21")
+    whole = train_run(lab, tmp_path / "whole", *options)
+    broken = shutil.copytree(whole, tmp_path / "broken")
+    shutil.rmtree(max((broken / "checkpoints").iterdir()))
+    dispatch(["resume", str(broken)])
+    assert_same(lab, broken, whole)
+    assert kept(broken, "kept") == [6, 21]
+
+
+def test_a_stack_of_seeds_keeps_no_best_state(lab: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--keep-best: each seed of a stack is best at another update") as refusal:
+        train_run(lab, tmp_path / "run", "--seeds", "0", "1", "--keep-best", "True")
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()

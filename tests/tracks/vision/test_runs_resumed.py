@@ -1,0 +1,126 @@
+"""`kill -9` at any moment, then `supple resume`: the same bytes as a run that was never killed."""
+
+import math
+import random
+import shlex
+import shutil
+import signal
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from supple.scripts.main import dispatch
+from tests.processes import ended
+
+pytestmark = pytest.mark.slow
+
+# tasks of 24 updates, 3 to an epoch: checkpoints lie within tasks and within epochs
+SPLIT = shlex.split(
+    "split-cifar-100 --dataset mnist --tasks 2 --classes-per-task 2 --epochs 10 --batch-size 10 --replay 20 "
+    "--network mlp --width 10 --seeds 0 1 --checkpoint-every 11 --measure-every 9 --eval-epochs 2 --compile off "
+    "--activation rand_smooth_leaky"
+)
+RESNET = shlex.split(
+    "warm-start --dataset mnist --network resnet18 --width 4 --first-epochs 4 --epochs 1 --batch-size 12 "
+    "--checkpoint-every 4 --measure-every 5"
+)
+HOOKS = ("redo(tau=0.5)@every:7", "l2_init(strength=1e-3)", "snp(noise=0.1)@task", "ewc(samples=16)")
+EXCHANGES = ("hare_tortoise@every:11", "muon@0.3", "swap(activation=rrelu)@0.5", "injection@0.6")
+OF_UNITS = ("cbp(replacement_rate=0.1,maturity=2)", "dash@task")
+
+
+def with_hooks(words: Sequence[str], *hooks: str) -> list[str]:
+    return [*words, *(word for hook in hooks for word in ("--hook", hook))]
+
+
+RUNS = {
+    "split": with_hooks(SPLIT, *HOOKS),
+    "exchanges": with_hooks(SPLIT, *EXCHANGES),
+    "resnet18": with_hooks(RESNET, *OF_UNITS),
+}
+
+
+def assert_same(run: Path, reference: Path, lab: Any) -> None:
+    for name in ("metrics", "tasks", "events"):
+        assert lab.log(run, name) == lab.log(reference, name), name
+    folders = [sorted((each / "checkpoints").iterdir()) for each in (run, reference)]
+    assert [folder.name for folder in folders[0]] == [folder.name for folder in folders[1]]
+    for ours, theirs in zip(*folders, strict=True):
+        assert (ours / "state.safetensors").read_bytes() == (theirs / "state.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs that are never killed; in this process, so that its children find imported what they need."""
+    folder = tmp_path_factory.mktemp("references")
+    for name, words in RUNS.items():
+        dispatch(lab.command(*words, "--out", folder / name))
+    return {name: folder / name for name in RUNS}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_killed_at_random_moments_resume_to_the_same_result(
+    lab: Any, process: Any, tmp_path: Path, references: dict[str, Path], name: str
+) -> None:
+    run, kills, moments = tmp_path / "run", 0, random.Random(name)
+    while True:
+        begun = (run / "config.json").exists()
+        words = ["resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
+        size = moments.uniform(0, log_size(references[name])) if kills < 3 else math.inf
+        code = ended(process(words, tmp_path / "errors", partial(is_logged, run, size)))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, (tmp_path / "errors").read_text()
+        kills += 1
+    assert_same(run, references[name], lab)
+
+
+def log_size(run: Path) -> int:
+    """Bytes of the run's logs."""
+    return sum(file.stat().st_size for file in run.glob("*.jsonl"))
+
+
+def is_logged(run: Path, size: float) -> bool:
+    return log_size(run) >= size
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_resumed_from_an_older_checkpoint_ends_the_same(
+    lab: Any, tmp_path: Path, references: dict[str, Path], name: str
+) -> None:
+    run = shutil.copytree(references[name], tmp_path / "run")
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
+    lab.resume(run)
+    assert_same(run, references[name], lab)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
+    lab: Any, process: Any, tmp_path: Path, references: dict[str, Path]
+) -> None:
+    run = shutil.copytree(references["split"], tmp_path / "run")
+    damaged = max((run / "checkpoints").iterdir()) / "state.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    assert ended(process(["resume", str(run)], tmp_path / "errors")) == 0
+    (line,) = (tmp_path / "errors").read_text().splitlines()
+    assert str(damaged) in line
+    assert "going back to the checkpoint before it" in line
+    assert_same(run, references["split"], lab)
+
+
+def test_a_finished_run_is_left_untouched(lab: Any, references: dict[str, Path]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in references["split"].rglob("*")}
+    lab.resume(references["split"])
+    assert before == {path: path.stat().st_mtime_ns for path in references["split"].rglob("*")}
+
+
+def test_training_leaves_the_process_s_arithmetic_as_it_was(lab: Any, tmp_path: Path) -> None:
+    half = torch.tensor(torch.finfo(torch.float32).tiny) / 2
+    assert float(half) != 0.0
+    lab.run(tmp_path / "run", tasks=1, images=16, epochs=1)
+    assert float(torch.tensor(torch.finfo(torch.float32).tiny) / 2) != 0.0
