@@ -9,9 +9,9 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ...experiments.history.collect import ComparisonData, Row, RunData
+from ..tables.cells import number
 from ..tables.metrics import IN_FIGURE, TITLES
 from ..tables.statistics import mean
-from ..tables.table import number
 from .style import (
     FAINT,
     INK,
