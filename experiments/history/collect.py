@@ -342,7 +342,10 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
 
 def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
-    return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
+    logs: Logs = {}
+    for name in FIELDS:
+        logs[name] = [row for row in read_log(trunk, name, tasks) if row["step"] <= fork]
+    return logs
 
 
 def _read_task(i: int, task: Row) -> Segment:

@@ -14,7 +14,8 @@ from ...engine.kinds import find_kind
 from ...experiments.history.collect import Row, RunData
 from ...registry import quoted
 from ..figures.sketch import draw_curves, draw_marks
-from ..tables.table import number, variant_text
+from ..tables.cells import number
+from ..tables.table import variant_text
 from . import exports
 from .page import setting_texts, template
 from .run_list import command_alone, page_names

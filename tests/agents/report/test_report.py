@@ -165,7 +165,10 @@ def test_page_opens_with_what_was_compared_and_then_shows_the_main_figure(three_
 def test_cells_show_their_numbers_by_seed(three_seeds):
     paths = three_seeds[1]
     returns = strict_json(paths.scores)["arms"]["none"]["final_return_per_seed"]
-    title = re.search(r'<td title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">', paths.html.read_text())
+    title = re.search(
+        r'<td data-number="[\d.]+" title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">',
+        paths.html.read_text(),
+    )
     shown = [float(text.replace(",", "")) for text in title.groups()]
     assert shown == pytest.approx([row[0] for row in returns], rel=1e-3)
 

@@ -58,7 +58,7 @@ CLEAR = {"none": [1.0, 2, 3, 4, 5], "fire": [101.0, 111, 105, 107, 100], "reset"
 def test_arms_with_the_same_conclusion_share_a_sentence() -> None:
     can, cannot = conclude([measure(**CLEAR)])
     assert can == ["fire and reset have a higher return than none, in all 5 seeds."]
-    assert cannot == ["reset does not differ significantly from fire in return (seeds needed: over 10,000)."]
+    assert cannot == ["reset does not differ significantly from fire in return (seeds needed: > 100)."]
 
 
 def test_seeds_with_a_difference_of_the_same_sign_are_counted() -> None:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ....reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
 from ....reports.studies.study import ReportedStudy
+from ....reports.tables.cells import MISSING
 from ....reports.tables.statistics import mean
-from ....reports.tables.table import MISSING
 from .continual import Learned
 
 Array = NDArray[np.float64]
