@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
@@ -116,7 +117,7 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks:
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
     rows, extra = len(scores.environments), bool(marks)
-    strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
+    strip = 0.35 + 0.2 * len(_marked(data, marks)) if marks else 0.0
     height = 1.55 if rows > 1 else 3.4
     figure = new_figure(0.75 + rows * height + strip)
     grid = figure.subplots(
@@ -216,9 +217,14 @@ def _find_marks(data: ComparisonData) -> list[str]:
     return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
 
 
+def _marked(data: ComparisonData, kinds: list[str]) -> list[str]:
+    """Return the arms that have such events."""
+    return [label for label, runs in data.arms.items() if any(run.of_kind(kind) for run in runs for kind in kinds)]
+
+
 def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[str]) -> None:
     """Mark interventions and explosions of physics, in one thin row per arm."""
-    styles, labels = arm_styles(list(data.arms)), list(data.arms)
+    styles, labels = arm_styles(list(data.arms)), _marked(data, kinds)
     for row, label in enumerate(labels):
         for kind in kinds:
             _, marker, size = MARKS[kind]
@@ -268,4 +274,7 @@ def _draw_seeds(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
         axes.scatter(np.tile(at, len(values)), values.ravel(), s=10, color=color, alpha=0.6)
     elif len(values) > 1 and whole.any():
         _, low, high = mean_and_interval(values[:, whole])
-        axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
+        low = np.maximum(low, 0.0) if values[:, whole].min() >= 0 else low
+        bars = [np.array([(x, a), (x, b)]) for x, a, b in zip(at[whole], low, high, strict=True)]
+        axes.add_collection(LineCollection(bars, colors=color, linewidths=1.2, alpha=0.7), autolim=False)
+        axes.update_datalim([(at[0], values[:, whole].min()), (at[-1], values[:, whole].max())])

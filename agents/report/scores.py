@@ -93,9 +93,9 @@ class ArmScores:
         """Return seed → number for one number per seed, (seeds,)."""
         return dict(zip(self.seeds, values.tolist(), strict=True))
 
-    def last_in(self, environment: int) -> Spread:
-        """Return the final returns of the last cycle in one environment."""
-        return Spread(self.last[:, environment], self.seeds)
+    def spread(self, measure: str, environment: int) -> Spread:
+        """Return the numbers of a measure in one environment."""
+        return Spread(self.of(measure)[:, environment], self.seeds)
 
     @property
     def mean_gaps(self) -> Array:
@@ -132,6 +132,20 @@ class AgentScores:
         several = len(self.environments) > 1
         of = "each environment’s last task" if several else "the last task" if self.cycles > 1 else "the run"
         return f"the last {100 * TAIL:.0f} % of {of}"
+
+    @property
+    def names(self) -> list[str]:
+        """The families of the measures, the one that leads the report first."""
+        return list(dict.fromkeys(measure.group for measure in self.measures))
+
+    def define(self, name: str) -> str:
+        """Return the definition of a family of measures, as a sentence."""
+        meaning = {
+            MEAN: "area under the learning curves after the fork point, divided by the number of steps",
+            LATER: "area under the learning curves of all tasks but the first, divided by the number of steps",
+            FINAL: f"mean training return in {self.end}",
+        }
+        return f"{name.capitalize()}: {meaning[name]}."
 
 
 def score(data: ComparisonData) -> AgentScores:
@@ -377,7 +391,7 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "human_normalized_interval": interval(arm.human),
         "human_normalized_per_seed": arm.human_cells,
         "final_return": mean(arm.last, axis=0),
-        "final_return_interval": [arm.last_in(i).interval for i in range(arm.last.shape[1])],
+        "final_return_interval": [arm.spread(FINAL, i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,
         "mean_return_per_seed": arm.mean_returns,
         "mean_return_after_first_task_per_seed": arm.later_returns,

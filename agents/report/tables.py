@@ -27,32 +27,41 @@ def summary_table(scores: AgentScores) -> Table:
     columns: dict[Heading, list[Value]] = {
         "arm": list(scores.arms),
         "seeds": [len(arm.seeds) for arm in arms],
-        PLASTICITY: [score_cell(arm.plasticity, 2) for arm in arms],
-        HUMAN: [score_cell(arm.human, 3) for arm in arms],
     }
-    for i, env in enumerate(scores.environments):
-        columns[short_name(env)] = [Interval.of(arm.last_in(i)) for arm in arms]
+    for name in _in_summary(scores):
+        for i, env in enumerate(scores.environments):
+            heading = short_name(env) if len(scores.environments) > 1 else name
+            columns[heading] = [Interval.of(arm.spread(name, i)) for arm in arms]
+    columns[HUMAN] = [score_cell(arm.human, 3) for arm in arms]
     columns[GAP] = [arm.gap_change for arm in arms]
     if any(arm.explosions for arm in arms):
         columns[EXPLOSIONS] = [arm.explosions for arm in arms]
     columns |= intervention_columns([arm.at_events for arm in arms], digits=2)
+    columns[PLASTICITY] = [score_cell(arm.plasticity, 2) for arm in arms]
     table = Table.from_columns("Summary", columns)
     return replace(table, words=_summary_words(scores, table))
+
+
+def _in_summary(scores: AgentScores) -> list[str]:
+    """Return the measures that the summary has: of several environments, only the one that leads the report."""
+    return scores.names if len(scores.environments) == 1 else scores.names[:1]
 
 
 def _summary_words(scores: AgentScores, table: Table) -> str:
     """Return the explanation of the columns that the summary has."""
     arms = scores.arms.values()
+    places = ", ".join(map(short_name, scores.environments))
+    of = f"{places}: {scores.names[0]}. " if len(scores.environments) > 1 else ""
+    meanings = " ".join(map(scores.define, _in_summary(scores)))
     texts = {
-        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
-        f"this table{_bracket(arm.plasticity for arm in arms)}.",
+        "arm": f"{of}{meanings} {over_seeds(max(len(arm.seeds) for arm in arms))}",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
         f"{_bracket(arm.human for arm in arms)}; returns from {human_source(scores)}.",
-        "arm": f"{', '.join(map(short_name, scores.environments))}: mean training return in {scores.end}. "
-        f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
         GAP: "ΔGAP: change of the train–test gap from an environment’s first task to its last; positive: it widened.",
         SFE: f"{intervention_words('squared change of the weights that exist before and after')}: means over the arm’s "
         "interventions.",
+        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
+        f"this table{_bracket(arm.plasticity for arm in arms)}.",
     }
     missing = [f"{MISSING} was not measured."] if MISSING in chain.from_iterable(table.texts) else []
     return " ".join([text for name, text in texts.items() if name in table.header] + missing)
@@ -71,10 +80,7 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
     share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares is not None}
-    about = (
-        f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves after the "
-        "fork point, divided by the number of steps."
-    )
+    about = " ".join(map(scores.define, scores.names))
     return [
         summary_table(scores),
         *difference_tables(scores.differences, about),

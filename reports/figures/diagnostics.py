@@ -148,7 +148,7 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
 def before_and_after(data: ComparisonData) -> Plot | None:
     """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
-    metrics = [metric for metric in IN_FIGURE if any(metric in before | after for *_, (before, after) in rows)]
+    metrics = [metric for metric in IN_FIGURE if _changes(metric, [sides for *_, sides in rows])]
     if not metrics:
         return None
     styles = arm_styles(data.labels)
@@ -177,6 +177,11 @@ def before_and_after(data: ComparisonData) -> Plot | None:
         "immediate effect on the network, not whether it then learned better. " + _injection_sentence(data)
     ).strip()
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
+
+
+def _changes(metric: str, events: Sequence[tuple[Row, Row]]) -> bool:
+    """Return whether a metric was measured, and has not one and the same value before and after all events."""
+    return len({side[metric] for event in events for side in event if metric in side}) > 1
 
 
 def _injection_sentence(data: ComparisonData) -> str:

@@ -42,16 +42,15 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
         what: The runs, such as `PPO on Hopper`.
         measures: The numbers by which arms are compared. The differences that are not significant are listed
             for the first one only, in every environment and variant.
-        meaning: The definition of the first one, if its name is not enough.
+        meaning: The definition of the first one as a sentence, if its name is not enough.
     """
     compared = [_arms_sentence(data, what), _steps_sentence(data), _seeds_sentence(data)]
     if not measures or len(data.arms) == 1:
         return Opening(compared)
     name, *others = dict.fromkeys(measure.group for measure in measures)
-    main = f"{name} ({meaning})" if meaning else name
-    before = " (declared before the runs)" if data.first.config.get("leads") else ""
-    also = f", and also by {join_words(_cut_names(others))}" if others else ""
-    compared.append(f"Arms are compared by {main}{before}{also}.")
+    before = ", as declared before the runs" if data.first.config.get("leads") else ""
+    also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
+    compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
     return Opening(compared, *conclude(measures), _test_sentence(measures))
 
 
