@@ -50,6 +50,8 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> list[Pl
     flat = [] if only else [name for name, pieces in series.items() if _is_flat(pieces)]
     folded = {name: series[name] for name in series if name in flat or (not only and _metric(name) in STOOD_FOR)}
     shown = {name: pieces for name, pieces in series.items() if name not in folded}
+    if not shown:
+        shown, folded = folded, {}
     words = [f"{_panel_title(name, series)} is {number(_constant(series[name]))} throughout" for name in flat]
     main = _plot_metrics(data, shown, f"{'; '.join(words).capitalize()}. " if words else "")
     more = _plot_metrics(data, folded)
