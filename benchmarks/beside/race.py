@@ -7,10 +7,12 @@ process with its own libraries and threads (`side.py`). All are started and warm
 take turns, one at a time, so that a busy machine slows all alike. A side runs with one thread and with two, and counts
 with the number that is better for it. Ratios are taken within a round.
 
-Each finished race replaces its entry in docs/results/bench.json. The tables of docs/reference/benchmarks.md, between
-its two marks, are made from that file.
+Each finished race replaces its entry in docs/results/bench.json. The table of docs/reference/benchmarks.md,
+docs/results/bench.csv, is made from that file.
 """
 
+import csv
+import io
 import json
 import os
 import platform
@@ -30,8 +32,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PEERS = ROOT / "build" / "peers"
 RESULTS = ROOT / "docs" / "results" / "bench.json"
-PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
-MARKS = "<!-- races -->", "<!-- /races -->"
+TABLE = RESULTS.with_suffix(".csv")
+COLUMNS = ("race", "side", "median (quartiles)", "threads", "supple is × as fast", "asked")
 VERSIONS = ("torch", "gymnasium", "mujoco", "stable-baselines3", "sbx-rl", "jax", "peft")
 
 
@@ -124,26 +126,23 @@ def versions() -> dict[str, str]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Return the races as one table in Markdown: the rate of each side, and how many times as fast supple is."""
-    lines = [
-        "",
-        "| race | side | median (quartiles) | threads | supple is × as fast | asked |",
-        "|---|---|---|---|---|---|",
-    ]
+    """Return the races as one table in CSV: the rate of each side, and how many times as fast supple is."""
+    rows = [COLUMNS]
     for name, race in RACES.items():
         if name not in found:
             continue
         entry = found[name]
         rates = {side: values[best(values)] for side, values in entry["rates"].items()}
-        about = f"**{race.title}**, {race.unit}; {entry['machine']['processor']}, {len(rates[OURS])} rounds"
+        about = f"{race.title}: {race.unit} ({entry['machine']['processor']}, {len(rates[OURS])} rounds)"
         for side, values in rates.items():
             ratios = [ours / theirs for ours, theirs in zip(rates[OURS], values, strict=True)]
             times = "" if side == OURS else spread(ratios, 2)
             asked = f"{race.bars[side]:.2g}" if side in race.bars else ""
             rate = spread(values, 0 if median(values) >= 100 else 1)
-            threads = best(entry["rates"][side])
-            lines.append(f"| {about if side == OURS else ''} | {side} | {rate} | {threads} | {times} | {asked} |")
-    return "\n".join(lines) + "\n"
+            rows.append((about if side == OURS else "", side, rate, best(entry["rates"][side]), times, asked))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -153,9 +152,7 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 def write(found: Mapping[str, Any]) -> None:
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    before, _, rest = PAGE.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table(found)}\n{MARKS[1]}{after}")
+    TABLE.write_text(table(found))
 
 
 def main(args: Args) -> None:
