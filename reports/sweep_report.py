@@ -20,6 +20,7 @@ from .pages.run_list import RunLine, outcomes, run_lines
 from .processes import map_in_processes
 from .studies.content import Content
 from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
+from .tables.cells import Value
 from .tables.published import tuning_tables
 from .tables.table import Table
 
@@ -161,10 +162,10 @@ def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str,
     """
     studies = [name for name in planned if Path(name).name != TUNING]
     ended = {name: Counter(outcomes(path / name)) for name in planned}
-    rows = []
+    rows: list[list[Value]] = []
     for name, runs in planned.items():
         finished, failed = ended[name][FINISHED], ended[name][FAILED]
-        rows.append([name, *(f"{count:,}" for count in (runs, finished, failed, runs - finished - failed))])
+        rows.append([name, runs, finished, failed, runs - finished - failed])
     counts = Table("Runs", ["study", "runs", "finished", "failed", "left"], rows, turns=False)
     tables = [table for section in sections for table in section.tables]
     scores = {"studies": {section.name: section.scores for section in sections}}
