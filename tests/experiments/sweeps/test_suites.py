@@ -55,6 +55,7 @@ def test_a_suite_names_nothing_that_its_kind_does_not_know(name: str) -> None:
     for scale in SCALES:
         for study in studies(name, scale):
             for comparison in comparisons(study):
+                comparison.kind_row.require_measure(comparison.leads)
                 for point in comparison.points:
                     settings = comparison.settings_at(point)
                     settings.check()
