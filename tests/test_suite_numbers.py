@@ -273,5 +273,27 @@ def test_stable_baselines3_is_trained_with_the_settings_of_the_suite_and_has_a_r
     for _ in range(2):  # the second call finds that all is there
         beside["main"](beside["Options"](tmp_path / "out"))
     frame = suites.read("learning", tmp_path / "out")
-    assert frame["arm"].tolist().count("env=Hopper-v5 · sb3") == 2
+    own = frame[frame["arm"] == "env=Hopper-v5 · sb3"]
+    assert {"return", "seconds", "part 20"} <= set(own["column"])
+    assert not own["column"].duplicated().any()
     assert float(cell("learning", frame, "ppo", "env=Hopper-v5 · sb3", "return")) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [("learning", ["learning-ppo-1000k", "learning-ppo-303k", "learning-sac-100k"]), ("slopes", ["slopes"])],
+)
+def test_figures_of_the_pages_are_drawn_of_the_same_frame(
+    committed: Callable[[str], Any], name: str, figures: list[str], tmp_path: Path
+) -> None:
+    drawn: dict[Path, Any] = {}
+    module = runpy.run_path(str(ROOT / "docs" / "suite_figures.py"))
+    module[name].__globals__["draw"] = lambda path, panels, x, y: drawn.update({path: panels})
+    module[name](committed(name))
+    assert sorted(path.stem for path in drawn) == figures
+    assert all(path.is_file() for path in drawn)
+    panel = next(iter(next(iter(drawn.values())).values()))
+    at, values = next(iter(panel.values()))
+    assert values.shape == ((9, 20) if name == "learning" else (3, 11))
+    assert len(at) == values.shape[1]
+    assert np.isfinite(values).all()
