@@ -89,15 +89,15 @@ def here() -> Callable[[], AbstractContextManager[None]]:
     return in_this_process
 
 
-def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None) -> int:
+def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None, within: str = "") -> int:
     """A process that runs `supple` with these words, forked from this one, since importing PyTorch again would take
-    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file
-    at which `dies()` holds."""
+    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file,
+    or opening of one `within`, where `dies()` holds."""
     if child := os.fork():
         return child
     try:
         if dies:
-            die_when(dies)
+            die_when(dies, within)
         with errors.open("w") as file, open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -120,7 +120,7 @@ def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None 
 
 @pytest.fixture(scope="session")
 def process() -> Callable[..., int]:
-    """`process(words, errors, dies=None)` runs `supple` in a process of its own."""
+    """`process(words, errors, dies=None, within="")` runs `supple` in a process of its own."""
     return start
 
 
