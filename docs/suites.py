@@ -2,10 +2,10 @@
 
     python docs/suites.py gym-control                        # of the rows in docs/results
     python docs/suites.py gym-control runs/gym-control       # of `supple sweep gym-control --out runs/gym-control`
-    python docs/suites.py gym-control runs/gym-control --rows docs/results/worlds/again.jsonl    # keep them as rows
+    python docs/suites.py gym-control runs/gym-control --rows docs/results/worlds/gym-control.rows.jsonl     # keep them
 
 Both are read into one data frame with a row for each number of each run, and the columns study, arm, seed, column and
-value. Rows that are kept have this form, too. Those that are older are converted by `committed`.
+value. Rows that are kept as SUITE.rows.jsonl have this form, too. Those that are older are converted by `committed`.
 """
 
 import json
@@ -54,8 +54,8 @@ def read(name: str, folder: Path | None = None) -> pd.DataFrame:
     """Return the numbers of a suite: of the sweep in a folder, with rows of peers beside it, or those committed."""
     suite = SUITES[name]
     rows = list(suite.committed() if folder is None else suite.measured(load(folder)))
-    if folder is not None:
-        rows += [tuple(row[column] for column in COLUMNS) for file in folder.glob("*.jsonl") for row in _lines(file)]
+    kept = RESULTS.rglob(f"{name}.rows.jsonl") if folder is None else folder.glob("*.rows.jsonl")
+    rows += [tuple(row[column] for column in COLUMNS) for file in kept for row in _lines(file)]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -57,7 +57,7 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
     correlate. It is not bounded if what the fresh agent learned is not above 0 with the same confidence: the data then
     allow any share. Several environments have Student's interval of the mean over environments of
     (A − A_random − share · (A_fresh − A_random)) / mean(A_fresh − A_random) of each seed, the delta method.
-    benchmarks/coverage.py simulates how often both contain the true share.
+    docs/interval_coverage.py simulates how often both contain the true share.
 
     Args:
         area, fresh, random: As in `share_of_fresh`, (seeds, environments) or (seeds,). A seed with NaN in one of them

@@ -12,7 +12,7 @@ from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import is_share
 from .studies.evaluations import Cell, compared_names, read_cells, to_json
 from .studies.study import ReportedStudy, read_study
-from .tables.differences import Measure, difference_tables, differences, differences_json, verdict
+from .tables.differences import Measure, difference_tables, differences, differences_json, lead, missing_lead, verdict
 from .tables.statistics import NAN, Spread, strict_json
 from .tables.table import Table
 
@@ -94,7 +94,10 @@ def final_spreads(cells: Sequence[Cell], name: str) -> list[Spread]:
 
 
 def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Compared) -> list[Measure]:
-    """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
+    """Return the measures, the one that leads the report first.
+
+    Arms are compared within their variant, or with each other if each variant has one arm.
+    """
     one_arm_each = len(study.cells) == len(study.groups)
     variants = [""] if one_arm_each else [group.words for group in study.groups]
     measures = []
@@ -107,7 +110,9 @@ def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Compared) -
                     arms[arm] = spread.by_seed
                     points[arm] = Point(cell.arm, cell.group.variant)
             measures.append(Measure(name, arms, share, variant, points))
-    return measures
+    leads = study.first.leads
+    study.notes.extend(missing_lead(measures, leads))
+    return lead(measures, leads)
 
 
 def _plots(study: ReportedStudy, parts: StudyParts, apart: bool) -> list["Plot"]:

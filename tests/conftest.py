@@ -5,10 +5,11 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -22,7 +23,7 @@ from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
-from tests.processes import die_when
+from tests.processes import die_when, skipping_without_posix
 
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
@@ -42,6 +43,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
         return None
     return bool(SLOW_FILE.search(collection_path.read_text())) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, Any, Any]:
+    with skipping_without_posix():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, Any, Any]:
+    with skipping_without_posix():
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -76,15 +89,15 @@ def here() -> Callable[[], AbstractContextManager[None]]:
     return in_this_process
 
 
-def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None) -> int:
+def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None, within: str = "") -> int:
     """A process that runs `supple` with these words, forked from this one, since importing PyTorch again would take
-    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file
-    at which `dies()` holds."""
+    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file,
+    or opening of one `within`, where `dies()` holds."""
     if child := os.fork():
         return child
     try:
         if dies:
-            die_when(dies)
+            die_when(dies, within)
         with errors.open("w") as file, open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -107,7 +120,7 @@ def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None 
 
 @pytest.fixture(scope="session")
 def process() -> Callable[..., int]:
-    """`process(words, errors, dies=None)` runs `supple` in a process of its own."""
+    """`process(words, errors, dies=None, within="")` runs `supple` in a process of its own."""
     return start
 
 

@@ -4,10 +4,26 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 LONG = 600.0  # seconds; only what has gone wrong takes so long
+
+
+@contextmanager
+def skipping_without_posix() -> Iterator[None]:
+    """Skip a test that itself asks `os` or `signal` for what only POSIX has, such as a fork."""
+    try:
+        yield
+    except AttributeError as error:
+        asks = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+        if error.obj in (os, signal) and asks.is_relative_to(Path(__file__).parent):
+            pytest.skip(f"{error.obj.__name__}.{error.name} is only on POSIX")
+        raise
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -36,15 +52,15 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def die_when(condition: Callable[[], object]) -> None:
-    """Let this process kill itself at the first change of a file at which the condition holds.
+def die_when(condition: Callable[[], object], within: str = "") -> None:
+    """Let this process kill itself at the first change of a file, or opening of one `within`, where the condition holds.
 
     A process that is watched and killed by another may have come to its end in between, on a busy machine.
     """
-    changes = {"open", "os.mkdir", "os.rename", "os.remove", "os.truncate"}
+    changes = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
     def look(event: str, args: tuple) -> None:
-        if event in changes and condition():
+        if (event in changes or (event == "open" and str(args[0]).startswith(within))) and condition():
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(look)

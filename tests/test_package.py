@@ -37,6 +37,9 @@ def test_the_workflow_tries_every_python_and_system_that_the_package_names() -> 
         "os": ["ubuntu-latest", "macos-latest", "windows-latest"],
         "python": pythons,
     }
+    quick = (root / "Makefile").read_text().split("\nquick: install\n")[1].split("\n\n")[0]
+    for line in quick.replace("$(SPREAD)", "-n 2 --dist loadscope --no-loadscope-reorder").splitlines():
+        assert line.strip().removeprefix("$(BIN)/") in jobs["quick"]["steps"][-1]["run"]
     assert jobs["whole"]["strategy"]["matrix"] == {"python": pythons}
     assert len([line for line in named if line.startswith("Operating System")]) == 3
 

@@ -72,10 +72,10 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
     variants = variants_of(data)
     if len(data.arms) <= MOST_LINES or len(variants) == 1:
         return [("", data)]
-    return [
-        (variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
-        for variant, labels in variants.items()
-    ]
+    parts = []
+    for variant, labels in variants.items():
+        parts.append((variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()})))
+    return parts
 
 
 AGENTS = Report(compose)

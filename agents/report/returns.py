@@ -1,6 +1,6 @@
 """Figures of returns: learning curves along the stream, and final returns of each task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def _means_by_task(data: ComparisonData, scores: AgentScores) -> str:
     """Return what the curves show, as a sentence: the mean return of each arm in each task; "" for too many."""
     if len(scores.environments) > 1 or len(data.arms) * len(data.first.tasks) > MOST_SAID:
         return ""
-    means = {label: mean(np.stack([areas(run) for run in runs]), axis=0) for label, runs in data.arms.items()}
+    means = {label: mean(np.stack([*map(areas, runs)]), axis=0) for label, runs in data.arms.items()}
     words = [f"{label} {', '.join(map(number, row.tolist()))}" for label, row in means.items()]
     return f"Mean return{' by task' if len(data.first.tasks) > 1 else ''}: {'; '.join(words)}. "
 
@@ -214,12 +214,17 @@ def _name_task(axes: Axes, task: Segment, divisor: float) -> None:
 
 def _find_marks(data: ComparisonData) -> list[str]:
     """Return the kinds of events to mark that occur in any run."""
-    return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
+    seen = _kinds_in(data.runs)
+    return [kind for kind in MARKS if kind in seen]
+
+
+def _kinds_in(runs: Sequence[RunData]) -> set[str]:
+    return {str(event.get("event")) for run in runs for event in run.events}
 
 
 def _marked(data: ComparisonData, kinds: list[str]) -> list[str]:
     """Return the arms that have such events."""
-    return [label for label, runs in data.arms.items() if any(run.of_kind(kind) for run in runs for kind in kinds)]
+    return [label for label, runs in data.arms.items() if not _kinds_in(runs).isdisjoint(kinds)]
 
 
 def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Train Stable-Baselines3 with the settings of the suite `learning`, for the tables of docs/results/learning.md.
 
     supple sweep learning --out runs/learning
-    python benchmarks/beside/learning.py runs/learning          # its rows: runs/learning/sb3.jsonl
+    python benchmarks/beside/learning.py runs/learning          # its rows: runs/learning/sb3.rows.jsonl
     python docs/suites.py learning runs/learning                # the tables
 
 Settings, environments, seeds and steps are those of the studies of the sweep, at its scale. The number of each run is
@@ -42,7 +42,7 @@ def main(o: Options) -> None:
     torch.set_num_threads(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
-    out = o.folder / "sb3.jsonl"
+    out = o.folder / "sb3.rows.jsonl"
     have = (
         {tuple(row[name] for name in ("study", "arm", "seed")) for row in map(json.loads, out.open())}
         if out.exists()

@@ -198,6 +198,11 @@ class ComparisonData:
         return find_kind(self.first.kind).unit
 
 
+def any_logged(runs: Iterable[RunData], name: str) -> bool:
+    """Return whether a finite value of this name is in the metrics of any of these runs."""
+    return any(run.series(name)[0].size for run in runs)
+
+
 def kind_of(path: Path) -> str:
     """Return the kind of a run or a comparison. Raises ValueError if it is neither, or a file in it is damaged."""
     for name in ("comparison.json", "config.json"):

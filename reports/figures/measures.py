@@ -1,7 +1,6 @@
 """Figures of compared numbers: one row per arm, with a dot for each seed. They draw what the cells of tables hold."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -92,7 +91,7 @@ def _order_sentence(title: str, rows: Rows, measure: Measure) -> str:
 
 
 def _marks_sentence(panels: Mapping[str, Rows]) -> str:
-    seeds = max(len(cell.by_seed) for cell in chain.from_iterable(rows.values() for rows in panels.values()))
+    seeds = max(len(cell.by_seed) for rows in panels.values() for cell in rows.values())
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these runs."
     bars = "; bars: 95 % Student-t interval" if seeds > FEW_SEEDS else ""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
@@ -174,7 +175,7 @@ def _steps_sentence(data: ComparisonData) -> str:
 
 
 def _seeds_sentence(data: ComparisonData) -> str:
-    of_arms = [sorted({run.seed for run in runs}) for runs in data.arms.values()]
+    of_arms = [sorted(set(map(attrgetter("seed"), runs))) for runs in data.arms.values()]
     counts = sorted(set(map(len, of_arms)))
     who = "Each arm was trained with" if len(of_arms) > 1 else "It was trained with"
     if all(seeds == of_arms[0] for seeds in of_arms) and len(of_arms[0]) <= MOST_ARMS:

@@ -72,7 +72,7 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     results = dict.fromkeys(chain.from_iterable(row for run in runs for row in run.outcomes[:1]))
     for name in (name for name in results if name not in PLACE):
         series[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
-    shown = {name: curves for name, curves in series.items() if any(curve[0].size for curve in curves)}
+    shown = {name: curves for name, curves in series.items() if any(map(np.size, curves))}
     return {
         name.replace("_", " "): draw_curves(name, curves, end, marks)
         for name, curves in list(shown.items())[:MOST_CURVES]

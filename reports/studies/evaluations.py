@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import NONE
-from ...experiments.history.collect import RunData
+from ...experiments.history.collect import RunData, any_logged
 from ..tables.metrics import means_at_events
 from ..tables.statistics import NAN, Spread, spread_json, strict_json
 from .study import Group, ReportedStudy
@@ -85,7 +85,7 @@ def evaluated_names(runs: Sequence[RunData]) -> list[str]:
     logged = [name for run in runs for name in run.logged if name not in PLACE]
     whole = {name for name in logged if "/" not in name}
     names = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
-    return [name for name in names if any(run.series(name)[0].size for run in runs)]
+    return [name for name in names if any_logged(runs, name)]
 
 
 def compared_names(cells: Sequence[Cell]) -> list[str]:

@@ -13,7 +13,7 @@ Scalar = str | float | None
 
 @dataclass(frozen=True)
 class Form:
-    """How numbers are shown. It changes the text of a cell, and never its number.
+    """The form in which numbers are shown. It changes the text of a cell, and never its number.
 
     Attributes:
         digits: About how many digits a number has. An interval has two digits of its half width instead.

@@ -78,7 +78,7 @@ class Measure:
 
     @property
     def form(self) -> Form:
-        """How the numbers are shown."""
+        """The form in which the numbers are shown."""
         return Form(scale=self.scale) if self.percent else PLAIN
 
     def spread(self, arm: str) -> Spread:

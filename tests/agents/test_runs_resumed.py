@@ -1,6 +1,6 @@
 """`kill -9` at any moment, then `supple resume`: the same bytes as a run that was never killed.
 
-The processes and the kills are real; see the nursery in conftest.py.
+The processes and the kills are real; see the nursery in tests/agents/conftest.py.
 """
 
 import contextlib

@@ -87,7 +87,7 @@ def test_other_shapes_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
-    return runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "coverage.py"))
+    return runpy.run_path(str(Path(__file__).parents[2] / "docs" / "interval_coverage.py"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Whole runs of DQN on a real game: killed and resumed, forked, repeated and evaluated.
 
-The processes and the kills are real; see the nursery in conftest.py. Sizes are the smallest at which episodes end,
+The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which episodes end,
 the replay memory wraps around, every hook fires and the target network is copied.
 """
 

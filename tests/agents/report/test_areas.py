@@ -117,7 +117,7 @@ def test_the_page_the_file_and_the_terminal_have_shares_and_differences(tmp_path
     assert {(each["arm"], each["baseline"]) for each in body["differences"]} == {
         ("fire@task", "none"), ("none", "fresh"), ("fire@task", "fresh"),
     }  # fmt: skip
-    assert body["verdict"][0].startswith("fire@task against none, 3 seeds: final return is higher")
+    assert body["verdict"][0].startswith("fire@task against none, 3 seeds: mean return is higher")
     page = paths.html.read_text()
     titles = ("Difference to none", "Difference to the fresh agent", "Share of a fresh agent")
     assert all(f"<h2>{title}</h2>" in page for title in titles)

@@ -1,6 +1,6 @@
 """Whole runs of SAC: killed and resumed, forked, repeated, compared; hooks on its two learners.
 
-The processes and the kills are real; see the nursery in conftest.py. Sizes are the smallest at which episodes end,
+The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which episodes end,
 the replay memory wraps around and every hook fires.
 """
 

@@ -15,7 +15,11 @@ RUN = RunData(
     {"settings": {"rollout_steps": 25, "num_envs": 2}},
     (Segment(0, 0, 100, "a", env="A-v0"), Segment(1, 100, 200, "b"), Segment(2, 200, 300, "c")),
     Episodes(
-        ENDS, np.array([0, 0, 0, 0, 1]), np.array([1.0, 3, 5, 7, 9]), np.array([10.0, 40, 10, 40, 50]), np.zeros(5, bool)
+        ENDS,
+        np.array([0, 0, 0, 0, 1]),
+        np.array([1.0, 3, 5, 7, 9]),
+        np.array([10.0, 40, 10, 40, 50]),
+        np.zeros(5, bool),
     ),
     [{"step": 50, "task": 0, "q": 2.0}, {"step": 80, "task": 0, "q": 5.0}, {"step": 100, "task": 0, "q": 4.0}],
     [],

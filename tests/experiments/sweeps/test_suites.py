@@ -35,8 +35,9 @@ NAMED = {
 def studies(name: str, scale: Scale) -> list[Study]:
     """Return the studies of a suite, with what users name."""
     tables = tomllib.loads(find_suite(name).read_text())
-    (kind,) = {table["kind"] for table in tables.values() if "kind" in table}
-    return list(read_sweep(find_suite(name), scale, settings=NAMED.get(kind, {})).studies)
+    kinds = {table["kind"] for table in tables.values() if "kind" in table}
+    named = {key: value for kind in kinds for key, value in NAMED.get(kind, {}).items()}
+    return list(read_sweep(find_suite(name), scale, settings=named).studies)
 
 
 def comparisons(study: Study) -> Iterator[Comparison]:
@@ -54,6 +55,7 @@ def test_a_suite_names_nothing_that_its_kind_does_not_know(name: str) -> None:
     for scale in SCALES:
         for study in studies(name, scale):
             for comparison in comparisons(study):
+                comparison.kind_row.require_measure(comparison.leads)
                 for point in comparison.points:
                     settings = comparison.settings_at(point)
                     settings.check()

@@ -8,10 +8,11 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ....metrics import hypervolume, pareto_front
-from ....reports.figures.style import INK, Plot, arm_styles, legend_text, mean_and_interval, new_figure, tidy
+from ....reports.figures.style import INK, Plot, arm_styles, legend_text, new_figure, tidy
 from ....reports.studies.evaluations import Cell
-from ....reports.tables.cells import Form, Heading, Label, Number, Value, percent
-from ....reports.tables.table import Table
+from ....reports.tables.cells import Form, Heading, Interval, Label, Number, Value, percent
+from ....reports.tables.statistics import Spread
+from ....reports.tables.table import Table, over_seeds
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"
@@ -25,12 +26,12 @@ class FrontPoint:
 
     arm: str
     words: str
-    learned: Array
-    retained: Array
+    learned: Spread
+    retained: Spread
 
     @property
     def mean(self) -> tuple[float, float]:
-        return float(self.learned.mean()), float(self.retained.mean())
+        return self.learned.mean, self.retained.mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,13 @@ class TradeOff:
 
     @property
     def form(self) -> Form:
-        """How the numbers are shown."""
+        """The form in which the numbers are shown."""
         return Form(scale=100.0 if self.shares else 1.0)
+
+    @property
+    def seeds(self) -> int:
+        """The largest number of seeds of a point."""
+        return max(len(point.learned.seeds) for point in self.points)
 
     @property
     def arms(self) -> list[str]:
@@ -76,9 +82,10 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
             continue
         both = [cell.numbers[name] for name in (learned, retained)]
         final = sign * np.stack([number_of.final.values for number_of in both])
-        final = final[:, np.isfinite(final).all(0)]
-        if final.size:
-            points.append(FrontPoint(cell.arm, cell.group.words, final[0], final[1]))
+        known = np.isfinite(final).all(axis=0)
+        if known.any():
+            seeds = np.array(both[0].final.seeds)[known].tolist()
+            points.append(FrontPoint(cell.arm, cell.group.words, *(Spread(row[known], seeds) for row in final)))
             bases.append(sign * np.stack([number_of.base.values for number_of in both]))
     if not points:
         return None
@@ -104,7 +111,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
         axes.plot(*_corners(stairs).T, linewidth=1.6, **styles[arm])
         for point, (x, y), on in zip(points, means, best, strict=True):
             axes.scatter(x, y, s=34, zorder=3, color=color if on else "white", edgecolor=color, linewidth=1.2)
-            if len(point.learned) > 2:
+            if len(point.learned.seeds) > 2:
                 spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
                 axes.errorbar(x, y, scale * _half(point.retained), scale * _half(point.learned), fmt="none", **spread)
     handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
@@ -115,7 +122,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
     axes.set_xlabel(str(trade_off.learned), fontsize=9.5, color=INK)
     axes.set_ylabel(str(trade_off.retained), fontsize=9.5, color=INK)
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
-    seeds = max(len(point.learned) for point in trade_off.points)
+    seeds = trade_off.seeds
     bars = ", bars their 95 % Student-t intervals" if seeds > 2 else ""
     over = f"Means over {seeds} seeds{bars}" if seeds > 1 else "1 seed: no spread is known"
     caption = (
@@ -133,12 +140,13 @@ def fronts_table(trade_off: TradeOff) -> Table:
         points = trade_off.of(arm)
         means = [point.mean for point in points]
         area = hypervolume(means) if trade_off.shares else None
-        for point, mean, on in zip(points, means, pareto_front(means), strict=True):
-            numbers = [Number(value, trade_off.form) for value in mean]
+        for point, on in zip(points, pareto_front(means), strict=True):
+            numbers = [Interval.of(spread, trade_off.form) for spread in (point.learned, point.retained)]
             rows.append([arm, point.words, *numbers, "yes" if on else "", area])
     if trade_off.base:
         rows.append(["base model", "", *(Number(value, trade_off.form) for value in trade_off.base), "", ""])
-    note = "On the front: no other variant of the arm is better in one and as good in the other."
+    front = "On the front: no other variant of the arm is better in one and as good in the other."
+    note = f"{front} {over_seeds(trade_off.seeds)}"
     header: list[Heading] = ["arm", "variant", trade_off.learned, trade_off.retained, "on the front", "area"]
     if not trade_off.shares:
         return Table("Fronts", header[:-1], [row[:-1] for row in rows], note)
@@ -152,10 +160,10 @@ def _find_measure(names: Sequence[str] | dict[str, None], prefix: str) -> str | 
     return next((name for name in candidates if not name.endswith("loss")), candidates[0] if candidates else None)
 
 
-def _half(values: Array) -> float:
+def _half(spread: Spread) -> float:
     """Return half of the width of a mean's interval."""
-    _, low, high = mean_and_interval(values)
-    return float(high - low) / 2
+    low, high = spread.interval or (0.0, 0.0)
+    return (high - low) / 2
 
 
 def _corners(front: Array) -> Array:

@@ -47,10 +47,11 @@ def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
 
 def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spread]]:
     """Return the numbers by which arms are compared, for each cell. Rounding errors count as 0."""
-    return {
-        name: list(map(_without_rounding, spreads))
-        for name, spreads in final_values(cells, (EXCESS, "forgetting")).items()
-    }
+    compared = final_values(cells, (EXCESS, "forgetting"))
+    means = [[_losses_in(run, run.tasks[-1])[1] for run in cell.runs] for cell in cells]
+    pairs = zip(means, cells, strict=True)
+    compared["mean excess loss in the last task", False] = [Spread(np.array(mean), cell.seeds) for mean, cell in pairs]
+    return {name: list(map(_without_rounding, spreads)) for name, spreads in compared.items()}
 
 
 def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:

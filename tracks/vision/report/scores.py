@@ -16,9 +16,18 @@ from ....metrics import (
     forward_transfer,
     online_generalization_gap,
 )
-from ....reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
+from ....reports.tables.differences import (
+    Difference,
+    Measure,
+    differences,
+    differences_json,
+    lead,
+    points_of,
+    variants_of,
+)
 from ....reports.tables.metrics import means_at_events
 from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json, strict_json
+from ..presets import ACC, FINAL, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
@@ -73,19 +82,21 @@ def score(data: ComparisonData) -> ClassifierScores:
 
 
 def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
-    """Return the accuracies by which arms are compared, within each variant of the settings.
+    """Return the accuracies by which arms are compared, within each variant: the one that leads the report first.
 
     Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
     """
-    names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
+    leads, fork = data.first.leads, data.fork_step
+    usual = {ONLINE: "online"} | ({FINAL: "final_after"} if fork else {TEST: "test", ACC: "acc"})
+    others = {TEST: "test", ACC: "acc", FINAL: "last_test"} if leads not in usual else {}
     measures = []
-    for name, title in ({"online": "online accuracy"} | names).items():
+    for title, name in (usual | {title: name for title, name in others.items() if title == leads}).items():
         for variant, labels in variants_of(data).items():
             most = max(arms[label].tasks for label in labels.values())
             finished = {arm: arms[label] for arm, label in labels.items() if arms[label].tasks == most}
             by_seed = {arm: of_arm.measures[name].by_seed for arm, of_arm in finished.items()}
             measures.append(Measure(title, by_seed, True, variant, points_of(data, labels)))
-    return measures
+    return lead(measures, leads)
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:

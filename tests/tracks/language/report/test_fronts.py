@@ -32,6 +32,10 @@ def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
     ]
 
 
+def two(first: float, second: float) -> Spread:
+    return Spread(np.array([first, second]), [0, 1])
+
+
 def test_points_are_final_scores_shown_in_percent() -> None:
     trade_off = find_trade_off(study())
     assert trade_off is not None
@@ -58,7 +62,7 @@ def test_unfinished_seeds_and_runs_without_a_retained_task_give_no_point() -> No
         [cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))]
     )
     assert trade_off is not None
-    assert trade_off.points[0].learned.tolist() == [-1.0]
+    assert trade_off.points[0].learned.by_seed == {0: -1.0}
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
 
@@ -74,8 +78,7 @@ def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
 
 def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
     points = [
-        FrontPoint("none", f"lr {i}", np.array([0.1 * i, 0.12 * i]), np.array([0.5 - i / 100, 0.48 - i / 100]))
-        for i in range(4)
+        FrontPoint("none", f"lr {i}", two(0.1 * i, 0.12 * i), two(0.5 - i / 100, 0.48 - i / 100)) for i in range(4)
     ]
     plot = draw_fronts(TradeOff(points, (0.2, 0.6), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes
