@@ -35,7 +35,7 @@ PAGES = [
     *(str(f.relative_to(ROOT)) for name in FOLDERS for f in sorted((ROOT / "docs" / name).glob("*.md"))),
 ]
 OWN_TEST = {  # pages whose blocks run in another test, which also looks at what comes out
-    "docs/howto/torchrl.md": "tests/test_torchrl_page.py",
+    "docs/howto/torchrl.md": "test_torchrl_page.py",
     **{
         f"docs/howto/{page}.md": "test_extending.py"
         for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
