@@ -7,7 +7,7 @@ that file. All other blocks are output, or belong to the site. Comments of the p
     <!-- not run: REASON -->         leave it out
     <!-- smaller: A → B; C → D -->   run it with B in place of A, and let commands train; without this comment commands
                                      that train are checked as far as their first step, and their folder is made
-    <!-- before: CODE -->            run this Python first
+    <!-- before: CODE -->            run this Python first, or the file of this name
 """
 
 import os
@@ -63,7 +63,10 @@ def blocks(text: str) -> Iterator[Block]:
         comment, words, indent, language, code = part.groups()
         line = text.count("\n", 0, part.start()) + 1
         if comment == "before":
-            yield Block(line, "python", words.strip(), False)
+            before = words.strip()
+            if re.fullmatch(r"\S+\.py", before):
+                before = (ROOT / before).read_text()
+            yield Block(line, "python", before, False)
         elif comment == "not run":
             assert words.strip(), f"line {line}: why not?"
             left_out = True
