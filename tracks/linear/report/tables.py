@@ -19,23 +19,22 @@ from ....reports.tables.statistics import Spread
 from ....reports.tables.table import Columns, Table
 
 EXCESS = "excess_loss"
-HEADINGS = {
-    "excess loss": EXCESS,
-    "forgetting": "forgetting",
-    "kernel distance": "kernel_distance",
-    "kernel distance, last task": "kernel_distance_task",
-}
+KERNEL = {"kernel distance": "kernel_distance", "kernel distance, last task": "kernel_distance_task"}
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
 def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
+    compared = {name: spreads for (name, _), spreads in compared_measures(cells).items()}
     columns: dict[Heading, list[Value]] = {}
-    for heading, name in HEADINGS.items():
+    for heading in sorted(compared, key=lambda name: name != study.first.leads):
+        columns[heading] = list(map(Interval.of, compared[heading]))
+    for heading, name in KERNEL.items():
         columns[heading] = [Interval.of(_without_rounding(spread)) for spread in final_spreads(cells, name)]
     note = (
-        "All numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
-        "loss that training can remove. Forgetting: the mean increase of the losses on earlier tasks since their own "
+        "Final numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
+        "loss that training can remove; its mean is over all evaluations of the task, which is small if the task was "
+        "learned fast. Forgetting: the mean increase of the losses on earlier tasks since their own "
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
