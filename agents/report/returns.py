@@ -30,6 +30,7 @@ from ...reports.figures.style import (
     step_unit,
     tidy,
 )
+from ...reports.pages.opening import count_text
 from ...reports.tables.cells import number
 from ...reports.tables.statistics import mean
 from .areas import areas
@@ -90,7 +91,7 @@ def _describe_jump(data: ComparisonData) -> str:
     begin, end = number(float(first)), number(float(first - fall))
     return (
         f"{label} begins task {task.index + 1} at {begin} and falls to {end}: the first point is the mean of about "
-        f"{np.mean(counts):.0f} episodes of each seed, played by the policy with which the task begins, before much is "
+        f"{count_text(round(float(np.mean(counts))), 'episode')} of each seed, played by the policy with which the task begins, before much is "
         "learned in it. "
     )
 
