@@ -168,9 +168,10 @@ def _label(stage: Stage) -> str:
 def _trial_sentences(stage: Stage) -> list[str]:
     """Return one sentence about each intervention that was tried."""
     diagnosis = stage.diagnosis
+    before, new = number(diagnosis.loss, 2), number(diagnosis.new_loss, 2)
     return [
-        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {number(diagnosis.loss, 2)} to "
-        f"{number(loss, 2)} of their variance (at initialisation {number(diagnosis.new_loss, 2)})."
+        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {before} to "
+        f"{number(loss, 2)} of their variance (at initialisation {new})."
         for text, loss in stage.tried.items()
     ]
 

@@ -47,9 +47,7 @@ def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
 def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spread]]:
     """Return the numbers by which arms are compared, for each cell. Rounding errors count as 0."""
     compared = final_values(cells, (EXCESS, "forgetting"))
-    means = [[_losses_in(run, run.tasks[-1])[1] for run in cell.runs] for cell in cells]
-    pairs = zip(means, cells, strict=True)
-    compared["mean excess loss in the last task", False] = [Spread(np.array(mean), cell.seeds) for mean, cell in pairs]
+    compared["mean excess loss in the last task", False] = [_losses(cell, cell.runs[0].tasks[-1])[1] for cell in cells]
     return {name: list(map(_without_rounding, spreads)) for name, spreads in compared.items()}
 
 
@@ -60,8 +58,7 @@ def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
     rows: list[tuple[int, list[Value]]] = []
     for cell in cells:
         for task in cell.runs[0].tasks:
-            losses = np.array([_losses_in(run, task) for run in cell.runs])
-            intervals = [Interval.of(_without_rounding(Spread(column, cell.seeds))) for column in losses.T]
+            intervals = [Interval.of(_without_rounding(spread)) for spread in _losses(cell, task)]
             rows.append((task.index, [f"{task.index} {task.name}", study.name(cell.group, cell.arm), *intervals]))
     rows.sort(key=lambda row: row[0])
     note = (
@@ -69,6 +66,12 @@ def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
         "evaluations, which is small if the task was learned fast, and after its last update."
     )
     return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], note)
+
+
+def _losses(cell: Cell, task: Segment) -> list[Spread]:
+    """Return the first, mean and last excess loss in a task."""
+    losses = np.array([_losses_in(run, task) for run in cell.runs])
+    return [Spread(column, cell.seeds) for column in losses.T]
 
 
 def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:
