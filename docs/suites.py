@@ -57,7 +57,7 @@ def read(name: str, folder: Path | None = None) -> pd.DataFrame:
     rows = list(suite.committed() if folder is None else suite.measured(load(folder)))
     kept = RESULTS.rglob(f"{name}.rows.jsonl") if folder is None else folder.glob("*.rows.jsonl")
     rows += [tuple(row[column] for column in COLUMNS) for file in kept for row in _lines(file)]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(list(COLUMNS[:4]))
 
 
 def table(name: str, frame: pd.DataFrame) -> list[list[str]]:
