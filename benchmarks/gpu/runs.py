@@ -43,6 +43,7 @@ HOOKS = (
     "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "soft_snp", "spectral", "swap(activation=elu)@0.5", "trac", "upgd",
     "wasserstein", "weight_clip",
 )  # fmt: skip
+GOOD = ("fine", "refused")  # what need not be tried again
 REAL = torch.cuda.is_available()  # which a simulated GPU also answers
 COSTLY = {"curvature": True, "trainability_every": 1_000_000}
 EPISODES = {
@@ -65,7 +66,7 @@ class Args:
     runs: tuple[str, ...] = ()  # by their names, as printed; default: all
     hooks: tuple[str, ...] = HOOKS
     jobs: int = 1
-    out: Path | None = None  # a JSON file for what came out; what stands there already is not tried again
+    out: Path | None = None  # a JSON file for what came out; what is fine or refused there is not tried again
 
 
 def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
@@ -209,7 +210,7 @@ def main(args: Args) -> bool:
     ):
         make_data(Path(folder))
         names = args.runs or tuple(make_runs(Path(folder)))
-        left = [(n, hook) for n in names for hook in args.hooks if hook not in table.get(n, {})]
+        left = [(n, hook) for n in names for hook in args.hooks if not table.get(n, {}).get(hook, "F").startswith(GOOD)]
         waiting = {(n, hook): pool.submit(try_run, n, hook, Path(folder)) for n, hook in left}
         for (name, hook), future in waiting.items():
             word, reason, found = future.result()
