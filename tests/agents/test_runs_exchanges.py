@@ -49,10 +49,7 @@ def finish(run: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
-def test_a_run_resumed_after_an_exchange_is_the_uninterrupted_one(
-    name: str, same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
+def test_a_run_resumed_after_an_exchange_is_the_uninterrupted_one(name: str, same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     prepare(RunSpec(name, settings(name)), run).close()
     finish(run)
