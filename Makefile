@@ -1,4 +1,4 @@
-# make demo    train, fork, intervene, report: about three minutes on two idle cores, once installed
+# make demo    install what it needs, train, fork, intervene, report: minutes on two cores
 # make test    format check, lint, types, tests: whole, in minutes
 # make docs    the documentation in docs/_build/html, its notebooks executed, without a network
 # make quick   format check, lint and the fast tests, for every save
@@ -13,7 +13,7 @@ SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so t
 
 .PHONY: demo test quick docs bench dist install clean
 
-demo: install
+demo: .venv/base
 	rm -rf runs/demo
 	$(BIN)/supple compare ppo --preset gym-control-small --out runs/demo
 
@@ -47,15 +47,27 @@ docs: install
 	$(BIN)/sphinx-build --builder html --jobs 2 -W --keep-going -n -q docs docs/_build/html
 	$(BIN)/python docs/check.py docs/_build/html
 
-install: .venv/installed
+install: .venv/extras
 
 # torch first: an unpinned one drags in gigabytes of CUDA. The editable install links file by file (setup.py), so a file
 # that comes or goes asks for a new install.
-.venv/installed: pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
+define installed
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.$(1)'
+endef
+
+SOURCES := pyproject.toml setup.py constraints.txt $(shell find $(ROOMS) -type d -not -name __pycache__)
+
+# what the demo needs
+.venv/base: $(SOURCES)
+	$(call installed,)
 	touch $@
+
+# what the tests, the pages and the benchmarks need besides
+.venv/extras: $(SOURCES)
+	$(call installed,[$(EXTRAS)])
+	touch .venv/base $@
 
 clean:
 	rm -rf .venv build dist *.egg-info docs/_build docs/reference/generated

@@ -16,7 +16,7 @@ from ..envs.vector import Vector
 from ..experiments.history.collect import ComparisonData, RunData
 from ..registry.errors import RunError, UsageError
 from ..reports.figures.video import Pictures, Video, data_uri
-from ..reports.tables.table import number
+from ..reports.tables.cells import number
 from .evaluate import LONGEST
 from .stream import EnvTask
 from .work import AgentWork

@@ -5,9 +5,8 @@
     python benchmarks/growth.py show              # the tables, one figure a kind, and what 16 cores would give
 
 From a base, one setting at a time takes other values. Each point is a process of its own: compiled, warmed up, then
-`rounds` turns. The floor is what cannot be left out: the simulator's own step (PPO and SAC), and the update's matrix
-products alone in their own shapes with Adam's passes over parameters, gradients and slots; for DQN, the network's
-forward and backward passes.
+`rounds` turns. Floors are those of parts/of_agents.py: the simulator's own step; of an update its matrix products, or
+the convolutional network's passes, and Adam's step.
 
 16 cores are computed, not measured. What two threads save of a part gives its parallel share p by Amdahl's law,
 T(n) = T(1)·(1 − p + p/n). The environments' part is shared by as many cores as there are copies.
@@ -15,19 +14,24 @@ T(n) = T(1)·(1 − p + p/n). The environments' part is shared by as many cores 
 
 import json
 import multiprocessing
-from collections.abc import Callable
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import torch
 import tyro
-from timing import begin, seconds
 
 ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks" / "parts")]  # after the folder of this file, which Python itself adds
+
+import floors  # noqa: E402
+import of_agents  # noqa: E402
+import subjects  # noqa: E402
+from entries import Asked, Turns  # noqa: E402
+from timing import begin, microseconds, seconds, take_turns  # noqa: E402
+
 RESULTS, IMAGES = ROOT / "docs" / "results" / "growth.json", ROOT / "docs" / "images"
 CORES = 16
 Parts = dict[str, float]  # microseconds of a step: "environment", …, and "floor"
@@ -80,150 +84,35 @@ def make_points(kind: str) -> list[Point]:
     return list(dict.fromkeys(every))
 
 
-def make_products(shapes: list[tuple[int, int, int]], batch: int, stack: int = 1) -> Callable[[], None]:
-    """Return a call that makes the products of an update: forward, to the weights, and to the inputs but for the first
-    layer. shapes: (inputs, outputs, networks) of each layer."""
-    operands = []
-    for number, (d_in, d_out, networks) in enumerate(shapes):
-        n = networks * stack
-        sizes = [(batch, d_in, d_out), (d_out, batch, d_in)] + [(batch, d_out, d_in)] * (number > 0)
-        operands += [(torch.randn(n, a, b), torch.randn(n, b, c), torch.empty(n, a, c)) for a, b, c in sizes]
-
-    def run() -> None:
-        for a, b, out in operands:
-            torch.bmm(a, b, out=out)
-
-    return run
-
-
-def make_adam_traffic(parameters: int) -> Callable[[], object]:
-    """Return a call that moves the bytes of Adam's step: four vectors read, three written."""
-    vectors = torch.zeros(4, parameters)
-    return lambda: torch._fused_adam_(
-        [vectors[0]], [vectors[1]], [vectors[2]], [vectors[3]], [], [torch.ones(())], lr=1e-3, beta1=0.9, beta2=0.999,
-        weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
-    )  # fmt: skip
-
-
-def time_call(call: Callable[[], object], repeats: int = 50) -> float:
-    """Return the median microseconds of a call."""
-    call()
-    return 1e6 * median(seconds(call) for _ in range(repeats))
-
-
-def layers(inputs: int, width: int, depth: int, outputs: int, networks: int = 1) -> list[tuple[int, int, int]]:
-    sizes = [inputs, *[width] * depth, outputs]
-    return [(a, b, networks) for a, b in pairwise(sizes)]
-
-
-def simulator(environments: int) -> float:
-    """Return the microseconds of MuJoCo's step of one HalfCheetah."""
-    import gymnasium as gym
-    import mujoco
-
-    env: Any = gym.make("HalfCheetah-v5").unwrapped
-    env.reset(seed=0)
-    return time_call(lambda: mujoco.mj_step(env.model, env.data, env.frame_skip), 500)
-
-
-def agent(kind: str, settings: Any, steps: int, rounds: int) -> Parts:
-    """Return the medians of an agent's parts."""
-    from stepped import SteppedAgent
-
-    run = SteppedAgent(kind, settings)
-    run.live(2 * steps)
-    turns = [{name: 1e6 * spent / steps for name, spent in run.live(steps).items()} for _ in range(rounds)]
-    parts = {name: median(turn[name] for turn in turns) for name in turns[0]}
-    whole = sorted(sum(turn.values()) for turn in turns)
-    return parts | {"least": whole[0], "greatest": whole[-1]}
-
-
-def ppo(p: Point, rounds: int) -> Parts:
-    from supple.agents.ppo import PPOSettings
-
-    rollout = max(256, 2048 // p.environments)
-    steps = rollout * p.environments
-    settings = PPOSettings(
-        env="HalfCheetah-v5", steps=10**9, num_envs=p.environments, rollout_steps=rollout, minibatch_size=p.batch,
-        hidden=(p.width,) * p.depth, adapter=0, share_value=False, compile="on", threads=p.threads,
-        env_threads=p.threads,
-    )  # fmt: skip
-    parts = agent("ppo", settings, steps, rounds)
-    both = layers(17, p.width, p.depth, 6) + layers(17, p.width, p.depth, 1)
-    size = sum(a * b + b for a, b, _ in both)
-    update = time_call(make_products(layers(17, p.width, p.depth, 6), p.batch)) + time_call(
-        make_products(layers(17, p.width, p.depth, 1), p.batch)
-    )
-    return parts | {"floor": simulator(1) + settings.epochs * (update + time_call(make_adam_traffic(size))) / p.batch}
-
-
-def sac(p: Point, rounds: int) -> Parts:
-    from sac_parts import products_alone
-
-    from supple.agents.sac import SACSettings
-    from supple.agents.sac.agent import SAC, Control
-    from supple.engine.kinds import presets_of
-
-    preset = presets_of("sac")["sac-mlp"].settings
-    own = {"hidden": (p.width,) * p.depth, "batch_size": p.batch, "num_envs": p.environments, "threads": p.threads}
-    own["env_threads"] = p.threads
-    settings = SACSettings(env="HalfCheetah-v5", steps=10**9, device="cpu", compile="on", **{**preset, **own})
-    parts = agent("sac", settings, 200, rounds)
-    spaces = {"HalfCheetah-v5": Control(17, (-1.0,) * 6, (1.0,) * 6)}
-    bare = SAC(SACSettings(env="HalfCheetah-v5", steps=10**9, device="cpu", compile="off", **{**preset, **own}), spaces)
-    size = sum(q.numel() for learner in bare.learners.values() for q in learner.module.parameters())
-    return parts | {"floor": simulator(1) + time_call(products_alone(bare)) + time_call(make_adam_traffic(size))}
-
-
-def dqn(p: Point, rounds: int) -> Parts:
-    from supple.agents.dqn import DQNSettings
-
-    settings = DQNSettings(
-        env="ALE/Asterix-v5", steps=10**9, num_envs=p.environments, batch_size=p.batch, threads=p.threads,
-        env_threads=p.threads, device="cpu", replay_ratio=0.25, replay_size=20_000, learning_starts=1_000,
-    )  # fmt: skip
-    from stepped import SteppedAgent
-
-    run = SteppedAgent("dqn", settings)
-    run.live(1_200)
-    turns = [{name: 1e6 * spent / 400 for name, spent in run.live(400).items()} for _ in range(rounds)]
-    whole = sorted(sum(turn.values()) for turn in turns)
-    parts = {name: median(turn[name] for turn in turns) for name in turns[0]}
-    network, target = run.agent.network, run.agent.target
-    frames = torch.randint(0, 256, (p.batch, 4, 84, 84), dtype=torch.uint8)
-    x = frames.contiguous(memory_format=torch.channels_last).float()
-    weights = list(network.parameters())
-
-    def passes() -> None:
-        torch.autograd.grad(network.mlp(network.encoder(x)).sum(), weights)
-        with torch.no_grad():
-            target.mlp(target.encoder(x))
-
-    floor = (time_call(passes) + time_call(make_adam_traffic(sum(q.numel() for q in weights)))) / 4
-    return parts | {"floor": floor, "least": whole[0], "greatest": whole[-1]}
-
-
-def classifiers(p: Point, rounds: int) -> Parts:
-    from seeds_stacked import Stacked, random_bytes
-
-    own = {"width": p.width, "batch_size": p.batch, "seeds": tuple(range(p.seeds))}
-    stack = Stacked(random_bytes(), compiled=True, **own)
-    updates = 200
-    for _ in range(updates):
-        stack()
-    turns = sorted(1e6 * seconds(lambda: [stack() for _ in range(updates)]) / updates for _ in range(rounds))
-    shapes = layers(784, p.width, 2, 10, p.seeds)
-    size = p.seeds * sum(a * b + b for a, b, _ in shapes)
-    floor = time_call(make_products(shapes, p.batch)) + time_call(make_adam_traffic(size))
-    return {"updating": median(turns), "least": turns[0], "greatest": turns[-1], "floor": floor}
-
-
-KINDS: dict[str, Callable[[Point, int], Parts]] = {"ppo": ppo, "sac": sac, "dqn": dqn, "classifiers": classifiers}
+def turns_of(p: Point) -> Turns:
+    """Return turns of "compiled" or "supple", and of "floor"."""
+    asked = Asked(p.threads, small=False)
+    if p.kind == "ppo":
+        rollout = max(256, 2048 // p.environments)
+        own = {"num_envs": p.environments, "rollout_steps": rollout, "hidden": (p.width,) * p.depth}
+        return of_agents.ppo(asked, ("on",), minibatch_size=p.batch, **own)
+    if p.kind == "sac":
+        own = {"num_envs": p.environments, "hidden": (p.width,) * p.depth, "batch_size": p.batch}
+        return of_agents.sac(asked, ("on",), **own)
+    if p.kind == "dqn":
+        return of_agents.dqn(asked, num_envs=p.environments, batch_size=p.batch, replay_size=20_000)
+    stack = subjects.Stacked(True, tuple(range(p.seeds)), width=p.width, batch_size=p.batch)
+    layers = floors.mlp(784, (p.width,) * 2, 10, p.seeds)
+    calls = floors.multiply(floors.products_of(layers, p.batch)), floors.step_adam(floors.parameters(layers))
+    return {
+        "supple": lambda: {"updating": 1e6 * seconds(lambda: stack(200)) / 200},
+        "floor": lambda: {"updating": sum(map(microseconds, calls))},
+    }
 
 
 def measure(point: Point, rounds: int) -> Parts:
     begin(point.threads)
-    return KINDS[point.kind](point, rounds)
+    found = take_turns(turns_of(point), rounds)
+    floor = median(sum(turn.values()) for turn in found.pop("floor"))
+    (turns,) = found.values()
+    whole = sorted(sum(turn.values()) for turn in turns)
+    parts = {name: median(turn.get(name, 0.0) for turn in turns) for name in turns[0]}
+    return parts | {"least": whole[0], "greatest": whole[-1], "floor": floor}
 
 
 def total(parts: Parts) -> float:

@@ -49,13 +49,11 @@ def cartpole(width: int = 256, **own: Any) -> SteppedAgent:
     return SteppedAgent("ppo", PPOSettings(**{**GYM_CONTROL, "hidden": (width,) * 3, **own}))
 
 
-def dqn(threads: int, **own: Any) -> SteppedAgent:
-    """Return DQN on eight games of Asterix, a gradient step every 4 of their steps."""
+def dqn(threads: int, wait: bool = False, **own: Any) -> SteppedAgent:
+    """Return DQN on eight games of Asterix, a gradient step every 4 of their steps. wait: see `SteppedAgent`."""
     chosen = {"num_envs": 8, "replay_ratio": 0.25, "replay_size": 50_000, "learning_starts": 0, "device": "cpu"}
-    return SteppedAgent(
-        "dqn",
-        DQNSettings(**{"env": ASTERIX, "steps": ENDLESS, "threads": threads, "env_threads": threads, **chosen, **own}),
-    )
+    game = {"env": ASTERIX, "steps": ENDLESS, "threads": threads, "env_threads": threads}
+    return SteppedAgent("dqn", DQNSettings(**{**game, **chosen, **own}), wait=wait)
 
 
 def sac_settings(**own: Any) -> SACSettings:

@@ -1,7 +1,11 @@
 """What all benchmarks share: how PyTorch computes in them, whose turn it is, and how times are taken and written."""
 
+import atexit
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median, quantiles
 from typing import TypeVar
 
@@ -47,6 +51,13 @@ def take_turns(turns: Mapping[str, Callable[[], Found]], rounds: int, warm: int 
             if number >= warm:
                 found[name].append(value)
     return found
+
+
+def temporary_folder() -> Path:
+    """Return a new folder, which is removed when this process ends."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def matmul_rate(size: int = 1024, repeats: int = 20) -> float:

@@ -2,7 +2,7 @@
 
     python docs/evidence.py        # after a change of claims.toml or of a scores file
 
-A *source* names a scores file in docs/results/ and the numbers in it:
+A *source*, in claims.toml or in sources.toml, names a scores file in docs/results/ and the numbers in it:
 
     worlds/when.json: arms / none / mean_return_per_seed
     worlds/cartpole.jsonl: [key.0=none, key.1=1] / levels / 1: / <=10
@@ -213,23 +213,19 @@ def read() -> tuple[dict[str, dict[str, str]], list[Claim]]:
     return sections, [Claim(**entry) for entry in found["claim"]]
 
 
-def tables(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
-    """Return the number of claims by section and verdict, and one table of claims for each section, as Markdown."""
+def counts(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+    """Return the number of claims by section and verdict, as a table of Markdown."""
     lines = [_row("", *VERDICTS), _row(*["---"] * (1 + len(VERDICTS)))]
-    counts = {name: Counter(claim.verdict for claim in claims if claim.paper in ids) for name, ids in sections.items()}
-    for name, count in counts.items():
-        lines.append(_row(f"[{name}](#{anchor(name)})", *(str(count[verdict]) for verdict in VERDICTS)))
-    lines.append(_row("all", *(f"**{sum(count[verdict] for count in counts.values())}**" for verdict in VERDICTS)))
-    for name, ids in sections.items():
-        lines += ["", f"## {name}", ""]
-        if name in ids:
-            lines += [f"arXiv:{ids[name]}" if ids[name] else "The paper has no arXiv id.", ""]
-        lines += [_row("claim", "verdict"), _row(*["---"] * 2)]
-        for claim in claims:
-            if claim.paper in ids:
-                verdict = f"[{claim.verdict}]({claim.page})" if claim.page else claim.verdict
-                lines.append(_row(claim.claim if name in ids else f"{claim.paper}: {claim.claim}", verdict))
+    for name, ids in [*sections.items(), ("all", {claim.paper: "" for claim in claims})]:
+        found = Counter(claim.verdict for claim in claims if claim.paper in ids)
+        lines.append(_row(name, *(str(found[verdict]) for verdict in VERDICTS)))
     return "\n".join(lines)
+
+
+def refuted(claims: Sequence[Claim]) -> str:
+    """Return the claims that were not reproduced at the size of the paper, as a table of Markdown."""
+    rows = [(claim.paper, f"[{claim.claim}]({claim.page})") for claim in claims if claim.verdict == AT_SIZE[1]]
+    return "\n".join(_row(*cells) for cells in [("paper", f"claims that are {AT_SIZE[1]}"), ("---", "---"), *rows])
 
 
 def table(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
@@ -259,7 +255,8 @@ def page() -> str:
     """Return the page with its tables made again."""
     before, rest = PAGE.read_text(encoding="utf-8").split(MARKS[0])
     after = rest.split(MARKS[1])[1]
-    return f"{before}{MARKS[0]}\n\n{tables(*read())}\n\n{MARKS[1]}{after}"
+    sections, claims = read()
+    return f"{before}{MARKS[0]}\n\n{counts(sections, claims)}\n\n{refuted(claims)}\n\n{MARKS[1]}{after}"
 
 
 if __name__ == "__main__":

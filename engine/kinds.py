@@ -190,14 +190,20 @@ def settings_with(kind: Kind, preset: Preset | None, fields: Fields) -> RunSetti
     return kind.settings_class()(**{**(preset.settings if preset else {}), **own})
 
 
+def require_setting(kind: Kind, name: str) -> type[RunSettings]:
+    """Return the settings class of a kind. Raises UsageError if it has no such setting."""
+    made = kind.settings_class()
+    if name not in made.__dataclass_fields__:
+        raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
+    return made
+
+
 def value_of(kind: Kind, name: str, value: Any) -> Any:
     """Return the value of a setting converted to its type, such as a list to a tuple or a text to a path.
 
     Raises UsageError if there is no such setting or the value has the wrong type.
     """
-    made = kind.settings_class()
-    if name not in made.__dataclass_fields__:
-        raise UsageError(f"{kind.name} has no setting {name!r}{did_you_mean(name, made.__dataclass_fields__)}")
+    made = require_setting(kind, name)
     try:
         wanted = get_type_hints(made)[name]
         return schema.convert(_whole_numbers(as_json(value), wanted), wanted, name)

@@ -16,6 +16,7 @@ from .comparisons.comparison import files_of_runs
 from .comparisons.points import Point
 from .history.collect import ComparisonData, RunData
 from .history.collect import load as collect
+from .history.parts import parts_of
 from .sweeps.sweep import FILE, folders_of
 from .sweeps.tuning import TUNING
 
@@ -106,6 +107,20 @@ class Results:
         """Return interventions, task switches and other events. Metrics before and after are dictionaries."""
         return self._frame(lambda run: run.events)
 
+    def parts(self, count: int = 1, metrics: Sequence[str] = (), limit: int | None = None) -> "DataFrame":
+        """Return what the runs did in each of `count` equal parts of each task.
+
+        A row has the task, the part (from 0), the number of episodes that ended in it, their mean return, the last,
+        lowest and highest value of each of these `metrics` (`NAME.last`, …) and, with `limit`, the share of episodes
+        that were `reached`, since they were shorter than this number of steps.
+
+            load("runs/rooms").parts(4, limit=100).groupby(["arm", "task", "part"])["reached"].mean()
+
+        Raises:
+            ValueError: `count` is below 1.
+        """
+        return self._frame(lambda run: parts_of(run, count, metrics, limit))
+
     @cached_property
     def scores(self) -> dict[str, Any]:
         """Return the scores in the report's scores.json; for a sweep, by study."""
@@ -152,8 +167,9 @@ def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
         if measure.name == contents.measures[0].name:
             for arm, by_seed in measure.arms.items():
                 known = [value for value in by_seed.values() if isfinite(value)]
-                text = f"{measure.scale * sum(known) / len(known):.4g}" if known else "–"
-                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{measure.unit}, mean": text}
+                scale, unit = (100, ", %") if measure.percent else (1, "")
+                text = f"{scale * sum(known) / len(known):.4g}" if known else "–"
+                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{unit}, mean": text}
     return means
 
 

@@ -55,8 +55,8 @@ from .scores import (
     iqm,
     learning_curve_area,
     plasticity_score,
-    share_of_fresh,
 )
+from .shares import FreshShare, share_of_fresh, share_over_seeds
 from .trainability import TRAINABILITY, Trainability, trainability
 from .view import View
 from .weights import dfi, dfi_unscaled, gradient_norm, sfe, weight_norm
@@ -68,6 +68,7 @@ __all__ = [
     "TRAINABILITY",
     "Condition",
     "Diagnosis",
+    "FreshShare",
     "GeneralizationGap",
     "HiddenUnits",
     "Improvement",
@@ -137,6 +138,7 @@ __all__ = [
     "seeds_needed",
     "sfe",
     "share_of_fresh",
+    "share_over_seeds",
     "sign_flip",
     "small_gradient_fraction",
     "srank",

@@ -195,26 +195,6 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
     return float((sums[last] / count[last]).mean())
 
 
-def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Array:
-    """Return the learning of an agent relative to that of a fresh agent: (A − A_random) / (A_fresh − A_random).
-
-    1: it learns as well as a fresh agent; 0: not at all; values above 1 and below 0 are possible. It does not depend on
-    an offset of the returns or on other arms. The definition is ours.
-
-    Args:
-        area, fresh: Areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, (…).
-        random: The mean return of the untrained policy, (…). All three broadcast, and have one unit.
-
-    Returns:
-        The share, (…); NaN if fresh ≤ random, since the fresh agent learned nothing.
-    """
-    a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
-    learned = f - r
-    return np.divide(
-        a - r, learned, out=np.full(np.broadcast_shapes(a.shape, f.shape, r.shape), np.nan), where=learned > 0
-    )
-
-
 def _episodes(who: str, steps: ArrayLike, returns: ArrayLike) -> tuple[Array, Array]:
     at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
     if at.ndim != 1 or at.shape != values.shape:

@@ -168,7 +168,7 @@ def _plots(report: Content) -> "list[Plot]":
     plots = report.plots()
     found = [plot_measures(first), *plots[:1], *sensitivity(first), profiles(first), *plots[1:]]
     found += [plot_measures(measures, folded=True) for measures in others]
-    return [plot for plot in found if plot is not None]
+    return sorted(filter(None, found), key=lambda plot: plot.folded)
 
 
 def summary_table(*directories: Path) -> "Group":

@@ -14,8 +14,9 @@ from ..registry import shown
 from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template
+from .tables.cells import Form, Pair, Value, number
 from .tables.statistics import strict_json
-from .tables.table import MISSING, Table, number
+from .tables.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -28,6 +29,7 @@ STATES: dict[State, str] = {
     "lost": "plasticity loss", "diverged": "not known: the fit diverged", "silent": "deterministic policy",
     "worn": "degraded layers, but no plasticity loss", "sound": "no sign of plasticity loss",
 }  # fmt: skip
+INITIAL, SHARE = ("", " at initialisation"), Form(decimals=0, scale=100.0, unit="%")
 NUMBERS = ("weight_norm", "update_ratio", "gradient_norm", "small_gradient_fraction", "srank", "policy_churn")
 
 
@@ -166,9 +168,10 @@ def _label(stage: Stage) -> str:
 def _trial_sentences(stage: Stage) -> list[str]:
     """Return one sentence about each intervention that was tried."""
     diagnosis = stage.diagnosis
+    before, new = number(diagnosis.loss, 2), number(diagnosis.new_loss, 2)
     return [
-        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {diagnosis.loss:.2g} to "
-        f"{loss:.2g} of their variance (at initialisation {diagnosis.new_loss:.2g})."
+        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {before} to "
+        f"{number(loss, 2)} of their variance (at initialisation {new})."
         for text, loss in stage.tried.items()
     ]
 
@@ -176,42 +179,32 @@ def _trial_sentences(stage: Stage) -> list[str]:
 def _metrics_table(stage: Stage) -> Table:
     diagnosis = stage.diagnosis
     now, new = diagnosis.now, diagnosis.new
-    rows = [["error on random targets", number(diagnosis.loss), number(diagnosis.new_loss)]]
-    rows += [
-        [name.replace("_", " "), _metric_text(now, name), _metric_text(new, name)]
-        for name in NUMBERS
-        if name in now.numbers
-    ]
+    rows: list[list[Value]] = [["error on random targets", diagnosis.loss, diagnosis.new_loss]]
+    known = [name for name in NUMBERS if name in now.numbers]
+    rows += [[name.replace("_", " "), now.numbers.get(name), new.numbers.get(name)] for name in known]
     if now.entropy is not None:
-        rows.append(["entropy of the policy (maximum: 1)", number(now.entropy), number(new.entropy)])
-    rows += [[f"norm of {name}", number(norm), number(new.norms[name])] for name, norm in now.norms.items()]
+        rows.append(["entropy of the policy (maximum: 1)", now.entropy, new.entropy])
+    rows += [[f"norm of {name}", norm, new.norms[name]] for name, norm in now.norms.items()]
     return Table(_label(stage), ["metric", "now", "at initialisation"], rows)
 
 
 def _layers_table(diagnosis: Diagnosis) -> Table:
-    pairs = list(zip(diagnosis.now.units, diagnosis.new.units, strict=True))
-    rows = [
+    rows: list[list[Value]] = [
         [
-            now.name, str(now.count), f"{_percent_text(now.dormant)} ({_percent_text(new.dormant)})",
-            f"{_percent_text(now.saturated)} ({_percent_text(new.saturated)})",
-            f"{number(now.effective_rank)} ({number(new.effective_rank)})",
+            now.name,
+            now.count,
+            Pair(now.dormant, new.dormant, INITIAL, "{} ({})", SHARE),
+            Pair(now.saturated, new.saturated, INITIAL, "{} ({})", SHARE),
+            Pair(now.effective_rank, new.effective_rank, INITIAL, "{} ({})"),
         ]
-        for now, new in pairs
-    ]  # fmt: skip
+        for now, new in zip(diagnosis.now.units, diagnosis.new.units, strict=True)
+    ]
     header = ["layer", "units", "dormant", "saturated", "effective rank"]  # these fit into 80 columns
     words = (
         "Dormant: share of units whose output is always 0. Saturated: share of outputs with |φ′| < 0.001. Effective "
         "rank: that of the outputs. In parentheses: the values at initialisation."
     )
     return Table(f"{diagnosis.learner}: hidden units, now (at initialisation)", header, rows, words, turns=False)
-
-
-def _metric_text(condition: Condition, name: str) -> str:
-    return number(condition.numbers.get(name))
-
-
-def _percent_text(share: float | None) -> str:
-    return MISSING if share is None else f"{share:.0%}"
 
 
 def _share_dormant(condition: Condition) -> float:

@@ -9,15 +9,18 @@ import numpy as np
 
 from ..experiments.comparisons.points import Point
 from .studies.content import Content, Report, SideBySide
-from .studies.evaluation_tables import PERCENT, heading
+from .studies.evaluation_tables import is_share
 from .studies.evaluations import Cell, compared_names, read_cells, to_json
 from .studies.study import ReportedStudy, read_study
-from .tables.differences import Measure, difference_tables, differences, differences_json, verdict
+from .tables.differences import Measure, difference_tables, differences, differences_json, lead, missing_lead, verdict
 from .tables.statistics import NAN, Spread, strict_json
 from .tables.table import Table
 
 if TYPE_CHECKING:
     from .figures.style import Plot
+
+
+Compared = Mapping[tuple[str, bool], Sequence[Spread]]
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,15 @@ class StudyParts:
         lines: Sentences that summarise the tables.
         plots: Returns the kind's own figures.
         more: Further keys of each cell in scores.json.
-        compared: The numbers by which arms are compared: measure → one spread per cell. None for the final values of
-            all evaluated numbers.
+        compared: The numbers by which arms are compared: name, and whether they are shares → one spread per cell. None
+            for the final values of all evaluated numbers.
     """
 
     tables: list[Table]
     lines: list[str] = field(default_factory=list)
     plots: "Callable[[], Sequence[Plot | None]]" = tuple
     more: Sequence[dict[str, Any]] = ()
-    compared: Mapping[str, Sequence[Spread]] | None = None
+    compared: Compared | None = None
 
 
 def make_report(
@@ -77,30 +80,39 @@ def make_report(
     return Report(compose, SideBySide(named))
 
 
-def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Spread]]:
-    """Return the final values of these numbers, by heading, with one spread per cell."""
-    return {f"final {heading(name)}": [_final_value(cell, name) for cell in cells] for name in names}
+def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[tuple[str, bool], list[Spread]]:
+    """Return the final values of these numbers, with one spread per cell, as in `StudyParts.compared`."""
+    return {(f"final {name.replace('_', ' ')}", is_share(name)): final_spreads(cells, name) for name in names}
 
 
-def _final_value(cell: Cell, name: str) -> Spread:
-    return cell.numbers[name].final if name in cell.numbers else Spread(np.full(len(cell.runs), NAN))
+def final_spreads(cells: Sequence[Cell], name: str) -> list[Spread]:
+    """Return the final values of a number, by seed, for each cell. NaN where it was not evaluated."""
+    return [
+        cell.numbers[name].final if name in cell.numbers else Spread(np.full(len(cell.runs), NAN), cell.seeds)
+        for cell in cells
+    ]
 
 
-def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Mapping[str, Sequence[Spread]]) -> list[Measure]:
-    """Return the measures. Arms are compared within their variant, or with each other if each variant has one arm."""
-    one_arm_each = all(len(group.data.arms) == 1 for group in study.groups)
+def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Compared) -> list[Measure]:
+    """Return the measures, the one that leads the report first.
+
+    Arms are compared within their variant, or with each other if each variant has one arm.
+    """
+    one_arm_each = len(study.cells) == len(study.groups)
     variants = [""] if one_arm_each else [group.words for group in study.groups]
     measures = []
-    for name, spreads in compared.items():
+    for (name, share), spreads in compared.items():
         for variant in variants:
             arms, points = {}, {}
             for cell, spread in zip(cells, spreads, strict=True):
                 if one_arm_each or cell.group.words == variant:
                     arm = study.name(cell.group, cell.arm) if one_arm_each else cell.arm
-                    arms[arm] = dict(zip(cell.seeds, spread.values.tolist(), strict=True))
+                    arms[arm] = spread.by_seed
                     points[arm] = Point(cell.arm, cell.group.variant)
-            measures.append(Measure(name.removesuffix(PERCENT), arms, name.endswith(PERCENT), variant, points))
-    return measures
+            measures.append(Measure(name, arms, share, variant, points))
+    leads = study.first.leads
+    study.notes.extend(missing_lead(measures, leads))
+    return lead(measures, leads)
 
 
 def _plots(study: ReportedStudy, parts: StudyParts, apart: bool) -> list["Plot"]:

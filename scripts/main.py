@@ -1,6 +1,6 @@
 """Train neural networks on a changing world; measure and restore their plasticity.
 
-supple compare ppo --preset gym-control-small --out runs/demo       a first comparison, 2.5 minutes on two cores
+supple compare ppo --preset gym-control-small --out runs/demo       a first comparison, minutes on two cores
 supple report runs/demo                                             its tables and figures
 supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/a
 supple doctor runs/a

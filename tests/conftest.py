@@ -5,10 +5,11 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -22,6 +23,7 @@ from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
+from tests.processes import skipping_without_posix
 
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
@@ -41,6 +43,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
         return None
     return bool(SLOW_FILE.search(collection_path.read_text())) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, Any, Any]:
+    with skipping_without_posix():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, Any, Any]:
+    with skipping_without_posix():
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

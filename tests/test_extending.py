@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -35,6 +36,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name, _, code = block.removeprefix("# ").partition("\n")
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(code)
+    for name, example in (("reinforce.py", "reinforce.py"), ("mine/slope.py", "slope.py")):
+        shutil.copy(HOWTO / "examples" / example, folder / name)
     project = tomllib.loads(blocks("toml")[0])["project"]
     info = folder / f"{project['name']}-{project['version']}.dist-info"
     info.mkdir()

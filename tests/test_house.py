@@ -164,6 +164,24 @@ def test_no_script_imports_another() -> None:
                 assert not any(alias.name.startswith("supple.scripts") for alias in node.names), file
 
 
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FLAT = ("reports", "agents/report", "tracks/*/report", "experiments/history")  # here none is inside another
+
+
+def nesting(node: ast.AST) -> int:
+    """Return how many comprehensions are inside each other at most."""
+    inside = max(map(nesting, ast.iter_child_nodes(node)), default=0)
+    return inside + isinstance(node, COMPREHENSIONS)
+
+
+def test_comprehensions_are_not_nested_deeply() -> None:
+    """A reader keeps one in mind, but not three, and what reports say should be easy to follow."""
+    deep = {file: nesting(ast.parse(file.read_text())) for room in ROOMS for file in sources(room)}
+    flat = {file for folder in FLAT for path in ROOT.glob(folder) for file in path.rglob("*.py")}
+    assert flat <= deep.keys()
+    assert {str(file) for file, depth in deep.items() if depth > (1 if file in flat else 2)} == set()
+
+
 @pytest.mark.slow
 def test_nothing_reads_or_writes_pickle() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

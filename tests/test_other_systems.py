@@ -18,6 +18,7 @@ from supple.engine.storage import files, logs
 from supple.engine.storage.names import slug
 from supple.registry import signals
 from supple.scripts.main import dispatch
+from tests.processes import skipping_without_posix
 
 ROOT = Path(__file__).parent.parent
 ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["supple"]["rooms"]
@@ -223,6 +224,14 @@ def test_signals_that_have_no_name_or_do_not_exist_here(monkeypatch: pytest.Monk
     monkeypatch.delattr("signal.pthread_sigmask")
     with signals.block_signals():
         pass
+
+
+def test_a_test_that_needs_posix_is_skipped_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "mkfifo", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"^os\.mkfifo is only on POSIX$"), skipping_without_posix():
+        os.mkfifo("pipe")
+    with pytest.raises(AttributeError, match="mkfifoo"), skipping_without_posix():
+        exec(compile("os.mkfifoo('pipe')", "engine/storage/files.py", "exec"), {"os": os})  # of the library
 
 
 def test_the_imitation_catches_what_it_is_for(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 
 import supple
 
@@ -22,6 +24,24 @@ def python(code: str, folder: Path) -> list[object]:
 def test_the_version_is_the_installed_one_and_importing_supple_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "import sys, supple; said += [supple.__version__, 'torch' in sys.modules, 'numpy' in sys.modules]"
     assert python(code, tmp_path) == [metadata.version("supple"), False, False]
+
+
+def test_the_workflow_tries_every_python_and_system_that_the_package_names() -> None:
+    root = Path(__file__).parent.parent
+    jobs = yaml.safe_load((root / ".github/workflows/tests.yml").read_text())["jobs"]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    named = project["classifiers"]
+    pythons = [line.split(" :: ")[-1] for line in named if "Python :: 3." in line]
+    assert project["requires-python"] == f">={pythons[0]}"
+    assert jobs["quick"]["strategy"]["matrix"] == {
+        "os": ["ubuntu-latest", "macos-latest", "windows-latest"],
+        "python": pythons,
+    }
+    quick = (root / "Makefile").read_text().split("\nquick: install\n")[1].split("\n\n")[0]
+    for line in quick.replace("$(SPREAD)", "-n 2 --dist loadscope --no-loadscope-reorder").splitlines():
+        assert line.strip().removeprefix("$(BIN)/") in jobs["quick"]["steps"][-1]["run"]
+    assert jobs["whole"]["strategy"]["matrix"] == {"python": pythons}
+    assert len([line for line in named if line.startswith("Operating System")]) == 3
 
 
 def test_a_folder_called_supple_in_the_working_directory_is_not_imported(tmp_path: Path) -> None:

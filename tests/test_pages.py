@@ -7,7 +7,7 @@ that file. All other blocks are output, or belong to the site. Comments of the p
     <!-- not run: REASON -->         leave it out
     <!-- smaller: A → B; C → D -->   run it with B in place of A, and let commands train; without this comment commands
                                      that train are checked as far as their first step, and their folder is made
-    <!-- before: CODE -->            run this Python first
+    <!-- before: CODE -->            run this Python first, or the file of this name
 """
 
 import os
@@ -35,7 +35,7 @@ PAGES = [
     *(str(f.relative_to(ROOT)) for name in FOLDERS for f in sorted((ROOT / "docs" / name).glob("*.md"))),
 ]
 OWN_TEST = {  # pages whose blocks run in another test, which also looks at what comes out
-    "docs/howto/torchrl.md": "tests/test_torchrl_page.py",
+    "docs/howto/torchrl.md": "test_torchrl_page.py",
     **{
         f"docs/howto/{page}.md": "test_extending.py"
         for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
@@ -63,7 +63,10 @@ def blocks(text: str) -> Iterator[Block]:
         comment, words, indent, language, code = part.groups()
         line = text.count("\n", 0, part.start()) + 1
         if comment == "before":
-            yield Block(line, "python", words.strip(), False)
+            before = words.strip()
+            if re.fullmatch(r"\S+\.py", before):
+                before = (ROOT / before).read_text()
+            yield Block(line, "python", before, False)
         elif comment == "not run":
             assert words.strip(), f"line {line}: why not?"
             left_out = True

@@ -1,4 +1,4 @@
-"""The sweep files and the Python of docs/howto/sweeps.md, and the workers of docs/howto/clusters.md."""
+"""The sweep files and the Python of docs/howto/sweeps.md, and the files of workers in docs/howto/examples."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,12 @@ from supple.scripts.main import dispatch
 
 pytestmark = pytest.mark.slow
 
-PAGE, CLUSTERS = (Path(__file__).parent.parent / f"docs/howto/{name}.md" for name in ("sweeps", "clusters"))
+HOWTO = Path(__file__).parent.parent / "docs" / "howto"
+PAGE = HOWTO / "sweeps.md"
 
 
-def blocks(language: str, page: Path = PAGE) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
@@ -48,7 +49,9 @@ def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytes
 
 def test_workers_on_kubernetes_and_by_skypilot_take_the_runs(tmp_path: Path) -> None:
     """The files are what their readers take, as far as their form goes; the command in them works here."""
-    job, task = map(yaml.safe_load, blocks("yaml", CLUSTERS))
+    job, task = (
+        yaml.safe_load((HOWTO / "examples" / f"{name}.yaml").read_text()) for name in ("kubernetes", "skypilot")
+    )
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}

@@ -18,7 +18,7 @@ add(
         split="supple.tracks.vision.report.stack:by_seed",
         fork_at_task=1,
         arms=("none", "fire", "snp", "reset"),
-        measures=("online accuracy", "test accuracy", "ACC", "final test accuracy"),
+        measures=vision.MEASURES,
         tuned_by="online_accuracy",
         benchmark=True,
     ),

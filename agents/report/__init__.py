@@ -10,7 +10,7 @@ from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import only_path
 from ...reports.tables.differences import variants_of, verdict
-from .scores import AgentScores, ArmScores, score, shares_by_seed, to_json
+from .scores import AgentScores, ArmScores, overall_shares, score, to_json
 from .tables import tables
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
         partial(render, data, scores, videos),
         verdict(scores.differences),
         scores.measures,
-        shares_by_seed(data, scores),
+        overall_shares(data, scores),
         [run for runs in data.arms.values() for run in runs],
     )
 
@@ -72,10 +72,10 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
     variants = variants_of(data)
     if len(data.arms) <= MOST_LINES or len(variants) == 1:
         return [("", data)]
-    return [
-        (variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()}))
-        for variant, labels in variants.items()
-    ]
+    parts = []
+    for variant, labels in variants.items():
+        parts.append((variant, replace(data, arms={arm: data.arms[label] for arm, label in labels.items()})))
+    return parts
 
 
 AGENTS = Report(compose)

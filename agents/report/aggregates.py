@@ -4,10 +4,10 @@ from matplotlib.figure import Figure
 
 from ...experiments.history.collect import ComparisonData
 from ...metrics import Score
-from ...reports.figures.measures import Row, draw_rows
+from ...reports.figures.measures import draw_rows
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
-from .scores import AgentScores, interval
-from .tables import bootstrap_words, human_source
+from .scores import AgentScores
+from .tables import bootstrap_words, human_source, score_cell
 
 
 def plot_plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
@@ -20,7 +20,7 @@ def plot_plasticity(data: ComparisonData, scores: AgentScores) -> Plot | None:
         "runs shown here (5th and 95th percentile), so scores of different reports cannot be compared."
     )
     label = "plasticity score (IQM of min–max normalised final returns)"
-    return Plot("plasticity_score", "Plasticity score", caption, _draw(scores, known, label, (0.0, 1.0)))
+    return Plot("plasticity_score", "Plasticity score", caption, _draw(scores, known, label, (0.0, 1.0), 2))
 
 
 def plot_human(data: ComparisonData, scores: AgentScores) -> Plot | None:
@@ -36,16 +36,15 @@ def plot_human(data: ComparisonData, scores: AgentScores) -> Plot | None:
         f"{_intervals(known)}.{one}"
     )
     label = f"human-normalised score (IQM; {scores.human_from} returns)"
-    return Plot("human_normalized", "Human-normalised score", caption, _draw(scores, known, label, (0.0,)))
+    return Plot("human_normalized", "Human-normalised score", caption, _draw(scores, known, label, (0.0,), 3))
 
 
-def _draw(scores: AgentScores, known: dict[str, Score], label: str, least: tuple[float, ...]) -> Figure:
-    """Return a figure with one row per arm. least: values that the axis always includes."""
+def _draw(scores: AgentScores, known: dict[str, Score], label: str, least: tuple[float, ...], digits: int) -> Figure:
+    """Return a figure with one row per arm. least: values that the axis always includes. digits: decimal places."""
     figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
     axes = figure.subplots()
-    ends = {arm: interval(value) for arm, value in known.items()}
-    rows = {arm: Row(value.iqm, (of[0], of[1]) if (of := ends[arm]) else None) for arm, value in known.items()}
-    draw_rows(axes, rows, arm_styles(list(scores.arms)))
+    rows = {arm: score_cell(value, digits) for arm, value in known.items()}
+    draw_rows(axes, {arm: cell for arm, cell in rows.items() if cell is not None}, arm_styles(list(scores.arms)))
     axes.update_datalim([(value, 0.0) for value in least])
     axes.autoscale_view(scaley=False)
     axes.set_xlabel(label, fontsize=9.5, color=INK)

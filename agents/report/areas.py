@@ -8,30 +8,30 @@ from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData, Segment
-from ...metrics import learning_curve_area, share_of_fresh
-from ...reports.studies.evaluation_tables import spread_text
+from ...metrics import learning_curve_area, share_of_fresh, share_over_seeds
+from ...reports.tables.cells import MISSING, Form, Interval, Value
 from ...reports.tables.differences import variants_of
 from ...reports.tables.statistics import NAN, Spread
-from ...reports.tables.table import MISSING, Table
+from ...reports.tables.table import Table
 
 Array = NDArray[np.float64]
 TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
-    """An arm's share of a fresh agent with the same seed.
+class ArmShares:
+    """An arm's shares of a fresh agent with the same seeds: of the means over seeds, and of each seed.
 
     Attributes:
         tasks: The tasks for which the share is defined.
-        by_task: The share in each task, of shape (seeds, tasks).
+        by_task: The share in each of them.
         in_all: The overall share. Areas are summed over the tasks of each environment, and the shares of these sums
             are averaged over environments, because returns of different environments have different units.
     """
 
     tasks: tuple[Segment, ...]
-    by_task: Array
-    in_all: Spread
+    by_task: tuple[Interval, ...]
+    in_all: Interval
 
 
 def window(task: Segment) -> float:
@@ -67,13 +67,13 @@ def mean_return(run: RunData, since: int, environments: int) -> Array:
     return np.divide(sums, steps, out=np.full(environments, NAN), where=steps > 0)
 
 
-def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], list[str]]:
+def shares(data: ComparisonData, environments: int) -> tuple[dict[str, ArmShares], list[str]]:
     """Return the shares of a fresh agent, label → share, for arms whose variant has an arm `fresh`, and notes.
 
     The tasks that count begin at the first task switch or later, and not before the fork point. The return of the
     untrained policy is the one that the fresh agent's run logged in a task: `{"event": "untrained", "task", "return"}`.
     """
-    share_of_arm: dict[str, Share] = {}
+    share_of_arm: dict[str, ArmShares] = {}
     notes = []
     for labels in variants_of(data).values():
         if FRESH not in labels or len(labels) < 2:
@@ -90,18 +90,29 @@ def shares(data: ComparisonData, environments: int) -> tuple[dict[str, Share], l
 
 def _share(
     runs: Sequence[RunData], fresh: Mapping[int, RunData], tasks: tuple[Segment, ...], environments: int
-) -> Share:
-    """Return one arm's share. The overall share of a seed is NaN if one of the three returns is missing in a task."""
+) -> ArmShares:
+    """Return one arm's shares. A seed counts if none of the three returns is missing."""
     at = [task.index for task in tasks]
+    unknown = np.full(len(at), NAN)
     of_arm = np.stack([areas(run)[at] for run in runs])
-    new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else np.full(len(at), NAN) for run in runs])
+    new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else unknown for run in runs])
     untrained = np.stack([_untrained(fresh.get(run.seed), tasks) for run in runs])
-    place = np.array(at) % environments
-    sums = [
-        np.stack([area[:, place == env].sum(axis=1) for env in np.unique(place)], axis=1)
-        for area in (of_arm, new, untrained)
-    ]
-    return Share(tasks, share_of_fresh(of_arm, new, untrained), Spread(share_of_fresh(*sums).mean(axis=1)))
+    seeds = [run.seed for run in runs]
+    places = np.array(at) % environments
+    sums = (_sum_by_place(area, places) for area in (of_arm, new, untrained))
+    by_task = (_over_seeds(seeds, *columns) for columns in zip(of_arm.T, new.T, untrained.T, strict=True))
+    return ArmShares(tasks, tuple(by_task), _over_seeds(seeds, *sums))
+
+
+def _sum_by_place(area: Array, places: NDArray[np.intp]) -> Array:
+    """Return the sums over the tasks of each environment, of shape (seeds, environments)."""
+    return np.stack([area[:, places == place].sum(axis=1) for place in np.unique(places)], axis=1)
+
+
+def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Array) -> Interval:
+    share = share_over_seeds(of_arm, new, untrained)
+    own = share_of_fresh(of_arm, new, untrained).reshape(len(seeds), -1).mean(axis=1)
+    return Interval(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2))
 
 
 def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
@@ -109,20 +120,21 @@ def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
     return np.array([logged.get(task.index, NAN) for task in tasks])
 
 
-def share_table(share_of_arm: Mapping[str, Share]) -> Table:
+def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
     """Return the table of the shares of a fresh agent, with tasks as rows and arms as columns."""
-    first = next(iter(share_of_arm.values()))
-    rows = [["in all", *(spread_text(share.in_all, digits=2) for share in share_of_arm.values())]]
-    for i, task in enumerate(first.tasks):
-        texts = [spread_text(Spread(share.by_task[:, i]), digits=2) for share in share_of_arm.values()]
-        rows.append([f"{task.index + 1}: {task.name or task.env}", *texts])
-    several = len({task.env for task in first.tasks}) > 1
+    shares = list(share_of_arm.values())
+    tasks = shares[0].tasks
+    rows: list[list[Value]] = [["in all", *(share.in_all for share in shares)]]
+    for i, task in enumerate(tasks):
+        rows.append([f"{task.index + 1}: {task.name or task.env}", *(share.by_task[i] for share in shares)])
+    several = len({task.env for task in tasks}) > 1
+    interval = "95 % interval, Fieller’s" + (", in all by the delta method" if several else "")
     whole = "the mean over environments of their " if several else ""
     note = (
-        "(A − A_random) / (A_fresh − A_random), per seed. A is the area under the arm’s learning curve of a task, "
-        "A_fresh that of an agent that begins with the task, A_random the mean return of the untrained policy. "
-        "1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on count. "
-        f"In all: {whole}share of sums over tasks. [ ]: 95 % Student-t interval over seeds. {MISSING}: unfinished, or "
-        "the fresh agent learned nothing."
+        "(A − A_random) / (A_fresh − A_random), each a mean over seeds. A is the area under the arm’s learning curve "
+        "of a task, A_fresh that of an agent that begins with the task, A_random the mean return of the untrained "
+        "policy. 1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on "
+        f"count. In all: {whole}share of sums over tasks. [ ]: {interval}; [−∞, ∞] if A_fresh is not clearly above "
+        f"A_random. {MISSING}: unfinished, or A_fresh is below A_random."
     )
     return Table("Share of a fresh agent", ["task", *share_of_arm], rows, note)

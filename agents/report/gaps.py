@@ -5,15 +5,14 @@ from matplotlib.colors import TwoSlopeNorm
 
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
-from ...reports.tables.statistics import mean
-from ...reports.tables.table import MISSING
+from ...reports.tables.cells import MISSING
 from .scores import AgentScores
 from .tables import short_name
 
 
 def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training minus held-out return: one panel per arm, one column per environment, its tasks as rows."""
-    gaps = {label: mean(arm.gaps, axis=0) for label, arm in scores.arms.items()}
+    gaps = {label: arm.mean_gaps for label, arm in scores.arms.items()}
     everything = np.abs(np.stack(list(gaps.values())))
     if not np.isfinite(everything).any():
         return None

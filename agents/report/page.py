@@ -10,7 +10,6 @@ from ...reports.pages.opening import arms_of, in_words, make_opening
 from ...reports.pages.page import limits_text, range_text, render_page, settings_of
 from ...reports.tables.differences import verdict
 from ...reports.tables.table import join_words
-from ..presets import FINAL, LATER, MEAN
 from .scores import AgentScores
 from .tables import short_name, tables
 
@@ -39,7 +38,7 @@ def render(
         title=arms_of(data, what),
         facts=_facts(data),
         limits=limits_text(data),
-        opening=make_opening(data, what, scores.measures, _meaning(scores)),
+        opening=make_opening(data, what, scores.measures, scores.define(scores.names[0])),
         verdict=verdict(scores.differences),
         settings=settings_of([run for runs in data.arms.values() for run in runs]),
         command=data.first.command,
@@ -54,17 +53,6 @@ def _what(data: ComparisonData, scores: AgentScores) -> str:
     places = join_words(list(map(short_name, scores.environments)))
     tasks = len(data.first.tasks)
     return f"{algorithm} on {places}" if tasks == 1 else f"{algorithm} on {in_words(tasks)} tasks of {places}"
-
-
-def _meaning(scores: AgentScores) -> str:
-    """Return the definition of the measure that leads the report."""
-    area = "area under the learning curves {}, divided by the number of steps"
-    meanings = {
-        MEAN: area.format("from the fork point on"),
-        LATER: area.format("of all tasks but the first"),
-        FINAL: f"mean training return in {scores.end}",
-    }
-    return meanings[scores.measures[0].group]
 
 
 def _facts(data: ComparisonData) -> list[tuple[str, str]]:

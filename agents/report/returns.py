@@ -1,10 +1,11 @@
 """Figures of returns: learning curves along the stream, and final returns of each task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
@@ -29,7 +30,9 @@ from ...reports.figures.style import (
     step_unit,
     tidy,
 )
+from ...reports.tables.cells import number
 from ...reports.tables.statistics import mean
+from .areas import areas
 from .scores import AgentScores
 from .tables import short_name
 
@@ -37,6 +40,7 @@ Array = NDArray[np.float64]
 Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
 COLUMNS = 4  # the most panels in a row
+MOST_SAID = 40  # numbers in the words of a figure
 MOST_NAMED = 16  # tasks; the names of more would not fit
 # The events that are marked: title, marker, size.
 MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosions  ×", "x", 22)}
@@ -54,9 +58,41 @@ def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | No
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
         f"These are returns of the exploring policy, not of an evaluation{',' if burst else ''}{burst}. "
-        f"{switches}{seeds_phrase(data.seeds)}"
+        f"{switches}{_means_by_task(data, scores)}{_describe_jump(data)}{seeds_phrase(data.seeds)}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
+
+
+def _means_by_task(data: ComparisonData, scores: AgentScores) -> str:
+    """Return what the curves show, as a sentence: the mean return of each arm in each task; "" for too many."""
+    if len(scores.environments) > 1 or len(data.arms) * len(data.first.tasks) > MOST_SAID:
+        return ""
+    means = {label: mean(np.stack([*map(areas, runs)]), axis=0) for label, runs in data.arms.items()}
+    words = [f"{label} {', '.join(map(number, row.tolist()))}" for label, row in means.items()]
+    return f"Mean return{' by task' if len(data.first.tasks) > 1 else ''}: {'; '.join(words)}. "
+
+
+def _describe_jump(data: ComparisonData) -> str:
+    """Return the sentence on the curve that falls most after its first point in a task; "" if none falls by half."""
+    falls = []
+    for label, runs in data.arms.items():
+        for task in (task for task in data.first.tasks[1:] if task.start >= (data.fork_step or 0)):
+            steps, values = on_common_steps([_training_curve(run, task, task.start, task.end) for run in runs])
+            if steps.size > 2:
+                curve = values.mean(axis=0)
+                falls.append((curve[0] - curve[steps.size // 2 :].mean(), curve[0], label, task, steps[0]))
+    fall, first, label, task, at = max(
+        falls, default=(0.0, 0.0, "", data.first.tasks[0], 0.0), key=lambda each: each[0]
+    )
+    if fall <= 0 or fall < abs(first) / 2:
+        return ""
+    counts = [((run.episodes.tasks == task.index) & (run.episodes.steps <= at)).sum() for run in data.arms[label]]
+    begin, end = number(float(first)), number(float(first - fall))
+    return (
+        f"{label} begins task {task.index + 1} at {begin} and falls to {end}: the first point is the mean of about "
+        f"{np.mean(counts):.0f} episodes of each seed, played by the policy with which the task begins, before much is "
+        "learned in it. "
+    )
 
 
 def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
@@ -81,7 +117,7 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks:
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
     rows, extra = len(scores.environments), bool(marks)
-    strip = 0.35 + 0.2 * len(data.arms) if marks else 0.0
+    strip = 0.35 + 0.2 * len(_marked(data, marks)) if marks else 0.0
     height = 1.55 if rows > 1 else 3.4
     figure = new_figure(0.75 + rows * height + strip)
     grid = figure.subplots(
@@ -98,7 +134,7 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks:
                 if 1 < len(run.tasks) <= MOST_NAMED:
                     _name_task(axes, task, divisor)
                 _draw_task(axes, data, task, divisor, curve, dots)
-        axes.margins(y=0.12)
+        _leave_room(axes)
     grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
     if marks:
         _draw_marks(grid[-1], data, divisor, marks)
@@ -106,6 +142,16 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks:
     grid[-1].set_xlabel(steps_label, fontsize=9.5, color=INK)
     legend(figure, list(data.arms), fork=bool(data.fork_step))
     return figure
+
+
+def _leave_room(axes: Axes) -> None:
+    """Leave room for the names of tasks below the curves, without ticks at returns below 0 that none has."""
+    axes.margins(y=0.12)
+    if axes.dataLim.y0 >= 0 and axes.has_data():
+        top = axes.get_ylim()[1]
+        axes.set_ylim(-0.12 * top, top)
+        axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= top])
+        axes.set_ylim(-0.12 * top, top)
 
 
 def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, curve: Curve, dots: bool) -> None:
@@ -168,12 +214,22 @@ def _name_task(axes: Axes, task: Segment, divisor: float) -> None:
 
 def _find_marks(data: ComparisonData) -> list[str]:
     """Return the kinds of events to mark that occur in any run."""
-    return [kind for kind in MARKS if any(run.of_kind(kind) for runs in data.arms.values() for run in runs)]
+    seen = _kinds_in(data.runs)
+    return [kind for kind in MARKS if kind in seen]
+
+
+def _kinds_in(runs: Sequence[RunData]) -> set[str]:
+    return {str(event.get("event")) for run in runs for event in run.events}
+
+
+def _marked(data: ComparisonData, kinds: list[str]) -> list[str]:
+    """Return the arms that have such events."""
+    return [label for label, runs in data.arms.items() if not _kinds_in(runs).isdisjoint(kinds)]
 
 
 def _draw_marks(axes: Axes, data: ComparisonData, divisor: float, kinds: list[str]) -> None:
     """Mark interventions and explosions of physics, in one thin row per arm."""
-    styles, labels = arm_styles(list(data.arms)), list(data.arms)
+    styles, labels = arm_styles(list(data.arms)), _marked(data, kinds)
     for row, label in enumerate(labels):
         for kind in kinds:
             _, marker, size = MARKS[kind]
@@ -223,4 +279,7 @@ def _draw_seeds(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color:
         axes.scatter(np.tile(at, len(values)), values.ravel(), s=10, color=color, alpha=0.6)
     elif len(values) > 1 and whole.any():
         _, low, high = mean_and_interval(values[:, whole])
-        axes.vlines(at[whole], low, high, color=color, linewidth=1.2, alpha=0.7)
+        low = np.maximum(low, 0.0) if values[:, whole].min() >= 0 else low
+        bars = [np.array([(x, a), (x, b)]) for x, a, b in zip(at[whole], low, high, strict=True)]
+        axes.add_collection(LineCollection(bars, colors=color, linewidths=1.2, alpha=0.7), autolim=False)
+        axes.update_datalim([(at[0], values[:, whole].min()), (at[-1], values[:, whole].max())])

@@ -17,6 +17,7 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
+from ...reports.tables.cells import Interval
 from ...reports.tables.differences import (
     Difference,
     Measure,
@@ -27,10 +28,10 @@ from ...reports.tables.differences import (
     points_of,
     variants_of,
 )
-from ...reports.tables.metrics import IN_TABLES
-from ...reports.tables.statistics import Spread, mean, means_at_events, spread_json, strict_json
+from ...reports.tables.metrics import IN_TABLES, means_at_events
+from ...reports.tables.statistics import Spread, mean, strict_json
 from ..presets import FINAL, LATER, MEAN, MEASURES
-from .areas import TAIL, Share, mean_return, shares, window
+from .areas import TAIL, ArmShares, mean_return, shares, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -55,7 +56,7 @@ class ArmScores:
         later_returns: The same over the tasks after the first.
         plasticity: The plasticity score, or None if it is undefined (see `score`).
         human: The human-normalised score, or None if it is undefined (see `score`).
-        share: The share of a fresh agent, if there is one.
+        shares: The shares of a fresh agent, if there is one.
         human_cells: The human-normalised scores that `human` aggregates, (seeds, environments).
     """
 
@@ -73,7 +74,7 @@ class ArmScores:
     later_returns: Array
     plasticity: Score | None = None
     human: Score | None = None
-    share: Share | None = None
+    shares: ArmShares | None = None
     human_cells: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,9 +93,15 @@ class ArmScores:
         """Return seed → number for one number per seed, (seeds,)."""
         return dict(zip(self.seeds, values.tolist(), strict=True))
 
-    def last_in(self, environment: int) -> Spread:
-        """Return the final returns of the last cycle in one environment."""
-        return Spread(self.last[:, environment])
+    def spread(self, measure: str, environment: int) -> Spread:
+        """Return the numbers of a measure in one environment."""
+        return Spread(self.of(measure)[:, environment], self.seeds)
+
+    @property
+    def mean_gaps(self) -> Array:
+        """Generalization gaps as means over seeds, (cycles, environments)."""
+        found: Array = mean(self.gaps, axis=0)
+        return found
 
 
 @dataclass(eq=False)
@@ -126,6 +133,20 @@ class AgentScores:
         of = "each environment’s last task" if several else "the last task" if self.cycles > 1 else "the run"
         return f"the last {100 * TAIL:.0f} % of {of}"
 
+    @property
+    def names(self) -> list[str]:
+        """The families of the measures, the one that leads the report first."""
+        return list(dict.fromkeys(measure.group for measure in self.measures))
+
+    def define(self, name: str) -> str:
+        """Return the definition of a family of measures, as a sentence."""
+        meaning = {
+            MEAN: "area under the learning curves after the fork point, divided by the number of steps",
+            LATER: "area under the learning curves of all tasks but the first, divided by the number of steps",
+            FINAL: f"mean training return in {self.end}",
+        }
+        return f"{name.capitalize()}: {meaning[name]}."
+
 
 def score(data: ComparisonData) -> AgentScores:
     """Return the scores of all arms.
@@ -148,7 +169,7 @@ def score(data: ComparisonData) -> AgentScores:
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
-        arms[label].share = share
+        arms[label].shares = share
     scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
@@ -189,16 +210,11 @@ def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     return lead(measures, leads)
 
 
-def shares_by_seed(data: ComparisonData, scores: AgentScores) -> list[Measure]:
-    """Return each arm's overall share of a fresh agent, as one measure per variant."""
-    measures = []
-    for variant, labels in variants_of(data).items():
-        arms = {arm: scores.arms[label] for arm, label in labels.items()}
-        by_seed = {arm: of.by_seed(of.share.in_all.values) for arm, of in arms.items() if of.share is not None}
-        if by_seed:
-            points = points_of(data, {arm: labels[arm] for arm in by_seed})
-            measures.append(Measure("share of a fresh agent", by_seed, variant=variant, points=points))
-    return measures
+def overall_shares(data: ComparisonData, scores: AgentScores) -> dict[tuple[str, str], Interval]:
+    """Return the overall share of a fresh agent of each (variant, arm) that has one."""
+    labels = [(variant, arm, label) for variant, arms in variants_of(data).items() for arm, label in arms.items()]
+    found = {(variant, arm): scores.arms[label].shares for variant, arm, label in labels}
+    return {point: shares.in_all for point, shares in found.items() if shares is not None}
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:
@@ -309,9 +325,9 @@ def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> No
             arm.human_cells[usable] = arm.human.normalized
 
 
-def interval(score: Score | None) -> list[float] | None:
-    """Return the 95 % interval [low, high], or None for fewer than two runs."""
-    return [score.low, score.high] if score is not None and len(score.normalized) > 1 else None
+def interval(score: Score | None) -> tuple[float, float] | None:
+    """Return the 95 % interval (low, high), or None for fewer than two runs."""
+    return (score.low, score.high) if score is not None and len(score.normalized) > 1 else None
 
 
 def _explosions(run: RunData) -> int:
@@ -337,7 +353,8 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point, and
         `mean_return_after_first_task_per_seed`: the same over the tasks after the first;
         `share_of_fresh` (null without an arm `fresh`): `in_all`, and `by_task`, one for each of `tasks` (indices), each
-        with `mean`, `sd`, `interval` and `per_seed`;
+        with `mean` (the ratio of means over seeds, see `share_over_seeds`), `interval` (null with one seed, and if it
+        is not bounded) and `per_seed` (each seed's own share);
         `train_return`, `evaluation_return`, `test_return`: (seeds, cycles, environments), training in the final 15 %,
         the last evaluation there, and the same with held-out friction;
         `generalization_gap`: (cycles, environments), train − test, mean over seeds, failures 0;
@@ -374,15 +391,15 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "human_normalized_interval": interval(arm.human),
         "human_normalized_per_seed": arm.human_cells,
         "final_return": mean(arm.last, axis=0),
-        "final_return_interval": [arm.last_in(i).interval for i in range(arm.last.shape[1])],
+        "final_return_interval": [arm.spread(FINAL, i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,
         "mean_return_per_seed": arm.mean_returns,
         "mean_return_after_first_task_per_seed": arm.later_returns,
-        "share_of_fresh": arm.share and _share_json(arm.share),
+        "share_of_fresh": arm.shares and _shares_json(arm.shares),
         "train_return": arm.finals,
         "evaluation_return": arm.evaluations,
         "test_return": arm.tests,
-        "generalization_gap": mean(arm.gaps, axis=0),
+        "generalization_gap": arm.mean_gaps,
         "gap_change_iqm": arm.gap_change,
         "explosions": arm.explosions,
         "interventions": arm.interventions,
@@ -390,9 +407,15 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
     }
 
 
-def _share_json(share: Share) -> dict[str, Any]:
+def _shares_json(shares: ArmShares) -> dict[str, Any]:
     return {
-        "tasks": [task.index for task in share.tasks],
-        "in_all": spread_json(share.in_all),
-        "by_task": [spread_json(Spread(values)) for values in share.by_task.T],
+        "tasks": [task.index for task in shares.tasks],
+        "in_all": _share_json(shares.in_all),
+        "by_task": list(map(_share_json, shares.by_task)),
     }
+
+
+def _share_json(share: Interval) -> dict[str, Any]:
+    bounded = share.low is not None and np.isfinite(share.low)
+    ends = [share.low, share.high] if bounded else None
+    return {"mean": share.mean, "interval": ends, "per_seed": list(share.by_seed.values())}

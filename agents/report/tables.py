@@ -1,18 +1,19 @@
 """The tables of a report on agents, for the page and the terminal."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from ...metrics import Score, bootstrap_coverage
+from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value
 from ...reports.tables.differences import difference_tables
-from ...reports.tables.metrics import IN_TABLES, intervention_columns, intervention_words
-from ...reports.tables.table import MISSING, BySeed, Table, estimate, number, over_seeds
+from ...reports.tables.metrics import intervention_columns, intervention_words
+from ...reports.tables.table import Table, over_seeds
 from .areas import share_table
-from .scores import AgentScores, ArmScores, interval
+from .scores import AgentScores, interval
 
 PLASTICITY, HUMAN, GAP, EXPLOSIONS = "plasticity score", "human-normalised score", "ΔGAP (IQM)", "explosions"
 SFE = "SFE"
-# Cells without information: a column that has only these is left out.
-NOTHING = {name: {MISSING} for name in (PLASTICITY, HUMAN, GAP, SFE, *IN_TABLES.values())} | {EXPLOSIONS: {"0"}}
 
 
 def short_name(env: str) -> str:
@@ -20,40 +21,50 @@ def short_name(env: str) -> str:
     return env.removeprefix("ALE/").replace("-v5", "").replace("-v4", "")
 
 
-def summary_rows(scores: AgentScores) -> tuple[list[str], list[list[str]]]:
-    """Return the header and one row per arm, as text. Columns without values are left out."""
+def summary_table(scores: AgentScores) -> Table:
+    """Return a table with one row per arm. Columns without values are left out."""
     arms = list(scores.arms.values())
-    columns: list[tuple[str, list[str]]] = [
-        ("arm", list(scores.arms)),
-        ("seeds", [str(len(arm.seeds)) for arm in arms]),
-        (PLASTICITY, [score_text(arm.plasticity, 2) for arm in arms]),
-        (HUMAN, [score_text(arm.human, 3) for arm in arms]),
-        *((short_name(env), [_final(arm, i) for arm in arms]) for i, env in enumerate(scores.environments)),
-        (GAP, [number(arm.gap_change) for arm in arms]),
-        (EXPLOSIONS, [str(arm.explosions) for arm in arms]),
-        *intervention_columns([arm.at_events for arm in arms], digits=2).items(),
-    ]
-    shown = [(name, cells) for name, cells in columns if set(cells) - NOTHING.get(name, set())]
-    return [name for name, _ in shown], [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
+    columns: dict[Heading, list[Value]] = {
+        "arm": list(scores.arms),
+        "seeds": [len(arm.seeds) for arm in arms],
+    }
+    for name in _in_summary(scores):
+        for i, env in enumerate(scores.environments):
+            heading = short_name(env) if len(scores.environments) > 1 else name
+            columns[heading] = [Interval.of(arm.spread(name, i)) for arm in arms]
+    columns[HUMAN] = [score_cell(arm.human, 3) for arm in arms]
+    columns[GAP] = [arm.gap_change for arm in arms]
+    if any(arm.explosions for arm in arms):
+        columns[EXPLOSIONS] = [arm.explosions for arm in arms]
+    columns |= intervention_columns([arm.at_events for arm in arms], digits=2)
+    columns[PLASTICITY] = [score_cell(arm.plasticity, 2) for arm in arms]
+    table = Table.from_columns("Summary", columns)
+    return replace(table, words=_summary_words(scores, table))
 
 
-def summary_words(scores: AgentScores) -> str:
+def _in_summary(scores: AgentScores) -> list[str]:
+    """Return the measures that the summary has: of several environments, only the one that leads the report."""
+    return scores.names if len(scores.environments) == 1 else scores.names[:1]
+
+
+def _summary_words(scores: AgentScores, table: Table) -> str:
     """Return the explanation of the columns that the summary has."""
-    header, rows = summary_rows(scores)
     arms = scores.arms.values()
+    places = ", ".join(map(short_name, scores.environments))
+    of = f"{places}: {scores.names[0]}. " if len(scores.environments) > 1 else ""
+    meanings = " ".join(map(scores.define, _in_summary(scores)))
     texts = {
-        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
-        f"this table{_bracket(arm.plasticity for arm in arms)}.",
+        "arm": f"{of}{meanings} {over_seeds(max(len(arm.seeds) for arm in arms))}",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
         f"{_bracket(arm.human for arm in arms)}; returns from {human_source(scores)}.",
-        "arm": f"{', '.join(map(short_name, scores.environments))}: mean training return in {scores.end}. "
-        f"{over_seeds(max(len(arm.seeds) for arm in arms))}",
         GAP: "ΔGAP: change of the train–test gap from an environment’s first task to its last; positive: it widened.",
         SFE: f"{intervention_words('squared change of the weights that exist before and after')}: means over the arm’s "
         "interventions.",
+        PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
+        f"this table{_bracket(arm.plasticity for arm in arms)}.",
     }
-    missing = [f"{MISSING} was not measured."] if any(MISSING in row for row in rows) else []
-    return " ".join([text for name, text in texts.items() if name in header] + missing)
+    missing = [f"{MISSING} was not measured."] if MISSING in chain.from_iterable(table.texts) else []
+    return " ".join([text for name, text in texts.items() if name in table.header] + missing)
 
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:
@@ -68,13 +79,10 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 
 def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
-    share_of_arm = {label: arm.share for label, arm in scores.arms.items() if arm.share is not None}
-    about = (
-        f"Final return: mean training return in {scores.end}. Mean return: area under the learning curves after the "
-        "fork point, divided by the number of steps."
-    )
+    share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares is not None}
+    about = " ".join(map(scores.define, scores.names))
     return [
-        Table("Summary", *summary_rows(scores), summary_words(scores)),
+        summary_table(scores),
         *difference_tables(scores.differences, about),
         *([share_table(share_of_arm)] if share_of_arm else []),
     ]
@@ -92,15 +100,9 @@ def _bracket(scores: Iterable[Score | None]) -> str:
     return f" [{bootstrap}]" if bootstrap else ""
 
 
-def _final(arm: ArmScores, environment: int) -> str:
-    spread = arm.last_in(environment)
-    text = estimate(spread.mean, spread.interval)
-    return BySeed.of(text, arm.by_seed(spread.values))
-
-
-def score_text(score: Score | None, digits: int) -> str:
-    """Return `0.61 [0.52, 0.70]` with `digits` decimal places, or `0.61` if there is only one seed."""
+def score_cell(score: Score | None, digits: int) -> Interval | None:
+    """Return a score with its interval, shown as `0.61 [0.52, 0.70]` with `digits` decimal places."""
     if score is None:
-        return MISSING
-    ends = ", ".join(f"{end:.{digits}f}" for end in interval(score) or [])
-    return (f"{score.iqm:.{digits}f}" + (f" [{ends}]" if ends else "")).replace("-", "−")
+        return None
+    low, high = interval(score) or (None, None)
+    return Interval(score.iqm, low, high, form=Form(decimals=digits))

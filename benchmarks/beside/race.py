@@ -7,10 +7,12 @@ process with its own libraries and threads (`side.py`). All are started and warm
 take turns, one at a time, so that a busy machine slows all alike. A side runs with one thread and with two, and counts
 with the number that is better for it. Ratios are taken within a round.
 
-Each finished race replaces its entry in docs/results/bench.json. The tables of docs/reference/benchmarks.md, between
-its two marks, are made from that file.
+Each finished race replaces its entry in docs/results/bench.json. The table of docs/reference/benchmarks.md,
+docs/results/bench.csv, is made from that file.
 """
 
+import csv
+import io
 import json
 import os
 import platform
@@ -30,8 +32,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PEERS = ROOT / "build" / "peers"
 RESULTS = ROOT / "docs" / "results" / "bench.json"
-PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
-MARKS = "<!-- races -->", "<!-- /races -->"
+TABLE = RESULTS.with_suffix(".csv")
+COLUMNS = ("race", "side", "median (quartiles)", "threads", "supple is × as fast", "asked")
 VERSIONS = ("torch", "gymnasium", "mujoco", "stable-baselines3", "sbx-rl", "jax", "peft")
 
 
@@ -106,6 +108,21 @@ def run(name: str, race: Race, rounds: int, warm: int = 2) -> dict[str, dict[str
     return rates
 
 
+def try_side(race: str, side: str) -> bool:
+    """Let a side have one turn, and print its rate or what came in its way; return whether it came to its end."""
+    runner: Runner | None = None
+    try:
+        runner = Runner(race, side, 1, warm=0)
+        print(f"{race}: {side}: {runner.turn():,.1f} {RACES[race].unit}", flush=True)
+        return True
+    except SystemExit as error:
+        print(f"{race}: {side}: {str(error).splitlines()[-1]}", flush=True)
+        return False
+    finally:
+        if runner:
+            runner.close()
+
+
 def best(rates: Mapping[str, Sequence[float]]) -> str:
     """Return the number of threads with the greatest median rate."""
     return max(rates, key=lambda threads: median(rates[threads]))
@@ -124,26 +141,23 @@ def versions() -> dict[str, str]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Return the races as one table in Markdown: the rate of each side, and how many times as fast supple is."""
-    lines = [
-        "",
-        "| race | side | median (quartiles) | threads | supple is × as fast | asked |",
-        "|---|---|---|---|---|---|",
-    ]
+    """Return the races as one table in CSV: the rate of each side, and how many times as fast supple is."""
+    rows = [COLUMNS]
     for name, race in RACES.items():
         if name not in found:
             continue
         entry = found[name]
         rates = {side: values[best(values)] for side, values in entry["rates"].items()}
-        about = f"**{race.title}**, {race.unit}; {entry['machine']['processor']}, {len(rates[OURS])} rounds"
+        about = f"{race.title}: {race.unit} ({entry['machine']['processor']}, {len(rates[OURS])} rounds)"
         for side, values in rates.items():
             ratios = [ours / theirs for ours, theirs in zip(rates[OURS], values, strict=True)]
             times = "" if side == OURS else spread(ratios, 2)
             asked = f"{race.bars[side]:.2g}" if side in race.bars else ""
             rate = spread(values, 0 if median(values) >= 100 else 1)
-            threads = best(entry["rates"][side])
-            lines.append(f"| {about if side == OURS else ''} | {side} | {rate} | {threads} | {times} | {asked} |")
-    return "\n".join(lines) + "\n"
+            rows.append((about if side == OURS else "", side, rate, best(entry["rates"][side]), times, asked))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -153,18 +167,15 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 def write(found: Mapping[str, Any]) -> None:
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    before, _, rest = PAGE.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table(found)}\n{MARKS[1]}{after}")
+    TABLE.write_text(table(found))
 
 
 def main(args: Args) -> None:
     if unknown := [name for name in args.races if name not in RACES]:
         raise SystemExit(f"no race is called {', '.join(unknown)}; there are {', '.join(RACES)}")
     if args.small:
-        for name in args.races:
-            print(name, run(name, RACES[name], rounds=1, warm=0), flush=True)
-        return
+        ended = [try_side(name, side) for name in args.races for side in RACES[name].sides]
+        sys.exit(0 if all(ended) else 1)
     if args.install:
         install()
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

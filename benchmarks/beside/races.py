@@ -45,8 +45,8 @@ def _gpt(size: str, title: str) -> Race:
 
 
 def _replay(size: int) -> Race:
-    sides = {OURS: f"sides_replay:supple {size}", "Stable-Baselines3": f"sides_replay:sb3 {size}"}
-    sides[FLOOR] = f"sides_replay:floor {size}"
+    sides = {OURS: f"sides_dqn:memory {size}", "Stable-Baselines3": f"sides_dqn:memory_of_sb3 {size}"}
+    sides[FLOOR] = f"sides_dqn:copy {size}"
     return Race(f"A draw of {size} transitions from a memory of 84×84×4 images", "draws/s", sides, threads=(1,))
 
 

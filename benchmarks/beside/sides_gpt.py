@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 from stepped import Stepped
+from timing import temporary_folder
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -59,26 +59,26 @@ def nanogpt(threads: int, size: str) -> Side:
 def our_turn(o: Size, threads: int, device: str = "cpu", compiled: bool = False) -> Callable[[], object]:
     folder = write_random(o.vocabulary)
     settings = PretrainSettings(
-        first=(folder.name,), layers=o.layers, width=o.width, heads=o.heads, block_size=o.block, batch_size=o.batch,
+        first=(str(folder),), layers=o.layers, width=o.width, heads=o.heads, block_size=o.block, batch_size=o.batch,
         micro_batch=o.batch, pretrain_steps=10_000, threads=threads, device=device, compile=compiled, val_sequences=2,
     )  # fmt: skip
     work = build(find_kind("pretrain"), settings)
     stepped = Stepped(work, attach_hooks(work, ()))
-    return lambda: ([stepped.advance() for _ in range(o.updates)], folder)
+    return lambda: [stepped.advance() for _ in range(o.updates)]
 
 
 def peer_turn(o: Size, device: str = "cpu", compiled: bool = False) -> Callable[[], object]:
     folder = write_random(o.vocabulary)
-    update = make_peer_update(o, np.memmap(Path(folder.name) / "train.bin", np.uint16, "r"), device, compiled)
-    return lambda: ([update() for _ in range(o.updates)], folder)
+    update = make_peer_update(o, np.memmap(folder / "train.bin", np.uint16, "r"), device, compiled)
+    return lambda: [update() for _ in range(o.updates)]
 
 
-def write_random(vocabulary: int) -> TemporaryDirectory[str]:
-    """Return a folder of random tokens; it is removed with the object."""
-    folder = TemporaryDirectory()
+def write_random(vocabulary: int) -> Path:
+    """Return a folder of random tokens."""
+    folder = temporary_folder()
     tokens = np.random.default_rng(0).integers(0, vocabulary, 1_000_000).astype(np.uint16)
     for part in ("train", "validation"):
-        write_tokens(Path(folder.name) / f"{part}.bin", [tokens], "random", "bytes", "random", vocabulary)
+        write_tokens(folder / f"{part}.bin", [tokens], "random", "bytes", "random", vocabulary)
     return folder
 
 

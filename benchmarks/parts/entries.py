@@ -11,6 +11,7 @@ Turns = Mapping[str, Turn]  # by contestant; a turn returns part → number
 class Asked:
     threads: int
     small: bool  # as little as shows that it works
+    simulated: bool = False  # a GPU without values, which records and compiles nothing
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,15 @@ class Entry:
 
 STEP, UPDATE = "µs of an environment step", "µs of an update"
 ENTRIES = {
-    "ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's default settings", STEP, "agents:ppo", adds=True),
-    "ppo-cartpole": Entry("PPO, one CartPole, preset gym-control", STEP, "agents:cartpole 256", adds=True),
-    "ppo-cartpole-128": Entry("PPO, one CartPole, gym-control at width 128", STEP, "agents:cartpole 128", adds=True),
-    "dqn": Entry("DQN, 8 × Asterix, batch 32, an update every 4 steps", STEP, "agents:dqn", adds=True),
-    "sac": Entry("SAC, HalfCheetah-v5, 2 × 256, batch 256, an update a step", STEP, "agents:sac", adds=True),
-    "sac-update": Entry("An update of SAC, 2 × 256, batch 256", UPDATE, "agents:update_sac mlp", adds=True),
-    "simba-update": Entry("An update of SAC with SimBa, Table 5 of FIRE", UPDATE, "agents:update_sac simba", adds=True),
+    "ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's default settings", STEP, "of_agents:ppo", adds=True),
+    "ppo-cartpole": Entry("PPO, one CartPole, preset gym-control", STEP, "of_agents:cartpole 256", adds=True),
+    "ppo-cartpole-128": Entry("PPO, one CartPole, gym-control at width 128", STEP, "of_agents:cartpole 128", adds=True),
+    "dqn": Entry("DQN, 8 × Asterix, batch 32, an update every 4 steps", STEP, "of_agents:dqn", adds=True),
+    "sac": Entry("SAC, HalfCheetah-v5, 2 × 256, batch 256, an update a step", STEP, "of_agents:sac", adds=True),
+    "sac-update": Entry("An update of SAC, 2 × 256, batch 256", UPDATE, "of_agents:update_sac mlp", adds=True),
+    "simba-update": Entry(
+        "An update of SAC with SimBa, Table 5 of FIRE", UPDATE, "of_agents:update_sac simba", adds=True
+    ),
     "classifiers": Entry("Five classifiers 784-100-100-10 as one stack, batch 16", UPDATE, "supervised:stack"),
     "metrics": Entry("Measurements of that stack, beside 1,000 updates", "ms", "supervised:metrics", 9),
     "interventions-vgg": Entry("VGG-16, 64×64, 200 classes; DASH on 64 images", "s", "supervised:interventions", 3),
@@ -50,5 +53,12 @@ ENTRIES = {
     "h1-walk": Entry("A control step of h1-walk, standing", "µs of CPU", "environments:humanoid", 25),
     "checkpoints": Entry("Checkpoints of a replay memory of a million frames", "s", "storage:checkpoints", 2),
     "report": Entry("supple report of a sweep of 200 runs of a million steps", "s, or MiB", "storage:report", 1),
+    "gpu-simba-updates": Entry("SAC with SimBa on random transitions, Table 5 of FIRE", "", "on_cuda:simba_updates", 3),
+    "gpu-simba-humanoid": Entry("SAC with SimBa on Humanoid-v5, 16 copies", "", "on_cuda:simba_humanoid", 3),
+    "gpu-dqn": Entry("DQN on 4 × Asterix, batch 32, replay ratio 1", "gradient steps/s", "on_cuda:dqn", 5),
+    "gpu-ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's settings", "environment steps/s", "on_cuda:ppo", 3),
+    "gpu-classifiers": Entry("Classifiers on a GPU and a CPU", "updates/s", "on_cuda:classifiers", 3),
+    "gpu-interventions-vgg": Entry("VGG-16, 64×64, batches of 256, 25,600 images", "", "on_cuda:interventions", 5),
+    "gpu-gpt-124m": Entry("GPT of 124M, 12 × 1,024 tokens, bfloat16", "tokens/s", "on_cuda:gpt", 3),
     "sweep": Entry("supple sweep of 40 runs of 20 s on two processes", "s", "storage:sweep", 1),
 }

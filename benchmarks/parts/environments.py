@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import subjects
 from entries import Asked, Turn, Turns
+from of_agents import live
 from timing import seconds
 
-from agents import live
 from supple.envs import (
     Envs,
     EnvWorkers,

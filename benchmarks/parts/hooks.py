@@ -73,6 +73,7 @@ def side_by_side(
 ) -> Turns:
     """Return turns without a hook and with each, beside the floor of what each adds."""
     learner, plain = build(())
+    plain()  # the probe is of what was seen
     floor = Floor(learner)
 
     def turn(call: Callable[[], float], least: float) -> Turn:

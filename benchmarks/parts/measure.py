@@ -8,9 +8,11 @@ rounds, with their quartiles, or least and greatest of fewer than five. Below ea
 contestant's within a round. A floor is what cannot be left out, measured alone.
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -22,9 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 FOLDER = Path(__file__).parent
-sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "beside")]
+sys.path[:0] = [str(FOLDER.parent / name) for name in ("", "beside", "gpu")]
 
 from entries import ENTRIES, Asked, Entry, Turns  # noqa: E402
+from pretended_gpu import pretended_gpu  # noqa: E402
 from timing import begin, take_turns, write_spread  # noqa: E402
 
 
@@ -40,6 +43,10 @@ class Args:
     """Off: denormal numbers are kept, and not taken for zero as in training."""
     small: bool = False
     """As little work and as few rounds as show that an entry works; its numbers say nothing."""
+    simulated: bool = False
+    """Simulate a GPU, for entries that need one. `--small` goes with it."""
+    json: bool = False
+    """Print the numbers of each round as JSON, in the last line."""
     list: bool = False
     """Print the entries, and measure none."""
 
@@ -52,15 +59,16 @@ def find(place: str) -> Callable[..., Any]:
 def take(entry: Entry, args: Args) -> dict[str, list[dict[str, float]]]:
     """Return what each contestant's turns found, by round."""
     place, *arguments = entry.turns.split()
-    turns: Turns = find(place)(Asked(args.threads[0], args.small), *arguments)
-    rounds = 1 if args.small else args.rounds or entry.rounds
-    found = take_turns(turns, rounds, warm=0 if args.small or entry.rounds < 3 else 1)
+    small = args.small or args.simulated
+    turns: Turns = find(place)(Asked(args.threads[0], small, args.simulated), *arguments)
+    rounds = 1 if small else args.rounds or entry.rounds
+    found = take_turns(turns, rounds, warm=0 if small or entry.rounds < 3 else 1)
     if entry.adds:
         return {name: [{**parts, "in all": sum(parts.values())} for parts in each] for name, each in found.items()}
     return {name: [dict(parts) for parts in each] for name, each in found.items()}
 
 
-def show(title: str, found: Mapping[str, list[dict[str, float]]]) -> Table:
+def show(found: Mapping[str, list[dict[str, float]]]) -> Table:
     """Return the table: a line for each part and a column for each contestant, or the other way round."""
     first = next(iter(found))
     parts = list(dict.fromkeys(part for rounds in found.values() for part in rounds[0]))
@@ -75,7 +83,7 @@ def show(title: str, found: Mapping[str, list[dict[str, float]]]) -> Table:
         return f"{write_spread(values)}\n× {median(a / b for a, b in zip(values, base, strict=True) if b):.2f}"
 
     columns, lines = (list(found), parts) if len(found) <= max(len(parts), 4) else (parts, list(found))
-    table = Table("", title=title)
+    table = Table("")
     for column in columns:
         table.add_column(column, justify="right")
     for line in lines:
@@ -95,9 +103,17 @@ def main(args: Args) -> None:
         begin(threads, args.flush)
         kept = "" if args.flush else ", denormal numbers kept"
         title = f"{entry.title}: {entry.unit}; {threads} thread{'s' * (threads > 1)}{kept}"
-        Console(width=140).print(show(title, take(entry, args)))
+        with pretended_gpu() if args.simulated else nullcontext():
+            found = take(entry, args)
+        print(title)
+        Console(width=140).print(show(found))
+        if args.json:
+            print(json.dumps(found))
         return
-    options = [f"--{'' if value else 'no-'}{name}" for name, value in (("flush", args.flush), ("small", args.small))]
+    options = [
+        f"--{'' if value else 'no-'}{name}"
+        for name, value in (("flush", args.flush), ("small", args.small), ("json", args.json))
+    ]
     options += ["--rounds", str(args.rounds)] * (args.rounds is not None)
     commands = [[name, "--threads", str(threads), *options] for name in args.entries for threads in args.threads]
     codes = [subprocess.run([sys.executable, __file__, *words]).returncode for words in commands]

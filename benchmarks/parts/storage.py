@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import torch
 from entries import Asked, Turns
-from timing import seconds
+from timing import seconds, temporary_folder
 from torch import Tensor
 
 from supple.engine.forks import fork
@@ -136,8 +136,7 @@ def report(asked: Asked) -> Turns:
     logs lengthened to what PPO writes in a million steps, five episodes in 1,000 of them and a measurement every 4,000.
     The floor reads the same bytes and parses every line."""
     studies, seeds, steps = (1, 1, 100_000) if asked.small else (4, 5, 1_000_000)
-    kept = tempfile.TemporaryDirectory()
-    folder = Path(kept.name)
+    folder = temporary_folder()
     jobs = Sweep(make_studies(studies, seeds, steps)).begin(folder / "sweep", command="supple sweep made.toml")
     config, logs = make_real_run(jobs[0], folder / "real")
     for job in jobs:
@@ -146,7 +145,7 @@ def report(asked: Asked) -> Turns:
     def floor() -> dict[str, float]:
         import orjson
 
-        files = list((kept and folder).rglob("*.jsonl"))
+        files = list(folder.rglob("*.jsonl"))
         return {"seconds": seconds(lambda: [orjson.loads(line) for f in files for line in f.read_bytes().splitlines()])}
 
     return {"supple report": lambda: run_report(folder / "sweep"), "floor: lines parsed": floor}

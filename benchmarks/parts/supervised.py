@@ -1,8 +1,6 @@
 """The stack of classifiers and its measurements, interventions on a large network, and MoRAM's pass."""
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 
 import floors
@@ -10,7 +8,7 @@ import subjects
 import torch
 from entries import Asked, Turn, Turns
 from sides_networks import forward, moram, peft_lora
-from timing import matmul_rate, microseconds, seconds
+from timing import matmul_rate, microseconds, seconds, temporary_folder
 from torch import nn
 
 from supple.engine.spec import RunSpec, write_config
@@ -48,9 +46,8 @@ def metrics(asked: Asked) -> Turns:
     stack, updates = subjects.Stacked(True), 10 if asked.small else 250
     learner = stack.work.model.learner
     learner.mark()
-    folder = tempfile.TemporaryDirectory()
     config = write_config(RunSpec("vision", stack.work.settings), stack.work)
-    run = RunDirectory.create(Path(folder.name) / "run", config)
+    run = RunDirectory.create(temporary_folder() / "run", config)
     run.start_logs({}, 0.0, stack.work.logs)
 
     def log() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import api, commands, methods, pages
+from . import api, claims, commands, methods, pages
 
 
 def _generate(app: Sphinx, config: Config) -> None:
     out = pages.Pages(Path(app.srcdir))
-    for part in (commands, api, methods):
+    for part in (commands, api, methods, claims):
         part.write(out)
     out.remove_others()
 

@@ -46,17 +46,20 @@ def page() -> str:
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     labels, warm = studies["random-labels"].settings, studies["warm-start"].settings
     small, large = warm["shares"]
+    trained: dict[str, list[str]] = {}
+    for row in rows():
+        about = (
+            f"{row.machine}; supple {row.versions.get('supple')} (code {row.code}), torch {row.versions.get('torch')}"
+        )
+        about += "".join(f"; {name} {sha[:12]}" for name, sha in row.plugins.items())
+        trained.setdefault(about, []).append(row.method)
     return TEXT.read_text(encoding="utf-8").format(
         table=table,
         labels=labels["tasks"],
         epochs=labels["epochs"],
         warm=f"an {warm['network'].upper()} on {small:.0%} of {warm['dataset'].title()} for {warm['first_epochs']} "
         f"epochs, then on {large:.0%} of it for {warm['epochs']} epochs",
-        about="\n".join(
-            f"- `{row.method}`: {row.machine}; supple {row.versions.get('supple')} (code {row.code}), torch "
-            f"{row.versions.get('torch')}" + "".join(f"; {name} {sha[:12]}" for name, sha in row.plugins.items())
-            for row in rows()
-        ),
+        about="\n".join(f"- {about}: {', '.join(f'`{name}`' for name in alike)}" for about, alike in trained.items()),
     )
 
 

@@ -1,4 +1,7 @@
-"""The suite of the board, and how its runs become a row."""
+"""The suite of the board, and how its runs become a row.
+
+Its settings are in bench.toml in full, so that no change of a preset or of a default changes what the board trains.
+"""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +10,6 @@ from math import isfinite
 from pathlib import Path
 
 from ...engine.forks import FRESH, NONE
-from ...engine.kinds import find_kind, preset_of
 from ...engine.machine.resources import describe_machine
 from ...engine.storage import files
 from ...engine.storage.versions import versions
@@ -105,9 +107,7 @@ def sum_of(study: Study) -> str:
 
     It reveals rows that belong to another suite.
     """
-    preset = preset_of(find_kind(study.kind), study.preset)
-    settings = dict(preset.settings) if preset else {}
-    text = json.dumps([study.base, settings, study.seeds], default=str, sort_keys=True)
+    text = json.dumps([study.kind, study.base["settings"], study.fork_at, study.seeds], sort_keys=True)
     return files.sha256(text.encode())[:DIGITS]
 
 

@@ -293,10 +293,7 @@ class Comparison:
                 raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
         if wanted.stop_step != self.stop_step:
             raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {self.stop_step}")
-        if self.leads and wanted.leads != self.leads:
-            raise UsageError(
-                f"--leads is {wanted.leads!r}, but runs were started with {self.leads!r}: restore that value"
-            )
+        self.require_same_lead(wanted)
         if wanted.fork_step != self.fork_step:
             raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
         seeds = (*self.seeds, *(seed for seed in wanted.seeds if seed not in self.seeds))
@@ -306,6 +303,13 @@ class Comparison:
         extended = replace(self, seeds=seeds, points=sort_points([*self.points, *new]), note=wanted.note)
         extended._check(new)
         return extended
+
+    def require_same_lead(self, wanted: "Comparison") -> None:
+        """Raise UsageError if another comparison declares another measure than the one declared before these runs."""
+        if self.leads and wanted.leads != self.leads:
+            raise UsageError(
+                f"leads is {wanted.leads!r}, but runs were started with {self.leads!r}: restore that value"
+            )
 
 
 # -- as asked for ----------------------------------------------------------------------------------------------------

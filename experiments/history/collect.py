@@ -198,6 +198,11 @@ class ComparisonData:
         return find_kind(self.first.kind).unit
 
 
+def any_logged(runs: Iterable[RunData], name: str) -> bool:
+    """Return whether a finite value of this name is in the metrics of any of these runs."""
+    return any(run.series(name)[0].size for run in runs)
+
+
 def kind_of(path: Path) -> str:
     """Return the kind of a run or a comparison. Raises ValueError if it is neither, or a file in it is damaged."""
     for name in ("comparison.json", "config.json"):
@@ -342,7 +347,10 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
 
 def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
-    return {name: [row for row in read_log(trunk, name, tasks) if row["step"] <= fork] for name in FIELDS}
+    logs: Logs = {}
+    for name in FIELDS:
+        logs[name] = [row for row in read_log(trunk, name, tasks) if row["step"] <= fork]
+    return logs
 
 
 def _read_task(i: int, task: Row) -> Segment:

@@ -29,7 +29,7 @@ from ...engine.kinds import as_json, find_kind, value_in_text
 from ...engine.settings import Seeds, seeds_of
 from ...registry import did_you_mean, schema
 from ...registry.errors import UsageError
-from .search import Method, Search
+from .search import GRID, Method, Search
 from .space import Choice, Random, Range, Space
 from .study import Published, Study
 from .sweep import Sweep
@@ -171,7 +171,8 @@ def _search(name: str, table: dict[str, Any]) -> Search:
         "measure": str,
         "seed": int,
     }
-    own, values = _drawn(table, types, {"points"}, f"[{name}].search")
+    required = set() if table.get("method") == GRID else {"points"}
+    own, values = _drawn(table, types, required, f"[{name}].search")
     if seeds := _seeds(name, own.pop("seeds", None)):
         own["seeds"] = seeds
     return Search(values, **own)

@@ -7,6 +7,7 @@ planned steps that contains a task switch. Tuning over the whole lifetime makes 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import isfinite, nan
 from statistics import fmean
 from typing import Any, Literal
@@ -15,14 +16,16 @@ from ...engine.settings import Seeds
 from ...metrics import learning_curve_area
 from ...registry.errors import UsageError
 from ..history.collect import RunData, load_runs
+from ..history.parts import mean_by_rollout, rollout_of
 from ..queue.queue import QueuedRun
 from .space import Choice, Random, Range, Values
 
 ROUND = 4  # points of an arm that are drawn together, and can be trained in parallel
 WORST = float("-inf")
-RETURN, LAST = "return", "last"
+RETURN, ROLLOUT_RETURN, LAST = "return", "rollout_return", "last"
+GRID = "grid"
 
-Method = Literal["random", "tpe"]
+Method = Literal["grid", "random", "tpe"]
 Scored = tuple[Values, float]
 
 
@@ -32,8 +35,9 @@ class Search:
 
     Attributes:
         values: Ranges to search, by name: a setting, which is searched for every arm, or a `{name}` in an arm's text.
-        points: Number of points for each arm.
-        method: "random", or "tpe" for Optuna's tree-structured Parzen estimator (Bergstra et al. 2011).
+        points: Number of points for each arm; 0 with "grid", where choices determine it.
+        method: "grid" for every combination of an arm's choices, "random", or "tpe" for Optuna's tree-structured Parzen
+            estimator (Bergstra et al. 2011).
         share: Share of the planned steps for which points are trained. A task must end within it.
         seeds: Seeds of these runs. The results must not use them.
         measure: The measure by which the best point is chosen (see `score`); "" for the default of the kind.
@@ -41,7 +45,7 @@ class Search:
     """
 
     values: Mapping[str, Range | Choice]
-    points: int
+    points: int = 0
     method: Method = "tpe"
     share: float = 0.2
     seeds: Seeds = (100, 101, 102)
@@ -50,7 +54,11 @@ class Search:
 
     def check(self) -> None:
         """Raise UsageError if the search is not possible."""
-        if self.points < 1 or not self.values:
+        if self.method == GRID:
+            if self.points or (drawn := next((name for name, x in self.values.items() if isinstance(x, Range)), "")):
+                what = "points: leave it out" if self.points else f"{drawn}: give {{ choice = [VALUES] }}"
+                raise UsageError(f"search.{what}, since method grid trains every combination of the choices")
+        elif self.points < 1 or not self.values:
             raise UsageError(
                 "search: give points (1 or more) and a range to search, such as learning_rate = { low = …, high = … }"
             )
@@ -85,6 +93,9 @@ class Search:
 
     def _round(self, names: Sequence[str], before: Sequence[Scored]) -> list[Values]:
         values = {name: self.values[name] for name in names}
+        if self.method == GRID:
+            choices = {name: each.choice for name, each in values.items() if isinstance(each, Choice)}
+            return [dict(zip(choices, point, strict=True)) for point in product(*choices.values())]
         if self.method == "random":
             return list(Random(self.points, values, self.seed).draw())
         return _suggested(values, before, self.seed)[: self.points - len(before)]
@@ -154,9 +165,10 @@ def score(run: RunData, measure: str) -> float:
 
     Args:
         run: The logs of the run.
-        measure: `return` for the area under the curve of training returns (`metrics.learning_curve_area`), or a name in
-            tasks.jsonl or metrics.jsonl, whose last value in each task is used. With `-` in front, lower values are
-            better. With `@last` behind it, only the last task counts.
+        measure: `return` for the area under the curve of training returns (`metrics.learning_curve_area`),
+            `rollout_return` for their mean by rollout (`history.parts.mean_by_rollout`), or a name in tasks.jsonl or
+            metrics.jsonl, whose last value in each task is used. With `-` in front, lower values are better. With
+            `@last` behind it, only the last task counts.
 
     Returns:
         The score; NaN if nothing was logged.
@@ -169,6 +181,11 @@ def score(run: RunData, measure: str) -> float:
             end = min(task.end, run.config.get("stop_step") or task.end)
             if own.any():
                 found.append(learning_curve_area(run.episodes.steps[own], run.episodes.returns[own], task.start, end))
+            continue
+        if name == ROLLOUT_RETURN:
+            own = run.episodes.tasks == task.index
+            if own.any() and (rollout := rollout_of(run)):
+                found.append(mean_by_rollout(run.episodes.steps[own], run.episodes.returns[own], rollout))
             continue
         rows = [row for row in (*run.metrics, *run.outcomes) if row.get("task") == task.index]
         found += [float(value) for row in rows if isinstance(value := row.get(name), int | float)][-1:]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ...engine.kinds import Kind, as_json, find_kind, preset_of, settings_with, value_of
+from ...engine.kinds import Kind, as_json, find_kind, preset_of, presets_of, settings_with, value_of
 from ...engine.settings import Seeds
 from ...engine.storage import names
 from ...registry import did_you_mean
@@ -103,7 +103,7 @@ class Study:
     def _comparison(self, name: str | None, points: Sequence[Values]) -> Comparison:
         """Return the comparison of these points with a preset. Names of the search stay in braces."""
         kind = find_kind(self.kind)
-        preset = preset_of(kind, name)
+        preset = None if self._is_benchmark(kind, name) else preset_of(kind, name)
         settings = settings_with(kind, preset, {k: value for k, value in self.settings.items() if not holes(value)})
         stacked = hasattr(settings, "seeds")
         if self.seeds is not None and stacked:
@@ -126,6 +126,12 @@ class Study:
         fork_at = 0.0 if self.search and not self.fork_at else self.fork_at
         fork = fork_at, self.fork_at_task
         return make_comparison(kind, preset, settings, seeds, filled, self.reference, *fork, self.leads)
+
+    def _is_benchmark(self, kind: Kind, preset: str | None) -> bool:
+        """Return whether the settings have all that every benchmark of the kind sets, so that none has to be named."""
+        if preset is not None or not kind.benchmark:
+            return False
+        return set.intersection(*(set(each.settings) for each in presets_of(kind.name).values())) <= set(self.settings)
 
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:

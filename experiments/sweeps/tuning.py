@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...engine.forks import FRESH
-from ...engine.kinds import as_text
+from ...engine.kinds import as_text, require_setting
 from ...registry.errors import UsageError
 from ..comparisons.comparison import Comparison
 from ..comparisons.points import Point
@@ -41,14 +41,14 @@ def tune(
     Raises:
         UsageError: The search is not possible.
     """
-    _check(search, comparison)
+    in_texts = {name for point in comparison.points for name in holes(point.arm)}
+    _check(search, comparison, in_texts)
     measure = search.measure or comparison.kind_row.tuned_by
     if not measure:
         raise UsageError(f"search: add measure = …, since {comparison.kind} has no default measure")
     path = f"{folder}/{TUNING}"
     references = [point for point in comparison.points if point.arm == FRESH]
     templates = [point for point in comparison.points if point.arm != FRESH]
-    in_texts = {name for point in templates for name in holes(point.arm)}
     tried: dict[str, list[Point]] = {}
     best: dict[str, Point] = {}
     for template in templates:
@@ -83,8 +83,10 @@ def tune(
     return {path: (early, tuning), folder: (replace(comparison, points=(*best.values(), *references)), None)}
 
 
-def _check(search: Search, comparison: Comparison) -> None:
+def _check(search: Search, comparison: Comparison, in_texts: set[str]) -> None:
     search.check()
+    for name in search.values.keys() - in_texts:
+        require_setting(comparison.kind_row, name)
     if both := set(search.seeds) & set(comparison.seeds):
         raise UsageError(f"search.seeds: seed {min(both)} is also a seed of the results; use other seeds to tune")
     if comparison.fork_at or comparison.fork_at_task is not None:

@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, Row, RunData
-from ..tables.metrics import IN_FIGURE, TITLES
-from ..tables.statistics import mean
-from ..tables.table import number
+from ...experiments.history.collect import ComparisonData, Row, RunData, any_logged
+from ..tables.cells import number
+from ..tables.metrics import IN_FIGURE, TITLES, means_at_events
 from .style import (
     FAINT,
     INK,
@@ -51,6 +50,8 @@ def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> list[Pl
     flat = [] if only else [name for name, pieces in series.items() if _is_flat(pieces)]
     folded = {name: series[name] for name in series if name in flat or (not only and _metric(name) in STOOD_FOR)}
     shown = {name: pieces for name, pieces in series.items() if name not in folded}
+    if not shown:
+        shown, folded = folded, {}
     words = [f"{_panel_title(name, series)} is {number(_constant(series[name]))} throughout" for name in flat]
     main = _plot_metrics(data, shown, f"{'; '.join(words).capitalize()}. " if words else "")
     more = _plot_metrics(data, folded)
@@ -141,14 +142,16 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
     for learner in learners:
         metrics = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
         untitled = metrics - TITLES.keys() if "weight_norm" in metrics else set()  # losses and policies need a title
-        names += [f"{learner}/{metric}" for metric in [*(m for m in TITLES if m in metrics), *sorted(untitled)]]
-    return [name for name in names if any(run.series(name)[0].size for run in runs)]
+        titled = [metric for metric in TITLES if metric in metrics]
+        names += [f"{learner}/{metric}" for metric in (*titled, *sorted(untitled))]
+    return [name for name in names if any_logged(runs, name)]
 
 
 def before_and_after(data: ComparisonData) -> Plot | None:
     """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
-    metrics = [metric for metric in IN_FIGURE if any(metric in before | after for *_, (before, after) in rows)]
+    sides = [sides for *_, sides in rows]
+    metrics = [metric for metric in IN_FIGURE if _changes(metric, sides)]
     if not metrics:
         return None
     styles = arm_styles(data.labels)
@@ -179,6 +182,11 @@ def before_and_after(data: ComparisonData) -> Plot | None:
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
 
 
+def _changes(metric: str, events: Sequence[tuple[Row, Row]]) -> bool:
+    """Return whether a metric was measured, and has not one and the same value before and after all events."""
+    return len({side[metric] for event in events for side in event if metric in side}) > 1
+
+
 def _injection_sentence(data: ComparisonData) -> str:
     """Return a sentence for captions if the architecture of a run changed, or ""."""
     events = (event for run in data.runs for event in run.of_kind("intervention"))
@@ -204,9 +212,8 @@ def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
 
 
 def _mean_metrics(events: Sequence[Row]) -> tuple[Row, Row]:
-    sides = []
-    for side in ("before", "after"):
-        values = {m: [e.get(side, {}).get(m) for e in events] for m in IN_FIGURE}
-        numbers = {m: np.array([v for v in vs if v is not None], dtype=float) for m, vs in values.items()}
-        sides.append({m: float(mean(v)) for m, v in numbers.items() if np.isfinite(v).any()})
-    return sides[0], sides[1]
+    """Return the means over events of the metrics before and after, by name, as in tables and scores.json."""
+    means = means_at_events(events, IN_FIGURE)
+    known = {name: value for name, value in means.items() if np.isfinite(value)}
+    before = {metric: known[f"{metric}_before"] for metric in IN_FIGURE if f"{metric}_before" in known}
+    return before, {metric: known[f"{metric}_after"] for metric in IN_FIGURE if f"{metric}_after" in known}

@@ -1,80 +1,79 @@
-"""Figures of compared numbers: one row per arm, with a dot for each seed."""
+"""Figures of compared numbers: one row per arm, with a dot for each seed. They draw what the cells of tables hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
-from ..tables.arms import scores_of
+from ..tables.cells import Interval
 from ..tables.differences import Measure, baseline_name
-from ..tables.table import number
-from .style import FEW_SEEDS, FORK, INK, Plot, arm_styles, mean_and_interval, new_panels, shorten, slug, tidy
+from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, new_panels, shorten, slug, tidy
 
-Array = NDArray[np.float64]
+Rows = Mapping[str, Interval]  # arm → its mean, with its interval and the numbers of its seeds
 MOST_PANELS, MOST_ROWS = 9, 48
 MOST_SAID = 8  # arms in the words of a figure
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
-    """One row: the mark, the ends of its interval (or none), and dots, of shape (seeds,)."""
-
-    middle: float
-    ends: tuple[float, float] | None = None
-    dots: Array = field(default_factory=lambda: np.empty(0))
-
-
-def plot_measures(measures: Sequence[Measure], about: str = "", folded: bool = False) -> Plot | None:
+def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | None:
     """Return the figure of a family of measures, with one panel per environment and variant.
 
     Return None if there is nothing to compare: one arm, no numbers, or more arms or panels than can be read.
 
     Args:
         measures: The measures of one family.
-        about: A sentence for the caption.
         folded: As in `Plot`.
     """
-    panels = {_panel_title(measure): _rows_of(measure) for measure in measures}
+    panels = {", ".join(filter(None, [m.place, m.variant])): _rows_of(m) for m in measures}
     panels = {title: rows for title, rows in panels.items() if rows}
     arms = list(dict.fromkeys(arm for measure in measures for arm in measure.arms))
     if not panels or len(panels) > MOST_PANELS or not 1 < len(arms) <= MOST_ROWS:
         return None
     first = measures[0]
-    columns = 1 if len(panels) == 1 else min(3, len(panels))
+    baseline = first.baselines[0]
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
     height = 0.75 + 0.3 * max(map(len, panels.values()))
-    width = 8.0 if columns == 1 else 11.0
-    figure, grid = new_panels(len(panels), 0.2, height, width, columns)
+    shared = len({tuple(rows) for rows in panels.values()}) == 1  # the names of arms then stand at the left alone
+    figure, grid = new_panels(len(panels), 0.2, height, 8.0 if columns == 1 else WIDTH, columns, sharey=shared)
     styles = arm_styles(arms)
     for axes, (title, rows) in zip(grid, panels.items(), strict=True):
         draw_rows(axes, rows, styles, title if len(panels) > 1 else "")
-        axes.set_xlabel(f"{first.group}{first.unit}", fontsize=9.5, color=INK)
-        if (baseline := first.baselines[0]) in rows:
-            axes.axvline(rows[baseline].middle, zorder=0, **FORK)
-    caption = " ".join(filter(None, [
-        _order_sentence(panels, first.lower_is_better), about, _marks_sentence(panels), "Dashed line: the mean of "
-        f"{baseline_name(first.baselines[0])}.",
-    ]))  # fmt: skip
-    title = first.group[0].upper() + first.group[1:] + first.unit
+        axes.set_xlabel(first.axis, fontsize=9.5, color=INK)
+        if baseline in rows:
+            axes.axvline(first.scale * rows[baseline].mean, zorder=0, **FORK)
+    seen = [
+        _order_sentence(title if len(panels) > 1 else "", rows, first.lower_is_better) for title, rows in panels.items()
+    ]
+    line = f"Dashed line: the mean of {baseline_name(baseline)}."
+    caption = " ".join([*(seen if len(panels) <= MOST_SAID // 2 else []), _marks_sentence(panels), line])
+    title = first.axis[0].upper() + first.axis[1:]
     return Plot(f"measure_{slug(first.group)}", title, caption, figure, folded)
 
 
-def draw_rows(axes: Axes, rows: Mapping[str, Row], styles: Mapping[str, Mapping[str, Any]], title: str = "") -> None:
-    """Draw one row per arm into a panel: dots, interval, mark, and the number of the mark."""
+def _rows_of(measure: Measure) -> Rows:
+    spreads = {arm: measure.spread(arm) for arm in measure.arms}
+    return {arm: Interval.of(spread, measure.form) for arm, spread in spreads.items() if spread.known.size}
+
+
+def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], title: str = "") -> None:
+    """Draw one row per arm into a panel: its mean as a mark with its number, its interval, and a dot for each seed.
+
+    A Student-t interval of few seeds is left out.
+    """
     tidy(axes, title, grid="x")
-    for place, (arm, row) in enumerate(rows.items()):
-        color, right = styles[arm]["color"], max([row.middle, *(row.ends or ()), *row.dots])
-        if row.ends:
-            axes.plot(row.ends, [place, place], color=color, linewidth=5, alpha=0.3, solid_capstyle="butt")
-        axes.scatter(
-            row.dots, place + _spread_out(row.dots.size), s=13, color=color, alpha=0.55, linewidths=0, zorder=2
-        )
-        axes.scatter(row.middle, place, s=58, color=color, zorder=3, edgecolor="white")
-        axes.annotate(
-            number(row.middle), (right, place), (8, 0), textcoords="offset points", va="center", fontsize=9, color=INK
-        )
+    for place, (arm, cell) in enumerate(rows.items()):
+        color, scale = styles[arm]["color"], cell.form.scale
+        seeds = np.array([value for value in cell.by_seed.values() if np.isfinite(value)]) * scale
+        middle, right = scale * cell.mean, max([scale * cell.mean, *seeds])
+        if cell.low is not None and cell.high is not None and not 0 < seeds.size <= FEW_SEEDS:
+            ends = scale * cell.low, scale * cell.high
+            axes.plot(ends, [place, place], color=color, linewidth=5, alpha=0.3, solid_capstyle="butt")
+            right = max(right, ends[1])
+        if seeds.size > 1:
+            aside = place + np.linspace(-0.16, 0.16, seeds.size)  # so that equal numbers can be seen
+            axes.scatter(seeds, aside, s=13, color=color, alpha=0.55, linewidths=0, zorder=2)
+        axes.scatter(middle, place, s=58, color=color, zorder=3, edgecolor="white")
+        axes.annotate(str(cell), (right, place), (8, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(rows)), list(map(shorten, rows)), fontsize=9.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -82,45 +81,18 @@ def draw_rows(axes: Axes, rows: Mapping[str, Row], styles: Mapping[str, Mapping[
     axes.locator_params(axis="x", nbins=5)
 
 
-def _spread_out(count: int) -> Array:
-    """Return small shifts, so that dots with the same value can be seen."""
-    return np.linspace(-0.16, 0.16, count) if count > 1 else np.zeros(count)
+def _order_sentence(title: str, rows: Rows, lower: bool) -> str:
+    """Return what a panel shows: its arms from the best to the worst, with their means."""
+    best = sorted(rows, key=lambda arm: rows[arm].mean, reverse=not lower)
+    words = [f"{baseline_name(arm)} {str(rows[arm]).partition(' [')[0]}" for arm in best]
+    if len(words) > MOST_SAID:
+        words[MOST_SAID // 2 : -MOST_SAID // 2] = ["…"]
+    return f"{f'{title}, f' if title else 'F'}rom best to worst: {', '.join(words)}."
 
 
-def _rows_of(measure: Measure) -> dict[str, Row]:
-    rows = {}
-    for arm in measure.arms:
-        if (scores := scores_of(measure, arm)).size:
-            middle, low, high = mean_and_interval(scores[:, None])
-            ends = (float(low[0]), float(high[0])) if scores.size > FEW_SEEDS else None
-            rows[arm] = Row(float(middle[0]), ends, scores if scores.size > 1 else np.empty(0))
-    return rows
-
-
-def _panel_title(measure: Measure) -> str:
-    return ", ".join(filter(None, [measure.place, measure.variant]))
-
-
-def _order_sentence(panels: Mapping[str, Mapping[str, Row]], lower: bool) -> str:
-    """Return what the figure shows: the arms of each panel from the best to the worst, with their means."""
-    return " ".join(
-        f"{f'{title}, ' if len(panels) > 1 else ''}from best to worst: {_arms(rows, lower)}."
-        for title, rows in panels.items()
-    )
-
-
-def _arms(rows: Mapping[str, Row], lower: bool) -> str:
-    best = sorted(rows, key=lambda arm: rows[arm].middle, reverse=not lower)
-    shown = best if len(best) <= MOST_SAID else [*best[: MOST_SAID // 2], *best[-MOST_SAID // 2 :]]
-    words = [f"{baseline_name(arm)} {number(rows[arm].middle)}" for arm in shown]
-    if len(best) > MOST_SAID:
-        words.insert(MOST_SAID // 2, "…")
-    return ", ".join(words)
-
-
-def _marks_sentence(panels: Mapping[str, Mapping[str, Row]]) -> str:
-    rows = [row for of_panel in panels.values() for row in of_panel.values()]
-    if all(row.dots.size < 2 for row in rows):
+def _marks_sentence(panels: Mapping[str, Rows]) -> str:
+    seeds = max(len(cell.by_seed) for rows in panels.values() for cell in rows.values())
+    if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these runs."
-    bars = "; bars: 95 % Student-t interval" if any(row.ends for row in rows) else ""
+    bars = "; bars: 95 % Student-t interval" if seeds > FEW_SEEDS else ""
     return f"Large dots: means over seeds; small dots: seeds{bars}."

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
 from ...metrics import performance_profile
-from ..tables.arms import pad_columns, scores_of
+from ..tables.arms import pad_columns
 from ..tables.differences import Measure
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
@@ -28,7 +28,7 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     for measure in measures:
         low, high = limits[measure.place] if scaled else (0.0, 1.0)
         for arm in measure.arms:
-            of_arm = scores_of(measure, arm)
+            of_arm = measure.scale * measure.spread(arm).known
             if of_arm.size:
                 arms.setdefault(arm, []).append((of_arm - low) / ((high - low) or 1.0))
     known = {arm: pad_columns(columns) for arm, columns in arms.items() if sum(map(len, columns)) >= FEWEST}
@@ -47,7 +47,7 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
         axes.plot(thresholds, profile.share, linewidth=1.8, **styles[arm])
         axes.fill_between(thresholds, profile.low, profile.high, color=styles[arm]["color"], alpha=0.12, linewidth=0)
     axes.set_xlabel(
-        f"{measures[0].group}{measures[0].unit}{', 0 to 1 in each environment' if scaled else ''}: τ",
+        f"{measures[0].axis}{', 0 to 1 in each environment' if scaled else ''}: τ",
         fontsize=9.5,
         color=INK,
     )
@@ -67,7 +67,6 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
 
 def _score_range(measures: Sequence[Measure], place: str) -> tuple[float, float]:
     """Return the smallest and the largest score in an environment."""
-    scores = np.concatenate(
-        [scores_of(measure, arm) for measure in measures if measure.place == place for arm in measure.arms]
-    )
+    of_place = [measure for measure in measures if measure.place == place]
+    scores = np.concatenate([m.scale * m.spread(arm).known for m in of_place for arm in m.arms])
     return (float(scores.min()), float(scores.max())) if scores.size else (0.0, 1.0)

@@ -9,21 +9,22 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
+from matplotlib.transforms import ScaledTranslation
 
 from ...engine.forks import FRESH, NONE
-from ...metrics import t_interval
-from ..tables.arms import point_of, scores_of
+from ..tables.arms import point_of
 from ..tables.differences import Measure
+from ..tables.statistics import Spread
 from ..tables.table import variant_text
-from .style import INK, Plot, arm_styles, legend, new_panels, slug, tidy
+from .style import FEW_SEEDS, INK, Plot, arm_styles, legend, new_panels, slug, tidy
 
-Array = NDArray[np.float64]
-NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)])")  # in a hook's text
+NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)]| \+ |$)")  # in the text of an arm
 BLANK = "…"
-DECADES = 30  # ratio of the largest to the smallest value from which an axis is logarithmic
+DECADE, EVEN = 9.9, 0.1  # ratio of the largest to the smallest value of an axis; variation of nearly equal steps
+MOST_TICKS = 8  # with as many values, each has its tick on a logarithmic axis
 FEW = 4  # the smallest number of values for a cloud, in which all other settings vary too
 MOST_PANELS = 9
+SHIFT = 3.5  # points between the dots of neighbouring lines
 
 
 @dataclass(eq=False)
@@ -33,21 +34,26 @@ class Panel:
     Attributes:
         place: The environment.
         rest: The other varied settings, as a text.
-        lines: The scores of each line: label → number → scores of the seeds, of shape (seeds,).
+        lines: The scores of each line: label → number → scores of the seeds.
         level: The scores of arms that do not have the number. They are drawn as horizontal lines.
         cloud: Whether other settings vary too. The points are then not joined.
     """
 
     place: str
     rest: str
-    lines: dict[str, dict[float, Array]] = field(default_factory=lambda: defaultdict(dict))
-    level: dict[str, Array] = field(default_factory=dict)
+    lines: dict[str, dict[float, Spread]] = field(default_factory=lambda: defaultdict(dict))
+    level: dict[str, Spread] = field(default_factory=dict)
     cloud: bool = False
 
     @property
     def values(self) -> list[float]:
         """The varied number at all points."""
-        return [value for line in self.lines.values() for value in line]
+        return list(chain.from_iterable(self.lines.values()))
+
+    @property
+    def scores(self) -> list[Spread]:
+        """The scores at all points."""
+        return list(chain.from_iterable(line.values() for line in self.lines.values()))
 
 
 def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
@@ -57,11 +63,10 @@ def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
         for arm in measure.arms:
             for name, value, label, rest in _find_places(measure, arm):
                 panel = panels[name].setdefault((measure.place, rest), Panel(measure.place, rest))
-                panel.lines[label][value] = scores_of(measure, arm)
+                panel.lines[label][value] = measure.spread(arm)
                 if BLANK in label:
-                    panel.level |= {
-                        plain: scores_of(measure, plain) for plain in (NONE, FRESH) if plain in measure.arms
-                    }
+                    plain = [arm for arm in (NONE, FRESH) if arm in measure.arms]
+                    panel.level |= {arm: measure.spread(arm) for arm in plain}
     shown = {name: _select_panels(list(of_name.values())) for name, of_name in panels.items()}
     return [_plot_panels(name, of_name, measures[0]) for name, of_name in shown.items() if of_name]
 
@@ -83,17 +88,19 @@ def _find_places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]
 def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     """Return the panels that have a line with at least two points.
 
-    If there are none but the number has many values, return one panel with all points: they were drawn at random, so
-    that no two of them have the same other settings.
+    If most points are alone but the number has many values, return one panel with all points: they were drawn at
+    random, so that hardly two of them have the same other settings.
     """
-    curves = [panel for panel in panels if any(len(line) > 1 for line in panel.lines.values())]
+    curves = [panel for panel in panels if max(map(len, panel.lines.values())) > 1]
+    sizes = [len(line) for panel in panels for line in panel.lines.values()]
     values = set(chain.from_iterable(panel.values for panel in panels))
-    if curves or len(values) < FEW:
+    if 2 * sum(size for size in sizes if size > 1) >= sum(sizes) or len(values) < FEW:
         return curves
     cloud = Panel("", "", cloud=True)
     for panel in panels:
+        cloud.level |= panel.level
         for label, line in panel.lines.items():
-            cloud.lines[label] |= line
+            cloud.lines[NUMBER.sub(rf"\1={BLANK}", label)] |= line
     return [cloud]
 
 
@@ -109,12 +116,13 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
         _scale_axis(axes, values)
         for label, scores in panel.level.items():
-            if scores.size:
-                axes.axhline(scores.mean(), linewidth=1.4, zorder=1, alpha=0.8, **styles[label])
+            if scores.known.size:
+                axes.axhline(measure.scale * scores.mean, linewidth=1.4, zorder=1, alpha=0.8, **styles[label])
         for i, (label, line) in enumerate(panel.lines.items()):
-            _draw_line(axes, line, styles[label], i, panel.cloud)
+            shift = 0.0 if panel.cloud else i - (len(panel.lines) - 1) / 2
+            _draw_line(axes, line, measure.scale, styles[label], shift, panel.cloud)
         axes.set_xlabel(name.replace("_", " "), fontsize=9.5, color=INK)
-    family = measure.group + measure.unit
+    family = measure.axis
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
     joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
@@ -123,33 +131,64 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Mean {family} over seeds against {words}{joined}. Bars: 95 % Student-t interval. Dots: seeds.{level}{more} "
+        f"Means of {family} over seeds, against {words}{joined}. {_marks(shown)}{level}{more} "
         "If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{slug(name)}", f"Sensitivity to {words}", caption, figure)
 
 
-def _draw_line(axes: Axes, line: dict[float, Array], style: dict[str, Any], place: int, cloud: bool) -> None:
-    at = sorted(value for value, scores in line.items() if scores.size)
+def _draw_line(
+    axes: Axes, line: dict[float, Spread], scale: float, style: dict[str, Any], shift: float, cloud: bool
+) -> None:
+    """Draw the means of a line, their intervals, and a dot for each seed. Dots are shifted, so that none is hidden."""
+    at = sorted(value for value, scores in line.items() if scores.known.size)
     if not at:
         return
-    color = style["color"]
-    means = [float(line[value].mean()) for value in at]
+    color, means = style["color"], [scale * line[value].mean for value in at]
     look = {"linestyle": "none"} if cloud else {}
-    axes.plot(at, means, marker="o", markersize=4.5, linewidth=1.6, zorder=3, **{**style, **look})
+    axes.plot(at, means, marker="o", markersize=5, linewidth=1.6, zorder=3, **{**style, **look})
+    aside = axes.transData + ScaledTranslation(shift * SHIFT / 72, 0, axes.figure.dpi_scale_trans)
     for value in at:
-        scores = line[value]
-        axes.scatter(np.full(scores.size, value), scores, s=7, color=color, alpha=0.35, linewidths=0, zorder=2)
-        if scores.size > 2 and (ends := t_interval(scores)):  # with two seeds it would hide everything else
-            axes.vlines(value, *ends, color=color, linewidth=1.2, alpha=0.6)
+        scores, ends = scale * line[value].known, line[value].interval
+        if scores.size > 1:
+            where = np.full(scores.size, value)
+            axes.update_datalim(np.column_stack([where, scores]))
+            axes.scatter(where, scores, s=14, color=color, alpha=0.6, linewidths=0, zorder=2, transform=aside)
+        if scores.size > FEW_SEEDS and ends:
+            axes.vlines(value, scale * ends[0], scale * ends[1], color=color, linewidth=1.2, alpha=0.6)
+
+
+def _marks(panels: Sequence[Panel]) -> str:
+    """Return the sentence on dots and intervals."""
+    most = max(scores.known.size for panel in panels for scores in panel.scores)
+    if most < 2:
+        return "1 seed: no interval."
+    return f"Small dots: seeds{'; bars: 95 % Student-t interval' if most > FEW_SEEDS else ''}."
 
 
 def _scale_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make an axis logarithmic if its values span decades, and symmetric-logarithmic if they include 0."""
-    sizes = [abs(value) for value in values if value]
-    if not sizes or max(sizes) < DECADES * min(sizes):
+    """Make an axis logarithmic if its values are, and symmetric-logarithmic if they include 0 or less."""
+    if not _are_logarithmic(values):
         return
-    if min(values) > 0:
-        axes.set_xscale("log")
+    if min(values) <= 0:
+        axes.set_xscale("symlog", linthresh=min(abs(value) for value in values if value))
+        return
+    axes.set_xscale("log")
+    if len(ticks := sorted(set(values))) <= MOST_TICKS:
+        axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+        axes.minorticks_off()
     else:
-        axes.set_xscale("symlog", linthresh=min(sizes))
+        axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _are_logarithmic(values: Sequence[float]) -> bool:
+    """Return whether the sizes of values are spaced more evenly by their ratios than by their differences.
+
+    Within a decade, the ratios must be nearly equal.
+    """
+    sizes = np.array(sorted({abs(value) for value in values if value}))
+    wide = sizes.size > 1 and bool(sizes[-1] >= DECADE * sizes[0])
+    if sizes.size < 3:
+        return wide
+    ratios, differences = np.diff(np.log(sizes)), np.diff(sizes)
+    return float(ratios.std() / ratios.mean()) < (float(differences.std() / differences.mean()) if wide else EVEN)

@@ -3,20 +3,20 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...registry import shown
-from ..tables.table import MISSING, Table
+from ..tables.cells import Scalar, Value, parts
+from ..tables.table import Table
 
 if TYPE_CHECKING:
     from ..figures.style import Plot
 
 FOLDER = "tables"
-NUMBER = r"[−+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[−+]?\d+)?"
-ESTIMATE = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
-PLAIN_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?"  # such as a value of a setting
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the wide forms are read as the others in Japanese, for example
 LONE = re.compile("[\ud800-\udfff]")
 LATEX = {
@@ -59,31 +59,33 @@ def with_file_names(tables: Sequence[Table]) -> list[tuple[str, Table]]:
 
 
 def as_csv(table: Table) -> str:
-    """Return a table as CSV.
+    """Return a table as CSV, with one number in a cell and all of its digits.
 
-    Numbers have no thousands separators. A number with an interval becomes three columns: the number, and the low and
-    high end. Missing values are empty. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`.
+    A number with an interval becomes three columns, a number before and after an intervention two, and numbers by seed
+    one for each seed. Shares are not in %. Missing values are empty. A text that a spreadsheet would compute, such as
+    `=1+1`, follows a `'`.
     """
-    columns: list[list[str]] = []
-    for header, *cells in zip(table.header, *table.rows, strict=True):
-        found = [ESTIMATE.fullmatch(cell) for cell in cells]
-        if not any(found):
-            columns.append([_text(header), *map(_plain, cells)])
-            continue
-        split = [match.groups() if match else (cell, "", "") for match, cell in zip(found, cells, strict=True)]
-        for i, end in enumerate(("", " low", " high")):
-            columns.append([_text(header + end), *(_plain(each[i]) for each in split)])
+    columns = chain.from_iterable(map(_split, zip(table.header, *table.rows, strict=True)))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
     return text.getvalue()
 
 
+def _split(column: Sequence[Value]) -> Iterator[list[str]]:
+    """Yield the columns of the file, with their headings, for one column of a table."""
+    heading, *cells = map(parts, column)
+    plain = str(heading[""]).replace("−", "-")
+    for ending in dict.fromkeys(chain.from_iterable(cells)) or [""]:
+        yield [_field(plain + ending), *(_field(cell.get(ending)) for cell in cells)]
+
+
 def as_latex(table: Table) -> str:
     """Return a table for LaTeX with the package booktabs. The title is its caption, and its words are a comment."""
+    header, *rows = table.texts
     lines = [f"% {shown(line)}" for line in table.words.split("\n")] if table.words else []
     lines += [r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(table.title)}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"\toprule", _row(table.header), r"\midrule"]
-    lines += [*map(_row, table.rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule", _row(header), r"\midrule"]
+    lines += [*map(_row, rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
@@ -97,13 +99,9 @@ def _row(cells: Sequence[str]) -> str:
     return f"{{}}{text}" if text.startswith(("[", "*")) else text  # which would be an option of the line before
 
 
-def _plain(cell: str) -> str:
-    if cell == MISSING:
-        return ""
-    return cell.replace(",", "").replace("−", "-") if re.fullmatch(NUMBER, cell) else _text(cell)
-
-
-def _text(cell: str) -> str:
-    """Return a text that no spreadsheet takes for a formula: one that looks like it follows an apostrophe."""
-    cell = shown(cell)
-    return f"'{cell}" if cell.lstrip().startswith(FORMULA) and not re.fullmatch(PLAIN_NUMBER, cell) else cell
+def _field(value: Scalar) -> str:
+    """Return a number with all digits, or a text that no spreadsheet takes for a formula."""
+    if isinstance(value, (int, float)):
+        return repr(value) if isfinite(value) else ""
+    text = shown(value or "")
+    return f"'{text}" if text.lstrip().startswith(FORMULA) else text

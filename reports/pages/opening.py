@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
@@ -42,16 +43,15 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
         what: The runs, such as `PPO on Hopper`.
         measures: The numbers by which arms are compared. The differences that are not significant are listed
             for the first one only, in every environment and variant.
-        meaning: The definition of the first one, if its name is not enough.
+        meaning: The definition of the first one as a sentence, if its name is not enough.
     """
     compared = [_arms_sentence(data, what), _steps_sentence(data), _seeds_sentence(data)]
     if not measures or len(data.arms) == 1:
         return Opening(compared)
     name, *others = dict.fromkeys(measure.group for measure in measures)
-    main = f"{name} ({meaning})" if meaning else name
-    before = " (declared before the runs)" if data.first.config.get("leads") else ""
-    also = f", and also by {join_words(_cut_names(others))}" if others else ""
-    compared.append(f"Arms are compared by {main}{before}{also}.")
+    before = ", as declared before the runs" if data.first.config.get("leads") else ""
+    also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
+    compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
     return Opening(compared, *conclude(measures), _test_sentence(measures))
 
 
@@ -175,7 +175,7 @@ def _steps_sentence(data: ComparisonData) -> str:
 
 
 def _seeds_sentence(data: ComparisonData) -> str:
-    of_arms = [sorted({run.seed for run in runs}) for runs in data.arms.values()]
+    of_arms = [sorted(set(map(attrgetter("seed"), runs))) for runs in data.arms.values()]
     counts = sorted(set(map(len, of_arms)))
     who = "Each arm was trained with" if len(of_arms) > 1 else "It was trained with"
     if all(seeds == of_arms[0] for seeds in of_arms) and len(of_arms[0]) <= MOST_ARMS:

@@ -13,6 +13,7 @@ from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
 from ..figures.video import Video
 from ..studies.side_by_side import differing_settings
+from ..tables.cells import first_number, hover, show
 from ..tables.table import Table, contracts, event_rows
 from .exports import with_file_names
 from .opening import Opening
@@ -103,7 +104,7 @@ def template(name: str) -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= OPTIONAL | {"with_file_names": with_file_names}
-    environment.filters["urlencode"] = url_of
+    environment.filters |= {"urlencode": url_of, "show": show, "hover": hover, "first_number": first_number}
     return environment.get_template(name)
 
 

@@ -14,7 +14,8 @@ from ...engine.kinds import find_kind
 from ...experiments.history.collect import Row, RunData
 from ...registry import quoted
 from ..figures.sketch import draw_curves, draw_marks
-from ..tables.table import number, variant_text
+from ..tables.cells import number
+from ..tables.table import variant_text
 from . import exports
 from .page import setting_texts, template
 from .run_list import command_alone, page_names
@@ -71,7 +72,7 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     results = dict.fromkeys(chain.from_iterable(row for run in runs for row in run.outcomes[:1]))
     for name in (name for name in results if name not in PLACE):
         series[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
-    shown = {name: curves for name, curves in series.items() if any(curve[0].size for curve in curves)}
+    shown = {name: curves for name, curves in series.items() if any(map(np.size, curves))}
     return {
         name.replace("_", " "): draw_curves(name, curves, end, marks)
         for name, curves in list(shown.items())[:MOST_CURVES]

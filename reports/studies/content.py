@@ -1,6 +1,6 @@
 """The interface between reports and kinds of runs: the contents of a report, and how to read a kind's logs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ...engine.loop import Warn
     from ...experiments.history.collect import RunData
     from ..figures.style import Plot
+    from ..tables.cells import Interval
     from ..tables.differences import Measure
     from ..tables.table import Table
 
@@ -27,7 +28,7 @@ class Content:
         page: Returns the page for these figures and the folder that contains the report.
         lines: Sentences that the terminal shows below the tables.
         measures: The numbers by which arms are compared, the most important one first.
-        shares: Shares of a fresh agent, one measure per variant.
+        shares: Shares of a fresh agent: (variant, arm) → share.
         runs: All runs, one per seed. Seeds that were trained as a stack have the same path.
         more: Tables that are only on the page.
         with_videos: Returns these contents with videos of the trained agents on the page. None for other kinds of runs.
@@ -39,7 +40,7 @@ class Content:
     page: "Callable[[list[Plot], Path], str]"
     lines: list[str] = field(default_factory=list)
     measures: "Sequence[Measure]" = ()
-    shares: "Sequence[Measure]" = ()
+    shares: "Mapping[tuple[str, str], Interval]" = field(default_factory=dict)
     runs: "Sequence[RunData]" = ()
     more: "Sequence[Table]" = ()
     with_videos: "Callable[[Warn], Content] | None" = None

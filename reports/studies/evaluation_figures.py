@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.collect import ComparisonData, any_logged
 from ..figures.diagnostics import before_and_after, metrics_over_time
 from ..figures.style import (
     BASELINE,
@@ -62,7 +62,7 @@ def plot_views(study: ReportedStudy, apart: bool = False) -> list[Plot]:
 def plot_first_phase(study: ReportedStudy) -> Plot | None:
     """Plot the losses of the phase that all arms share, with the updates at which second phases begin."""
     trunks = list(study.trunks.values())
-    names = [name for name in ("val_loss", "train_loss") if any(trunk.series(name)[0].size for trunk in trunks)]
+    names = [name for name in ("val_loss", "train_loss") if any_logged(trunks, name)]
     if not names:
         return None
     end = max(int(trunk.config.get("stop_step") or trunk.total_steps) for trunk in trunks)
@@ -132,7 +132,7 @@ def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale
     for label, runs in data.arms.items():
         steps, values = on_common_steps([run.series(name) for run in runs])
         dots = len(steps) < FEW_POINTS and "loss" not in name  # losses may be cut, but dots are not clipped
-        draw_band(axes, steps / divisor, scale * values, styles[label], dots)
+        draw_band(axes, steps / divisor, scale * values, styles[label], dots, 100.0 if is_share(name) else np.inf)
         drawn.append((steps, scale * values))
     return _panel_limits(drawn, data.total_steps)
 

@@ -1,6 +1,6 @@
 """The evaluations of a study's runs as numbers per arm: at the start, at the end, and the best."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import NONE
-from ...experiments.history.collect import RunData
-from ..tables.statistics import NAN, Spread, means_at_events, spread_json, strict_json
+from ...experiments.history.collect import RunData, any_logged
+from ..tables.metrics import means_at_events
+from ..tables.statistics import NAN, Spread, spread_json, strict_json
 from .study import Group, ReportedStudy
 
 Array = NDArray[np.float64]
@@ -18,7 +19,7 @@ PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are n
 
 
 @dataclass(frozen=True, eq=False)
-class Number:
+class Evaluated:
     """One evaluated number of the runs of a cell, per seed; NaN for unfinished runs.
 
     Attributes:
@@ -38,7 +39,7 @@ class Number:
     @property
     def gain(self) -> Spread:
         """The final value minus the base value."""
-        return Spread(self.final.values - self.base.values)
+        return Spread(self.final.values - self.base.values, self.final.seeds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class Cell:
     group: Group
     arm: str
     runs: list[RunData]
-    numbers: dict[str, Number]
+    numbers: dict[str, Evaluated]
     at_events: dict[str, float]
 
     @property
@@ -84,7 +85,7 @@ def evaluated_names(runs: Sequence[RunData]) -> list[str]:
     logged = [name for run in runs for name in run.logged if name not in PLACE]
     whole = {name for name in logged if "/" not in name}
     names = dict.fromkeys(name for name in logged if name.split("/")[0] in whole)
-    return [name for name in names if any(run.series(name)[0].size for run in runs)]
+    return [name for name in names if any_logged(runs, name)]
 
 
 def compared_names(cells: Sequence[Cell]) -> list[str]:
@@ -108,15 +109,11 @@ def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") ->
     """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
     by_group = []
     for group in study.groups:
-        others = {
-            cell.arm: cell.numbers[name].minus_none
-            for cell in cells
-            if cell.group is group and cell.arm != NONE and name in cell.numbers
-        }
-        known = {arm: spread for arm, spread in others.items() if spread.known.size}
+        own = [cell for cell in cells if cell.group is group and cell.arm != NONE and name in cell.numbers]
+        known = {cell.arm: spread for cell in own if (spread := cell.numbers[name].minus_none).known.size}
         if known:
             best = min(known, key=lambda arm: known[arm].mean)
-            by_group.append(Gap(group, best, Spread(-known[best].values)))
+            by_group.append(Gap(group, best, Spread(-known[best].values, known[best].seeds)))
     return by_group
 
 
@@ -135,7 +132,7 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
     `differences`, `verdict`: see `differences.differences_json`.
     `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
     """
-    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{} for _ in cells], strict=True)]
+    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{}] * len(cells), strict=True)]
     variants = []
     for group in study.groups:
         arms = {cell.arm: entry for cell, entry in zip(cells, entries, strict=True) if cell.group is group}
@@ -148,13 +145,14 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
             "tasks": [task.name for task in study.first.tasks],
             "notes": study.notes,
             "variants": variants,
-            "gaps": [
-                {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
-                for gap in gaps(study, cells)
-            ],
+            "gaps": [_gap_json(gap) for gap in gaps(study, cells)],
         }
     )
     return body
+
+
+def _gap_json(gap: Gap) -> dict[str, Any]:
+    return {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:
@@ -169,28 +167,30 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _number_json(number: Number) -> dict[str, Any]:
+def _number_json(number: Evaluated) -> dict[str, Any]:
     values = ("base", "first", "final", "best", "gain", "minus_none")
     return {value: spread_json(getattr(number, value)) for value in values}
 
 
-def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Number:
-    extreme = np.min if "loss" in name else np.max
-    final = [_final(run, name) for run in runs]
-    others = [_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs]
-    return Number(
-        base=_spread(_first(plain.get(run.seed, run), name) for run in runs),
-        first=_spread(_first(run, name) for run in runs),
-        final=_spread(final),
-        best=_spread(
-            float(extreme(run.series(name)[1])) if np.isfinite(f) else NAN for run, f in zip(runs, final, strict=True)
-        ),
-        minus_none=Spread(np.array(final) - np.array(others)),
+def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Evaluated:
+    def spread(values: Iterable[float]) -> Spread:
+        return Spread(np.array(list(values), dtype=np.float64), [run.seed for run in runs])
+
+    final = spread(_final(run, name) for run in runs)
+    others = spread(_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs)
+    return Evaluated(
+        base=spread(_first(plain.get(run.seed, run), name) for run in runs),
+        first=spread(_first(run, name) for run in runs),
+        final=final,
+        best=spread(_best(run, name) for run in runs),
+        minus_none=Spread(final.values - others.values, final.seeds),
     )
 
 
-def _spread(values: Any) -> Spread:
-    return Spread(np.array(list(values), dtype=np.float64))
+def _best(run: RunData, name: str) -> float:
+    """Return the smallest evaluation of a loss, otherwise the largest; NaN for an unfinished run."""
+    extreme = np.min if "loss" in name else np.max
+    return float(extreme(run.series(name)[1])) if np.isfinite(_final(run, name)) else NAN
 
 
 def _first(run: RunData, name: str) -> float:

@@ -42,26 +42,20 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         benchmarks[_benchmark(entry)][labels[entry[0].path]] += entry
     palette = tuple(dict.fromkeys(labels.values()))
     place = paths[0] if len(paths) == 1 else Path("side by side")
-    return {
-        name: ComparisonData(
-            place,
-            {label: by_seed(arms[label]) for label in palette if label in arms},
-            notes=describe_mixed({_folder_name(run, paths): run.config for runs in arms.values() for run in runs}),
-            palette=palette,
-        )
-        for name, arms in benchmarks.items()
-    }
-
-
-def _folder_name(run: RunData, paths: Sequence[Path]) -> str:
-    return run.path.name if len(paths) == 1 else str(run.path)
+    studies = {}
+    for name, arms in benchmarks.items():
+        configs = {run.path.name if len(paths) == 1 else str(run.path): run.config for run in chain(*arms.values())}
+        in_order = {label: by_seed(arms[label]) for label in palette if label in arms}
+        studies[name] = ComparisonData(place, in_order, notes=describe_mixed(configs), palette=palette)
+    return studies
 
 
 def differing_settings(entries: Sequence[Entry]) -> list[str]:
     """Return the names of the settings in which these runs differ, except incidental ones."""
-    settings = [_settings(entry[0]) for entry in entries]
-    names = dict.fromkeys(chain.from_iterable(settings))
-    return [n for n in names if n not in INCIDENTAL and any(s.get(n) != settings[0].get(n) for s in settings)]
+    first, *others = [_settings(entry[0]) for entry in entries]
+    names = dict.fromkeys(chain(first, *others))
+    different = {name for settings in others for name in names if settings.get(name) != first.get(name)}
+    return [name for name in names if name in different and name not in INCIDENTAL]
 
 
 def only_path(paths: Sequence[Path]) -> Path:

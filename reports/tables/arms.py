@@ -1,8 +1,9 @@
 """Tables of all arms in all variants: means, interquartile means, and probabilities of improvement."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +11,10 @@ from numpy.typing import NDArray
 from ...engine.forks import FRESH
 from ...experiments.comparisons.points import Point
 from ...experiments.sweeps.study import Published
-from ...metrics import (
-    bootstrap_coverage,
-    bootstrap_interval,
-    iqm,
-    plasticity_score,
-    probability_of_improvement,
-    t_interval,
-)
+from ...metrics import bootstrap_coverage, bootstrap_interval, iqm, plasticity_score, probability_of_improvement
+from .cells import SETTING, Heading, Interval, Label, Number, Value
 from .differences import Measure, group_by
-from .table import MISSING, BySeed, Table, estimate
+from .table import Table, variant_text
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
@@ -35,15 +30,9 @@ def group_by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     return group_by(measures, lambda measure: measure.group)
 
 
-def scores_of(measure: Measure, arm: str) -> Array:
-    """Return the finite numbers of an arm, of shape (seeds,). Shares are in %."""
-    values = np.array(list(measure.arms[arm].values()), dtype=np.float64)
-    return values[np.isfinite(values)] * measure.scale
-
-
 def oriented_scores(measure: Measure, arm: str) -> Array:
     """Return the finite numbers of an arm, of shape (seeds,), negated if lower is better."""
-    return scores_of(measure, arm) * (-1.0 if measure.lower_is_better else 1.0)
+    return measure.spread(arm).known * (-1.0 if measure.lower_is_better else 1.0)
 
 
 def point_of(measure: Measure, arm: str) -> Point:
@@ -51,7 +40,9 @@ def point_of(measure: Measure, arm: str) -> Point:
 
 
 def arms_table(
-    measures: Sequence[Measure], shares: Sequence[Measure] = (), published: Published | None = None
+    measures: Sequence[Measure],
+    shares: Mapping[tuple[str, str], Interval] | None = None,
+    published: Published | None = None,
 ) -> Table:
     """Return a table with one row per arm and variant.
 
@@ -65,56 +56,68 @@ def arms_table(
     """
     cells = [(measure, arm) for measure in measures for arm in measure.arms]
     points = [point_of(measure, arm) for measure, arm in cells]
-    varied = dict.fromkeys(name for _, variant in points for name in variant)
+    spreads = [measure.spread(arm) for measure, arm in cells]
+    varied = dict.fromkeys(chain.from_iterable(variant for _, variant in points))
     first = measures[0]
-    columns: dict[str, list[str]] = {
+    columns: dict[Heading, list[Value]] = {
         "arm": [arm for arm, _ in points],
-        **{name.replace("_", " "): [_setting_text(variant.get(name)) for _, variant in points] for name in varied},
-        "seeds": [str(scores_of(*cell).size) for cell in cells],
-        "mean [95 %]": [_mean_text(scores_of(*cell)) for cell in cells],
-        "IQM [95 %]": [_iqm_text(scores_of(*cell)) for cell in cells],
-        f"P(better than {first.baselines[0]}) [95 %]": [_improvement_over_baseline(*cell) for cell in cells],
-        "share of a fresh agent": [_share_text(shares, *cell) for cell in cells],
-        **({"published": [_published_text(published, point) for point in points]} if published else {}),
+        **{name.replace("_", " "): setting_cells(points, name) for name in varied},
+        "seeds": [spread.known.size for spread in spreads],
+        _with_level("mean"): [Interval.of(spread, first.form) for spread in spreads],
+        _with_level("IQM"): [_iqm(measure, spread.known) for (measure, _), spread in zip(cells, spreads, strict=True)],
+        _with_level(f"P(better than {first.baselines[0]})"): [_over_baseline(*cell) for cell in cells],
+        "share of a fresh agent": [(shares or {}).get((measure.variant, arm)) for measure, arm in cells],
+        "published": [None if published is None else published.rows.get(Point(*point).folder) for point in points],
     }
-    table = Table.from_columns(first.name + first.unit, columns, turns=False)
-    words = [_explanation(first, [scores_of(*cell).size for cell in cells])]
+    table = Table.from_columns(str(first.heading), columns, turns=False)
+    words = [_explanation(first, [spread.known.size for spread in spreads])]
     if "published" in table.header and published:
         words.append(f"Published: {published.measure}, {published.source}.")
     return replace(table, words=" ".join(words))
 
 
-def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
-    """Return a table of interquartile means over environments, each scaled by its runs; None for one environment."""
+def overall_table(family: str, measures: Sequence[Measure], published: Published | None = None) -> Table | None:
+    """Return a table of interquartile means over environments, each scaled by its runs; None for one environment.
+
+    Args:
+        family: The name of the measures.
+        measures: Measures of one family, in all environments and variants.
+        published: Published numbers, or None.
+    """
     environments = {measure.place for measure in measures}
     if len(environments) < 2:
         return None
-    labels, matrices = [], []
-    for variant, of_variant in group_by(measures, lambda measure: measure.variant).items():
+    points, matrices = [], []
+    for of_variant in group_by(measures, lambda measure: measure.variant).values():
         for arm in of_variant[0].arms:
             matrix = _complete_scores(of_variant, arm)
             if matrix.size:
-                labels.append(", ".join(filter(None, [variant, point_of(of_variant[0], arm)[0]])))
+                points.append(Point(*point_of(of_variant[0], arm)))
                 matrices.append(matrix)
     if not matrices:
         return None
     scores = plasticity_score({str(i): matrix for i, matrix in enumerate(matrices)}, floor=-np.inf)
-    rows = []
-    for label, matrix, score in zip(labels, matrices, scores.values(), strict=True):
-        text = estimate(score.iqm, (score.low, score.high) if len(matrix) > 1 else None)
-        rows.append([label, str(len(matrix)), text])
+    columns: dict[Heading, list[Value]] = {
+        "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
+        "seeds": list(map(len, matrices)),
+        _with_level("IQM"): [
+            Interval(s.iqm, s.low, s.high) if len(s.normalized) > 1 else s.iqm for s in scores.values()
+        ],
+        "published": [None if published is None else published.rows.get(point.folder) for point in points],
+    }
+    about = f" Published: {published.measure}, {published.source}." if published else ""
     words = (
         f"Interquartile mean over seeds and {len(environments)} environments. Each environment is scaled so that 0 and "
-        "1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval."
+        f"1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval.{about}"
     )
-    return Table(f"{family}, all environments", ["arm", "seeds", "IQM [95 %]"], rows, words, turns=False)
+    return Table.from_columns(f"{family}, all environments", columns, words, turns=False)
 
 
 def _complete_scores(measures: Sequence[Measure], arm: str) -> Array:
     """Return the scores of an arm, higher is better, of shape (seeds, measures), for seeds with a score in all."""
-    seeds = measures[0].arms[arm]
-    scores = np.array([[measure.arms[arm].get(seed, np.nan) for measure in measures] for seed in seeds], dtype=float)
-    scores = scores.reshape(-1, len(measures))
+    scores = np.full((len(measures[0].arms[arm]), len(measures)), np.nan)
+    for column, measure in zip(scores.T, measures, strict=True):
+        column[:] = [measure.arms[arm].get(seed, np.nan) for seed in measures[0].arms[arm]]
     return scores[np.isfinite(scores).all(axis=1)] * (-1.0 if measures[0].lower_is_better else 1.0)
 
 
@@ -126,30 +129,26 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
     arms = list(dict.fromkeys(arm for measure in measures for arm in measure.arms if arm != FRESH))
     if not 2 < len(arms) <= MOST_PAIRS:
         return None
-    rows = [[row, *(_pair(measures, row, column) for column in arms)] for row in arms]
+    rows = [[arm, *map(partial(_improvement, measures, arm), arms)] for arm in arms]
     words = (
         "Probability that a run of the row's arm ends better than a run of the column's arm, averaged over "
         f"{_count_text(measures)}. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. Seeds "
         "are drawn independently for each arm, so this does not use that arms share seeds, unlike the paired "
         "differences."
     )
-    return Table(f"Probability of improvement in {family}", ["better than →", *arms], rows, words, turns=False)
+    title = f"Probability of improvement in {family}"
+    return Table(title, ["better than →", *arms], rows, words, turns=False)
 
 
-def _pair(measures: Sequence[Measure], row: str, column: str) -> str:
-    if row == column:
-        return MISSING
-    return _improvement_text([measure for measure in measures if {row, column} <= measure.arms.keys()], row, column)
-
-
-def _improvement_text(measures: Sequence[Measure], arm: str, other: str) -> str:
-    """Return the probability that a run of an arm is better than one of another, averaged over measures, as text."""
-    pairs = [(oriented_scores(measure, arm), oriented_scores(measure, other)) for measure in measures]
+def _improvement(measures: Sequence[Measure], arm: str, other: str) -> Interval | None:
+    """Return the probability that a run of an arm is better than one of another, averaged over measures."""
+    both = [measure for measure in measures if {arm, other} <= measure.arms.keys() and arm != other]
+    pairs = [(oriented_scores(measure, arm), oriented_scores(measure, other)) for measure in both]
     known = [(x, y) for x, y in pairs if x.size and y.size]
     if not known:
-        return MISSING
+        return None
     p = probability_of_improvement(pad_columns([x for x, _ in known]), pad_columns([y for _, y in known]))
-    return estimate(p.mean, None if p.low is None or p.high is None else (p.low, p.high))
+    return Interval(p.mean, p.low, p.high)
 
 
 def pad_columns(columns: Sequence[Array]) -> Array:
@@ -160,37 +159,29 @@ def pad_columns(columns: Sequence[Array]) -> Array:
     return whole
 
 
-def _improvement_over_baseline(measure: Measure, arm: str) -> str:
-    """Return the probability of improvement of an arm over the baseline of its variant, as text."""
-    baseline = measure.baselines[0]
-    return MISSING if arm == baseline else _improvement_text([measure], arm, baseline)
+def _over_baseline(measure: Measure, arm: str) -> Interval | None:
+    """Return the probability of improvement of an arm over the baseline of its variant."""
+    return _improvement([measure], arm, measure.baselines[0])
 
 
-def _share_text(shares: Sequence[Measure], measure: Measure, arm: str) -> str:
-    share = next((share for share in shares if share.variant == measure.variant and arm in share.arms), None)
-    return MISSING if share is None else _mean_text(scores_of(share, arm))
+def _iqm(measure: Measure, scores: Array) -> Interval | None:
+    if not scores.size:
+        return None
+    low, high = bootstrap_interval(scores[:, None]) if scores.size > 1 else (None, None)
+    return Interval(iqm(scores), low, high, form=measure.form)
 
 
-def _published_text(published: Published, point: Point) -> str:
-    value = published.rows.get(Point(*point).folder)
-    return MISSING if value is None else f"{value:g}".replace("-", "−")
+def _with_level(text: str) -> Label:
+    return Label(text, f"{text} [95 %]")
 
 
-def _mean_text(values: Array) -> str:
-    if not values.size:
-        return MISSING
-    ends = t_interval(values)
-    return BySeed.of(estimate(float(values.mean()), ends and (float(ends[0]), float(ends[1]))), values.tolist())
-
-
-def _iqm_text(values: Array) -> str:
-    if not values.size:
-        return MISSING
-    return estimate(iqm(values), bootstrap_interval(values[:, None]) if values.size > 1 else None)
-
-
-def _setting_text(value: Any) -> str:
-    return MISSING if value is None else str(value)
+def setting_cells(points: Sequence[Point], name: str) -> list[Value]:
+    """Return the values of a setting that is varied, one per point."""
+    values = [point.variant.get(name) for point in points]
+    return [
+        Number(value, SETTING) if type(value) in (int, float) else None if value is None else str(value)
+        for value in values
+    ]
 
 
 def _count_text(measures: Sequence[Measure]) -> str:

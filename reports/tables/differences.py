@@ -11,15 +11,18 @@ from ...engine.forks import FRESH, NONE
 from ...experiments.comparisons.points import Point
 from ...experiments.history.collect import ComparisonData
 from ...metrics import PairedDifference, holm, paired_difference
-from .table import MISSING, BySeed, Table, estimate, number, variant_text
+from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent
+from .statistics import Spread
+from .table import Table, variant_text
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
+ENOUGH = AtMost(100)  # seeds: no comparison has more, and from few seeds a larger number is not known better
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
 ABOUT = (
     "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
-    "95 % Student-t interval of the mean. p: paired t test, with Holm's correction over the arms of a measure. "
+    "95 % Student-t interval of the mean. p (Holm): paired t test, corrected over the arms of a measure. "
     "{signs}Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those seen "
     "here. From few seeds, this is a rough number."
 )
@@ -34,7 +37,7 @@ class Measure:
     Attributes:
         name: Such as `final return, Hopper`.
         arms: Arm → seed → number; NaN if it is missing. The first arm is the baseline if none is called `none`.
-        percent: Whether the numbers are shares, shown in %.
+        percent: Whether the numbers are shares, which are shown in %.
         variant: The variant of the settings as text.
         points: Arm → the arm as given by the user, and its variant.
         family: The common name of a number of several environments, such as `final return`.
@@ -54,9 +57,14 @@ class Measure:
         return any(word in self.name.lower() for word in LOWER)
 
     @property
-    def unit(self) -> str:
-        """The end of a heading about these numbers."""
-        return " (%)" if self.percent else ""
+    def heading(self) -> Label | str:
+        """The name, shown with the unit of the numbers."""
+        return percent(self.name) if self.percent else self.name
+
+    @property
+    def axis(self) -> str:
+        """The name of the family with the unit, for an axis of a figure."""
+        return str(percent(self.group)) if self.percent else self.group
 
     @property
     def group(self) -> str:
@@ -67,6 +75,15 @@ class Measure:
     def scale(self) -> float:
         """The factor with which the numbers are shown: 100 for shares."""
         return 100.0 if self.percent else 1.0
+
+    @property
+    def form(self) -> Form:
+        """The form in which the numbers are shown."""
+        return Form(scale=self.scale) if self.percent else PLAIN
+
+    def spread(self, arm: str) -> Spread:
+        """Return the numbers of an arm."""
+        return Spread(np.array(list(self.arms[arm].values()), dtype=np.float64), list(self.arms[arm]))
 
     @property
     def baselines(self) -> list[str]:
@@ -98,22 +115,20 @@ class Difference:
         return self.p_holm is not None and self.p_holm < LEVEL
 
     @property
-    def text(self) -> str:
-        """The mean and its interval as text, such as `112 [85, 139]`, in % if the measure is a share."""
-        scale, low, high = self.measure.scale, self.paired.low, self.paired.high
-        return estimate(scale * self.paired.mean, None if low is None or high is None else (scale * low, scale * high))
+    def interval(self) -> Interval:
+        """The mean and its interval, shown as `112 [85, 139]`, in % if the measure is a share."""
+        return Interval(self.paired.mean, self.paired.low, self.paired.high, self.by_seed, self.measure.form)
 
     @property
-    def seeds_needed(self) -> str:
-        """The number of seeds needed for a significant difference as text; a dash if unknown."""
-        if self.paired.p_t is None:
-            return MISSING
-        return "over 10,000" if self.paired.seeds_needed is None else f"{self.paired.seeds_needed:,}"
+    def seeds_needed(self) -> Number | None:
+        """The number of seeds needed for a significant difference, shown up to 100; None if unknown."""
+        return None if self.paired.p_t is None else Number(self.paired.seeds_needed, ENOUGH)
 
     @property
     def about_seeds_needed(self) -> str:
         """The number of seeds needed in sentences."""
-        return f"{'about ' if self.paired.seeds_needed else ''}{self.seeds_needed}"
+        text = str(self.seeds_needed)
+        return text if text.startswith(">") else f"about {text}"
 
 
 def lead(measures: Iterable[Measure], name: str) -> list[Measure]:
@@ -161,12 +176,11 @@ def differences(measures: Sequence[Measure]) -> list[Difference]:
 
     The fresh agent itself is not compared with the baseline, because it is not a method.
     """
-    pairs = [
-        (measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
-        for measure in measures
-        for baseline in measure.baselines
-    ]
-    return [difference for measure, of_baseline in pairs for difference in _compare(measure, of_baseline)]
+    found: list[Difference] = []
+    for measure in measures:
+        for baseline in measure.baselines:
+            found += _compare(measure, [(arm, baseline) for arm in measure.arms if arm not in (baseline, FRESH)])
+    return found
 
 
 def pairwise_differences(measure: Measure) -> list[Difference]:
@@ -198,18 +212,18 @@ def difference_tables(compared: Sequence[Difference], about: str = "") -> list[T
 
 
 def _table(baseline: str, compared: Sequence[Difference], about: str) -> Table:
-    columns = {
+    columns: dict[Heading, list[Value]] = {
         "arm": [difference.arm for difference in compared],
         "variant": [difference.measure.variant for difference in compared],
-        "measure": [difference.measure.name + difference.measure.unit for difference in compared],
-        "difference": [_with_seeds(difference) for difference in compared],
-        "p": [_p_text(difference.p_holm).removeprefix("= ") for difference in compared],
-        "p (signs)": [_p_text(difference.paired.p_sign_flip).removeprefix("= ") for difference in compared],
+        "measure": [difference.measure.heading for difference in compared],
+        "difference": [difference.interval for difference in compared],
+        "p (Holm)": [Number(difference.p_holm, P_VALUE) for difference in compared],
+        "p (signs)": [Number(difference.paired.p_sign_flip, P_VALUE) for difference in compared],
         "seeds needed": [difference.seeds_needed for difference in compared],
-        "by seed": [_by_seed(difference) for difference in compared],
+        Label("difference", "by seed"): [_by_seed(difference) for difference in compared],
     }
     table = Table.from_columns(f"Difference to {baseline_name(baseline)}", columns)
-    words = (ABOUT if "p" in table.header else SINGLE).format(
+    words = (ABOUT if "p (Holm)" in table.header else SINGLE).format(
         baseline=baseline_name(baseline), signs=SIGNS if "p (signs)" in table.header else ""
     )
     return replace(table, words=f"{about} {words}".strip())
@@ -232,7 +246,7 @@ def _sentence(group: Sequence[Difference]) -> str:
     if counts[-1] == 1:
         return f"{who}any difference may be due to chance."
     significant = [
-        f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.text}"
+        f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.interval}"
         f"{' percentage points' if difference.measure.percent else ''} (p {_p_text(difference.p_holm)} after Holm)"
         for difference in group
         if difference.significant
@@ -275,22 +289,15 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
 
 
 def _p_text(p: float | None) -> str:
-    """Return a p-value as text, such as `= .034` or `< .001`; a dash if there is none."""
-    if p is None:
-        return MISSING
-    return "< .001" if p < 0.001 else f"= {f'{p:.3f}'.removeprefix('0')}"
+    """Return a p-value for a sentence, such as `= .034` or `< .001`."""
+    text = P_VALUE.text(p)
+    return text if text.startswith("<") else f"= {text}"
 
 
-def _by_seed(difference: Difference) -> str:
+def _by_seed(difference: Difference) -> BySeed | None:
     if difference.paired.n == 1:
-        return MISSING  # it would repeat the difference
-    return ", ".join(number(difference.measure.scale * value) for value in difference.by_seed.values())
-
-
-def _with_seeds(difference: Difference) -> str:
-    return BySeed.of(
-        difference.text, {seed: difference.measure.scale * value for seed, value in difference.by_seed.items()}
-    )
+        return None  # it would repeat the difference
+    return BySeed(difference.by_seed, difference.measure.form)
 
 
 def baseline_name(baseline: str) -> str:

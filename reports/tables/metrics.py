@@ -3,9 +3,12 @@
 A metric is logged whether it is here or not: without a title, its panel has its name.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from .table import MISSING, join_words, number
+from ...experiments.history.collect import Row
+from .cells import Form, Heading, Number, Pair, Value
+from .statistics import mean_of_known
+from .table import join_words
 
 # In the order of the panels of "Inside the network".
 TITLES = {
@@ -32,18 +35,31 @@ IN_FIGURE = ("dfi_unscaled", "dormant_fraction", "srank", "effective_rank", "wei
 IN_TABLES = {"dfi_unscaled": "DfI (unscaled)"}
 
 
-def intervention_columns(rows: Sequence[Mapping[str, float]], digits: int = 3) -> dict[str, list[str]]:
-    """Return the columns on interventions that all reports have, heading → texts: SFE and the metrics of `IN_TABLES`.
+def means_at_events(
+    events: Sequence[Row], around: Iterable[str] = (*IN_TABLES, "lambda_max", "lambda_balance")
+) -> dict[str, float]:
+    """Return means over all interventions of the change of the weights, and of metrics before and after."""
+    means = {name: _mean_at(events, "change", name) for name in ("sfe", "sfe_normalized")}
+    for name in around:
+        means |= {f"{name}_{side}": _mean_at(events, side, name) for side in ("before", "after")}
+    return means
+
+
+def _mean_at(events: Sequence[Row], part: str, name: str) -> float:
+    return mean_of_known(event.get(part, {}).get(name) for event in events)
+
+
+def intervention_columns(rows: Sequence[Mapping[str, float]], digits: int = 3) -> dict[Heading, list[Value]]:
+    """Return the columns on interventions that all reports have, by heading: SFE and the metrics of `IN_TABLES`.
 
     Args:
         rows: For each row of the table, its `means_at_events`.
         digits: About how many digits metrics have.
     """
-    sfe = {"SFE": [number(means["sfe"]) for means in rows]}
-    metrics = {
-        heading: [before_and_after_text(means, name, digits) for means in rows] for name, heading in IN_TABLES.items()
-    }
-    return sfe | metrics
+    columns: dict[Heading, list[Value]] = {"SFE": [Number(means["sfe"]) for means in rows]}
+    for name, heading in IN_TABLES.items():
+        columns[heading] = [before_and_after(means, name, digits) for means in rows]
+    return columns
 
 
 def intervention_words(change: str, *more: str) -> str:
@@ -57,7 +73,6 @@ def intervention_words(change: str, *more: str) -> str:
     return f"{join_words([f'SFE ({change})', *metrics, *more])} before → after"
 
 
-def before_and_after_text(means: Mapping[str, float], name: str, digits: int = 3) -> str:
-    """Return a metric before and after interventions as text, `0.135 → 8.83`, from `means_at_events`."""
-    before, after = (number(means[f"{name}_{side}"], digits) for side in ("before", "after"))
-    return MISSING if before == after == MISSING else f"{before} → {after}"
+def before_and_after(means: Mapping[str, float], name: str, digits: int = 3) -> Pair:
+    """Return a metric before and after interventions, shown as `0.135 → 8.83`, from `means_at_events`."""
+    return Pair(means[f"{name}_before"], means[f"{name}_after"], form=Form(digits))

@@ -6,7 +6,8 @@ from typing import Any, TypedDict
 from ...experiments.history.collect import read_signed
 from ...experiments.sweeps.study import Published
 from ...registry import schema
-from .table import MISSING, Table, number
+from .cells import Pair, Value, number
+from .table import Table
 
 TUNED = "tuned.json"
 
@@ -59,18 +60,18 @@ def tuning_tables(study: Path) -> list[Table]:
         f"results do not use, for {record['share']:.0%} of the planned steps, and ranked by {record['measure']}; "
         f"{number(record['hours'])} hours in total."
     )
-    tried = [[arm, point["arm"], number(point["score"])] for arm, points in record["arms"].items() for point in points]
+    tried = [[arm, point["arm"], point["score"]] for arm, points in record["arms"].items() for point in points]
     return [
         Table("How the arms were tuned", ["arm", "chosen", "its score", "all scores", "failed"], chosen, words, False),
         Table("All points of the search", ["arm", "point", "score"], tried, f"Score: {record['measure']}.", False),
     ]
 
 
-def _row(arm: str, points: list[TriedPoint], chosen: str | None) -> list[str]:
+def _row(arm: str, points: list[TriedPoint], chosen: str | None) -> list[Value]:
     scores = [point["score"] for point in points if point["score"] is not None]
     best = next((point["score"] for point in points if point["arm"] == chosen), None)
-    span = f"{number(min(scores))} to {number(max(scores))}" if scores else MISSING
-    return [arm, chosen or MISSING, number(best), span, str(len(points) - len(scores))]
+    span = Pair(min(scores), max(scores), (", lowest", ", highest"), "{} to {}") if scores else None
+    return [arm, chosen, best, span, len(points) - len(scores)]
 
 
 def _sweep_entry(sweep: Path, name: str, wanted: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Statistics over seeds and over interventions, and their conversion to strict JSON."""
+"""Statistics over seeds, and their conversion to strict JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import Row
 from ...metrics import t_interval
-from .metrics import IN_TABLES
 
 Array = NDArray[np.float64]
 NAN = float("nan")
@@ -17,9 +15,14 @@ NAN = float("nan")
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """A number per seed, of shape (seeds,); NaN if it was not measured."""
+    """A number of each of `seeds`, of shape (seeds,); NaN if it was not measured."""
 
     values: Array
+    seeds: Sequence[int]
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        return dict(zip(self.seeds, self.values.tolist(), strict=True))
 
     @property
     def known(self) -> Array:
@@ -57,19 +60,6 @@ def mean_of_known(values: Iterable[Any]) -> float:
     """Return the mean of the finite numbers; NaN if there are none."""
     known = [value for value in values if value is not None and np.isfinite(value)]
     return float(np.mean(known)) if known else NAN
-
-
-def means_at_events(
-    events: Sequence[Row], around: Iterable[str] = (*IN_TABLES, "lambda_max", "lambda_balance")
-) -> dict[str, float]:
-    """Return means over all interventions of the change of the weights, and of metrics before and after."""
-    change = {name: [event.get("change", {}).get(name) for event in events] for name in ("sfe", "sfe_normalized")}
-    sides = {
-        f"{name}_{side}": [event.get(side, {}).get(name) for event in events]
-        for name in around
-        for side in ("before", "after")
-    }
-    return {name: mean_of_known(values) for name, values in (change | sides).items()}
 
 
 def strict_json(value: Any) -> Any:

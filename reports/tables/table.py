@@ -1,73 +1,58 @@
-"""Tables for the page and the terminal, numbers as text, reset contracts, and the list of events."""
+"""Tables of reports, reset contracts, and the list of events."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from ...experiments.history.collect import ComparisonData, Row
+from .cells import Heading, Label, Pair, Value, is_missing, show
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
-MISSING = "–"
+Columns = Mapping[Heading, Sequence[Value]]  # heading → cells
 NAME, WORD = 24, 12  # characters; longer names of rows, and longer words, may be broken in a narrow terminal
-DIGITS = "0123456789−–"  # a number begins with one of these
-
-
-class BySeed(str):
-    """The text of a cell. The page shows its numbers by seed, `by_seed`, under the pointer."""
-
-    by_seed: str = ""
-
-    @classmethod
-    def of(cls, text: str, values: Mapping[int, float] | Sequence[float]) -> str:
-        """Return a text with the numbers of each seed, or in the order of seeds; with one seed, the text alone."""
-        if len(values) < 2:
-            return text
-        cell = cls(text)
-        if isinstance(values, Mapping):
-            cell.by_seed = ", ".join(f"seed {seed}: {number(value, 4)}" for seed, value in values.items())
-        else:
-            cell.by_seed = f"by seed: {', '.join(number(value, 4) for value in values)}"
-        return cell
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts. Rows begin with a name, such as that of an arm.
+    """A table. Rows begin with a name, such as that of an arm.
 
     `words` explains the columns. If `turns` is True, the terminal may show columns as rows.
     """
 
     title: str
-    header: list[str]
-    rows: list[list[str]]
+    header: Sequence[Heading]
+    rows: Sequence[Sequence[Value]]
     words: str = ""
     turns: bool = True
 
     @classmethod
     def from_columns(
-        cls, title: str, columns: Mapping[str, Sequence[str]], words: str = "", turns: bool = True
+        cls, title: str, columns: Mapping[Any, Sequence[Value]], words: str = "", turns: bool = True
     ) -> Self:
         """Return a table with these columns. Those without any value are left out.
 
         Args:
             title: Its title.
-            columns: Heading → the texts of the column.
+            columns: Heading → the cells of the column.
             words: A sentence below the table.
             turns: Whether the terminal shows a wide table turned, with arms as columns.
         """
-        shown = {heading: texts for heading, texts in columns.items() if set(texts) - {MISSING, ""}}
-        return cls(title, list(shown), [list(row) for row in zip(*shown.values(), strict=True)], words, turns)
+        shown = {heading: cells for heading, cells in columns.items() if not all(map(is_missing, cells))}
+        return cls(title, list(shown), list(map(list, zip(*shown.values(), strict=True))), words, turns)
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The header and the rows as they are shown."""
+        return [list(map(show, row)) for row in (self.header, *self.rows)]
 
     @property
     def text_columns(self) -> set[int]:
         """The indices of the columns after the first that contain texts, not numbers."""
-        columns = list(zip(*self.rows, strict=True))
-        return {i for i, texts in enumerate(columns) if i and not any(text[:1] in DIGITS for text in texts if text)}
+        columns = enumerate(zip(*self.rows, strict=True))
+        return {i for i, cells in columns if i and not any(map(_is_number, cells))}
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> Iterator["RichTable"]:
         """Print the table with one column per arm, as wide as the console allows.
@@ -77,9 +62,9 @@ class Table:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
 
-        lines = [self.header, *self.rows]
-        if self.turns and len({row[0] for row in self.rows}) == len(self.rows) < len(self.header):
-            lines = [list(line) for line in zip(*lines, strict=True)]
+        lines = self.texts
+        if self.turns and len({line[0] for line in lines[1:]}) == len(self.rows) < len(self.header):
+            lines = list(map(list, zip(*lines, strict=True)))
         if lines[0][0] == "arm":
             lines[0] = ["", *lines[0][1:]]
         columns = list(zip(*lines, strict=True))
@@ -92,43 +77,21 @@ class Table:
         yield table
 
 
+def _is_number(cell: Value) -> bool:
+    return not isinstance(cell, (str, Label)) and not is_missing(cell)
+
+
 def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
     """Return widths of columns that fit. The widest ones are narrowed, and words are broken only if that is not enough.
 
     Rich narrows columns too, but cuts the table off at the right edge if they have minimum widths."""
     widths = [max(map(len, texts), default=0) or 1 for texts in columns]
-    words = [max((len(word) for text in texts for word in text.split()), default=1) for texts in columns]
+    words = [max(map(len, " ".join(texts).split()), default=1) for texts in columns]
     least = [min(words[0], NAME), *(min(length, WORD) for length in words[1:])]
     while sum(widths) > available and max(widths) > 1:
         wide = [i for i, width in enumerate(widths) if width > least[i]] or range(len(widths))
         widths[max(wide, key=widths.__getitem__)] -= 1
     return widths
-
-
-def number(value: Any, digits: int = 3) -> str:
-    """Return a number as text with about `digits` digits and a true minus sign, or a dash if it was not measured."""
-    if not isinstance(value, (int, float)) or not np.isfinite(value):
-        return MISSING
-    large = abs(value) >= 10 ** (digits - 1)
-    text = f"{value:,.0f}" if large and abs(value) < 1e7 else f"{value:.{digits}g}"
-    return text.replace("-", "−")
-
-
-def estimate(mean: float, ends: tuple[float, float] | None) -> str:
-    """Return a mean and its interval as text, `112 [85, 139]`, rounded to two digits of the interval's half width.
-
-    Without an interval, return the mean.
-    """
-    if ends is None or not np.isfinite([mean, *ends]).all():
-        return number(mean)
-    low, high = ends
-    half, largest = (high - low) / 2, max(abs(low), abs(high))
-    if half == 0 or not 1e-3 <= largest < 1e7:
-        return f"{number(mean)} [{number(low)}, {number(high)}]"
-    digits = min(6, max(0, 1 - int(np.floor(np.log10(half)))))
-    mean, low, high = (round(value, digits) + 0.0 for value in (mean, low, high))  # no −0
-    text = f"{mean:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
-    return text.replace("-", "−")
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -176,29 +139,29 @@ def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
     return list(distinct.values()), idle
 
 
-def event_rows(data: ComparisonData) -> list[list[str]]:
+def event_rows(data: ComparisonData) -> list[list[Value]]:
     """Return one row per intervention or explosion.
 
     The columns are arm, seed, step, event, learner, SFE, feature covariance distance, DfI and seconds.
     """
-    rows: list[list[str]] = []
+    rows: list[list[Value]] = []
     for label, runs in data.arms.items():
         for run in runs:
             for event in run.events:
                 if event.get("event") in ("intervention", "explosion"):
-                    rows.append([label, run.whose_events, f"{event['step']:,}", *_event_cells(event)])
+                    rows.append([label, run.whose_events, event["step"], *_event_cells(event)])
     return rows
 
 
-def _event_cells(event: Row) -> list[str]:
+def _event_cells(event: Row) -> list[Value]:
     if event["event"] == "explosion":
-        return ["physics exploded", str(event.get("env", "?")), *[MISSING] * 4]
+        return ["physics exploded", str(event.get("env", "?")), None, None, None, None]
     before, after, change = (event.get(key, {}) for key in ("before", "after", "change"))
     return [
         str(event.get("intervention", "?")),
         str(event.get("learner", "?")),
-        number(change.get("sfe")),
-        number(change.get("feature_covariance_distance")),
-        f"{number(before.get('dfi_unscaled'))} → {number(after.get('dfi_unscaled'))}",
-        number(event.get("seconds")),
+        change.get("sfe"),
+        change.get("feature_covariance_distance"),
+        Pair(before.get("dfi_unscaled"), after.get("dfi_unscaled")),
+        event.get("seconds"),
     ]

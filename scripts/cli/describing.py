@@ -14,7 +14,7 @@ NOTHING = (None, (), "", tyro.MISSING, tyro.MISSING_NONPROP)  # of the last two 
 _being_read: set[Any] = set()
 
 
-class Part:
+class SettingsGroup:
     """The settings of one group, which help shows in a box. Each group has a subclass with its fields."""
 
     fields: tuple[StructFieldSpec, ...] = ()
@@ -28,7 +28,7 @@ def read_options(info: StructTypeInfo) -> StructConstructorSpec | None:
     """
     if not isinstance(info.type, type) or info.type in _being_read:
         return None
-    if issubclass(info.type, Part):
+    if issubclass(info.type, SettingsGroup):
         return StructConstructorSpec(instantiate=dict, fields=info.type.fields)
     if not is_dataclass(info.type):
         return None
@@ -57,9 +57,9 @@ def _in_groups(settings: type[RunSettings], spec: StructConstructorSpec) -> Stru
 
 def _part(group: str, fields: list[StructFieldSpec]) -> StructFieldSpec:
     """Return the field of a group. Its name is the title of its box; that without a title joins the command's own."""
-    part = type("Part", (Part,), {"fields": tuple(fields)})
+    part: Any = type("SettingsGroup", (SettingsGroup,), {"fields": tuple(fields)})
     title = tyro.conf.arg(name="" if group == "run" else group, prefix_name=False, help="")
-    titled: Any = Annotated[part, title]
+    titled: Any = Annotated[part, title, tyro.conf.OmitArgPrefixes]
     return StructFieldSpec(group, titled, tyro.MISSING_NONPROP)
 
 

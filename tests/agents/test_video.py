@@ -26,7 +26,7 @@ from supple.envs import AtariVector, make_env, make_pixels
 from supple.experiments import compare
 from supple.registry.errors import UsageError
 from supple.reports import load
-from supple.reports.tables.table import number
+from supple.reports.tables.cells import number
 from supple.scripts.report import main
 from supple.tracks.linear.settings import LinearSettings
 

@@ -10,9 +10,13 @@ import pytest
 import torch
 
 from supple.agents.ppo import PPOSettings
+from supple.agents.presets import LATER
+from supple.engine.kinds import find_kind
 from supple.engine.storage.claim import claim
 from supple.experiments import Space, Study, Sweep, compare, load, resume, train
+from supple.experiments.comparisons.comparison import read_comparison
 from supple.registry.errors import RunError, UsageError
+from supple.reports import compose
 from supple.scripts.main import dispatch
 
 LINEAR: dict[str, Any] = {"tasks": "semantic,reversal", "updates_per_task": 20}
@@ -65,12 +69,27 @@ def test_arms_fork_where_the_call_says_and_the_reference_is_one_of_them(tmp_path
     assert results.events.query("event == 'intervention'")[["arm", "step"]].values.tolist() == [["fire", 120]]
 
 
+def test_the_measure_that_was_declared_leads_whatever_the_kind_has_by_default(tmp_path: Path) -> None:
+    def measures(folder: str, leads: str | None) -> list[str]:
+        compare("linear", LINEAR, ["none", "rebalance(lam=5)@task"], fork_at=0, leads=leads, out=tmp_path / folder)
+        return [measure.name for measure in compose(tmp_path / folder).measures]
+
+    known = find_kind("linear").measures
+    by_default = measures("default", None)
+    assert set(by_default) == set(known)
+    assert by_default[0] == known[0]
+    assert measures("own", "final forgetting")[0] == "final forgetting"
+    assert json.loads((tmp_path / "own/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+
+
 def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) -> None:
     small = {key: PPO[key] for key in ("num_envs", "rollout_steps", "minibatch_size", "epochs", "hidden", "compile")}
     small |= {"cycles": 2, "steps_per_task": 40, "eval_episodes": 0}
     results = compare("ppo", small, ["none"], preset="gym-control-small", seeds=[5], fork_at=0, out=tmp_path / "c")
     assert set(results.episodes["arm"]) == {"none", "fresh"}  # the reference is the preset's
     assert results.studies[""].first.config["settings"]["env"] == "CartPole-v1"
+    assert read_comparison(tmp_path / "c").leads == results.studies[""].first.leads == LATER
+    assert results.scores["leads"] == results.scores["differences"][0]["measure"] == LATER
 
 
 def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
@@ -160,6 +179,10 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
         ({"vary": {"speed": [1, 2]}}, "no setting 'speed'"),
         ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
         ({"jobs": 0}, "jobs must be a number of 1 or more, got 0"),
+        (
+            {"leads": "fnal return"},
+            "leads 'fnal return': no report of ppo compares arms by it: did you mean 'final return'",
+        ),
         ({"fork_at": 1.5}, "fork_at must lie in [0, 1)"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -12,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supple.engine.kinds import find_kind, presets
+from supple.engine.kinds import find_kind, presets, presets_of
 from supple.experiments.board import Result, Row, read_row, rows, standings, suite, write_row
 from supple.experiments.board.checking import bounds, differences, disagreements
 from supple.experiments.board.page import page
-from supple.experiments.board.scoring import MEASURES, arm_of, sum_of
+from supple.experiments.board.scoring import MEASURES, arm_of, bench, sum_of
 from supple.registry.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -201,9 +202,31 @@ def test_scores_are_possible_and_no_published_row_is_wider_than_its_study_allows
 def test_the_suite_can_be_trained_with_every_method_of_its_kinds() -> None:
     for study in suite():
         kind = find_kind(study.kind)
-        assert study.preset in presets.names()
         assert MEASURES[study.name].name
         assert arm_of(kind.name, "fresh") != "fresh"
+
+
+def planned() -> list[tuple[str, object]]:
+    """Return the folder and the settings of every run of the board."""
+    found = (study.comparisons(lambda *point: 0.0) for study in bench(("fire@task",)).studies)
+    return [
+        (f"{folder}/{point.folder}", comparison.settings_at(point))
+        for folders in found
+        for folder, (comparison, _) in folders.items()
+        for point in comparison.points
+    ]
+
+
+def test_a_preset_that_changes_does_not_change_what_the_board_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, sums = planned(), [sum_of(study) for study in suite()]
+    others = {
+        name: replace(preset, settings={**preset.settings, "learning_rate": 7.0}, vary={}, fork_at=0.5, arms=("snp",))
+        for name, preset in presets.entries.items()
+        if "learning_rate" in find_kind(preset.kind).settings_class().__dataclass_fields__
+    }
+    monkeypatch.setattr(presets, "_entries", {**presets.entries, **others})
+    assert presets_of("ppo")["gym-control-small"].settings["learning_rate"] == 7.0
+    assert (planned(), [sum_of(study) for study in suite()]) == (before, sums)
 
 
 @pytest.mark.parametrize("published", rows(), ids=lambda row: row.method)

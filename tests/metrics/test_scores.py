@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.metrics import final_window_return, iqm, learning_curve_area, plasticity_score, share_of_fresh
+from supple.metrics import final_window_return, iqm, learning_curve_area, plasticity_score
 
 few = settings(max_examples=25)
 
@@ -223,18 +223,3 @@ def test_area_is_that_of_a_plain_loop(episodes: list[tuple[int, int]], bins: int
 def test_area_refuses_no_steps_and_no_bins(end: int, bins: int) -> None:
     with pytest.raises(ValueError, match="learning_curve_area: needs start < end"):
         learning_curve_area([1], [1.0], 0, end, bins)
-
-
-@few
-@given(st.floats(-1e3, 1e3), st.floats(0.1, 1e3), st.floats(-1, 2), st.floats(-1e3, 1e3), st.floats(0.1, 10))
-def test_share_of_fresh_has_no_unit_and_no_offset(
-    random: float, learned: float, share: float, offset: float, unit: float
-) -> None:
-    numbers = np.array([random + share * learned, random + learned, random])
-    assert share_of_fresh(*numbers) == pytest.approx(share, abs=1e-9)
-    assert share_of_fresh(*(unit * numbers + offset)) == pytest.approx(share, abs=1e-6)
-
-
-def test_share_of_a_fresh_agent_that_learned_nothing_is_unknown() -> None:
-    actual = share_of_fresh([1.0, 1.0, -150.0], [2.0, 0.0, -100.0], [0.0, 0.0, -200.0])
-    np.testing.assert_array_equal(actual, [0.5, math.nan, 0.5])

@@ -52,7 +52,9 @@ def test_list_names_everything_that_is_registered(
     from supple.metrics import METRICS
 
     monkeypatch.setenv("COLUMNS", "200")
-    text = supple("list", monkeypatch, capsys)
+    text = supple(
+        "list presets benchmarks kinds interventions activations metrics environments sequences", monkeypatch, capsys
+    )
     for name in (
         *interventions.names(),
         *activation_registry.names(),

@@ -29,12 +29,12 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("number", "verb"),
-    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")],
+    ("name", "verb"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up")]
 )
 def test_an_interrupted_run_prints_the_step_from_which_it_resumes(
-    process: Callable[..., int], tmp_path: Path, number: int, verb: str
+    process: Callable[..., int], tmp_path: Path, name: str, verb: str
 ) -> None:
+    number = getattr(signal, name)
     run, errors = tmp_path / "run", tmp_path / "errors"
     child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
     wait_until(lambda: any(int(folder.name) >= 40 for folder in (run / "checkpoints").glob("0*")))  # older ones go

@@ -147,6 +147,7 @@ WRONG = {
     f"{ATARI} --preset demo-mujoco": "--preset demo-mujoco: a preset of ppo, not of dqn",
     "train ppo --preset deom-mujoco --out OUT": "unknown preset 'deom-mujoco': did you mean 'demo-mujoco'?",
     # comparisons
+    f"{COMPARE} --leads reward": "--leads 'reward': no report of ppo compares arms by it",
     f"{COMPARE} --fork-at 1": "--fork-at must lie in [0, 1), a fraction of the run, got 1.0",
     f"{COMPARE} --fork-at -0.5": "--fork-at must lie in [0, 1), a fraction of the run, got -0.5",
     f"{COMPARE} --fork-at 0 --arm fire": "--arm: 'fire' needs a schedule",

@@ -1,5 +1,7 @@
-"""The table of what works on which network: `python -m tests.zoo.table` writes docs/reference/networks.md."""
+"""The table of what works on which network: `python -m tests.zoo.table` writes docs/reference/networks.md and .csv."""
 
+import csv
+import io
 import re
 import warnings
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from tests.zoo.references import referred
 from tests.zoo.trials import Outcome, measured, tried
 
 PAGE = Path(__file__).parents[2] / "docs/reference/networks.md"
+TABLE = PAGE.with_suffix(".csv")
 MEASURED = ("measure", "trainability", "record", "names", "trace_wiring", "outputs_of_others", "diagnose", "features")
 QUICK = ("fire_ is an isometry", "dormant_fraction by hand", "recycle_ of silent units")  # of the references
 COLUMNS = {  # heading → the operations whose outcomes it shows
@@ -35,9 +38,10 @@ require four things.
 - The outputs stay the same if only silent units are reinitialised.
 - A refusal comes before training, with its reason in one line.
 
-"Units" are `redo` and `cbp`; `snr`, `regrama` and `cpr` need the same. "Matrices" are `parseval` and `weight_clip`.
-"Everything" is these, `fire`, `reset`, `snp`, all measurements and `supple doctor` (`diagnose`). A network with * needs
-the function that makes it (`fresh=` of `learner_for`), and one with † the function to call (`forward=`).
+[A table](networks.csv) has all networks. On those that are not below, everything works: `fire`, `reset`, `snp`, all
+measurements, `supple doctor` (`diagnose`), "units", which are `redo` and `cbp` (`snr`, `regrama` and `cpr` need the
+same), and "matrices", which are `parseval` and `weight_clip`. A network with * needs the function that makes it
+(`fresh=` of `learner_for`), and one with † the function to call (`forward=`).
 
 """
 
@@ -90,29 +94,31 @@ def cell(of: Sequence[Outcome], name: str, notes: dict[str, str]) -> str:
     return ", ".join(f"{', '.join(names)} ({number})" for number, names in numbers.items())
 
 
-def page(names: Sequence[str]) -> str:
-    """Return the page about these networks."""
+def texts(names: Sequence[str]) -> tuple[str, str]:
+    """Return the page about these networks, and the table in CSV."""
     notes: dict[str, str] = {}
-    alike: dict[str, list[str]] = {"": []}
+    alike: dict[str, list[str]] = {}
+    rows = [("network", "refused")]
     for name in names:
         kind = zoo()[name]
-        marks = ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
-        alike.setdefault(refusals(outcomes(name), notes), []).append(kind.about + marks)
-    fine = [f"- {about}" for about in alike.pop("")]
-    rows = [f"| {refused} | {'; '.join(abouts)} |" for refused, abouts in alike.items()]
+        about = kind.about + ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
+        refused = refusals(outcomes(name), notes)
+        rows.append((about, refused))
+        if refused:
+            alike.setdefault(refused, []).append(about)
+    lines = ["| refused | networks |", "|---|---|"]
+    lines += [f"| {refused} | {'; '.join(abouts)} |" for refused, abouts in alike.items()]
     listed = [f"{number}. {why}" for number, why in enumerate(notes.values(), 1)]
-    parts = {
-        "Networks on which something is refused": ["| refused | networks |", "|---|---|", *rows],
-        "Reasons": listed,
-        "Networks on which everything works": fine,
-    }
-    return INTRODUCTION + "\n".join(f"## {title}\n\n" + "\n".join(lines) + "\n" for title, lines in parts.items())
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return INTRODUCTION + "\n".join(lines) + "\n\n## Reasons\n\n" + "\n".join(listed) + "\n", file.getvalue()
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    PAGE.write_text(page([name for name, kind in zoo().items() if not kind.slow]))
+    for file, text in zip((PAGE, TABLE), texts([name for name, kind in zoo().items() if not kind.slow]), strict=True):
+        file.write_text(text)
 
 
 if __name__ == "__main__":

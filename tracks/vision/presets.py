@@ -5,6 +5,8 @@ from typing import Any
 from ...engine.kinds import Preset, add
 
 KIND = "vision"
+# The measures of reports. ACC is the test accuracy in the end, as a mean over all tasks so far.
+ONLINE, TEST, ACC, FINAL = MEASURES = "online accuracy", "test accuracy", "ACC", "final test accuracy"
 
 # FIRE, Appendix E.1 and Table 2
 _FIRE: dict[str, Any] = {
@@ -64,7 +66,7 @@ add(
         "20 tasks of 5 classes of CIFAR-100 with experience replay (Lillo & Cheney 2025, Sections 2 and 3)",
         KIND,
         _SPLIT,
-        leads="ACC",
+        leads=ACC,
     ),
     Preset(
         "shock",
@@ -77,20 +79,20 @@ add(
         "10 % of CIFAR-10 for 1,000 epochs, then all for 100, ResNet-18 (FIRE, Section 4.1)",
         KIND,
         {**_FIRE, "stream": "chunks", "shares": (0.1, 1.0), "tasks": 2, "first_epochs": 1000},
-        leads="final test accuracy",
+        leads=FINAL,
     ),
     Preset(
         "continual",
         "CIFAR-10 in ten stages, from 10 % to all, 100 epochs each (FIRE, Section 4.1)",
         KIND,
         {**_FIRE, "stream": "chunks", "shares": tuple(k / 10 for k in range(1, 11)), "tasks": 10},
-        leads="test accuracy",
+        leads=TEST,
     ),
     Preset(
         "class-incremental",
         "CIFAR-100 in 20 phases of 5 new classes, all seen so far in each, ViT-Tiny (FIRE, Section 4.1)",
         KIND,
         {**_FIRE, "dataset": "cifar-100", "network": "vit-tiny", "stream": "classes", "tasks": 20},
-        leads="test accuracy",
+        leads=TEST,
     ),
 )

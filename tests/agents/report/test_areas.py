@@ -59,10 +59,10 @@ def compare(path, arms=tuple(LEARNED), seeds=(0, 1, 2), envs=("CartPole-v1",), t
 def test_share_is_that_of_what_a_fresh_agent_learns_beyond_the_untrained_policy(tmp_path):
     arms = score(load(compare(tmp_path / "c"))).arms
     for arm in ("none", "fire@task"):
-        assert [task.index for task in arms[arm].share.tasks] == [1, 2]  # from the first switch on
-        np.testing.assert_allclose(arms[arm].share.by_task, LEARNED[arm])
-        np.testing.assert_allclose(arms[arm].share.in_all.values, LEARNED[arm])
-    assert arms["fresh"].share is None
+        assert [task.index for task in arms[arm].shares.tasks] == [1, 2]  # from the first switch on
+        for share in (*arms[arm].shares.by_task, arms[arm].shares.in_all):
+            np.testing.assert_allclose([share.mean, *share.by_seed.values()], LEARNED[arm])
+    assert arms["fresh"].shares is None
 
 
 def test_the_overall_share_sums_within_an_environment_and_averages_over_environments(tmp_path):
@@ -72,8 +72,8 @@ def test_the_overall_share_sums_within_an_environment_and_averages_over_environm
     for row in rows:  # none: nothing in the third task, and all of the fourth
         row["return"] = {2: UNTRAINED, 3: level("fresh", 3, 0)}.get(row["task"], row["return"])
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    share = score(load(path)).arms["none"].share
-    assert share.by_task[0].tolist() == pytest.approx([0.5, 0.0, 1.0])
+    share = score(load(path)).arms["none"].shares
+    assert [each.mean for each in share.by_task] == pytest.approx([0.5, 0.0, 1.0])
     only_b = (0.5 * 110 + 130) / (110 + 130)  # tasks 2 and 4
     assert share.in_all.mean == pytest.approx((0.0 + only_b) / 2)
 
@@ -82,14 +82,15 @@ def test_an_unfinished_seed_has_shares_of_its_tasks_and_no_overall_share(tmp_pat
     path = compare(tmp_path / "c")
     file = path / "seed-1" / "0" / "episodes.jsonl"
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:45]))  # to step 225
-    share = score(load(path)).arms["none"].share
-    assert share.by_task[1].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
-    assert share.in_all.values.tolist() == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
+    share = score(load(path)).arms["none"].shares
+    assert [each.by_seed[1] for each in share.by_task] == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert list(share.in_all.by_seed.values()) == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
+    assert share.in_all.mean == pytest.approx(0.5)
 
 
 def test_tasks_before_the_fork_have_no_share(tmp_path):
     arms = score(load(compare(tmp_path / "c", tasks=4, fork=2 * LENGTH))).arms
-    assert [task.index for task in arms["none"].share.tasks] == [2, 3]
+    assert [task.index for task in arms["none"].shares.tasks] == [2, 3]
 
 
 def test_a_fresh_arm_without_untrained_returns_is_noted(tmp_path):
@@ -101,7 +102,7 @@ def test_a_fresh_arm_without_untrained_returns_is_noted(tmp_path):
 
 def test_a_comparison_without_a_fresh_arm_has_no_share_and_no_note(tmp_path):
     scores = score(load(compare(tmp_path / "c", arms=("none", "fire@task"))))
-    assert all(arm.share is None for arm in scores.arms.values())
+    assert all(arm.shares is None for arm in scores.arms.values())
     assert not any("fresh" in note for note in scores.notes)
 
 
@@ -116,7 +117,7 @@ def test_the_page_the_file_and_the_terminal_have_shares_and_differences(tmp_path
     assert {(each["arm"], each["baseline"]) for each in body["differences"]} == {
         ("fire@task", "none"), ("none", "fresh"), ("fire@task", "fresh"),
     }  # fmt: skip
-    assert body["verdict"][0].startswith("fire@task against none, 3 seeds: final return is higher")
+    assert body["verdict"][0].startswith("fire@task against none, 3 seeds: mean return is higher")
     page = paths.html.read_text()
     titles = ("Difference to none", "Difference to the fresh agent", "Share of a fresh agent")
     assert all(f"<h2>{title}</h2>" in page for title in titles)

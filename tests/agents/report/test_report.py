@@ -144,8 +144,8 @@ def test_report_holds_every_figure_that_the_page_shows(three_seeds):
     assert paths.html == folder / "report" / "index.html"
     shown = re.findall(r'src="([^"]+)"', paths.html.read_text(encoding="utf-8"))
     assert shown == [figure.name for figure in paths.figures]
-    assert shown[0] == "learning_curves.png"
-    assert {"learning_curves.png", "plasticity_score.png", "generalization_gap.png"} <= set(shown)
+    assert shown[:2] == ["measure_mean_return.png", "learning_curves.png"]
+    assert shown.index("generalization_gap.png") < shown.index("plasticity_score.png")
     assert all(figure.read_bytes().startswith(b"\x89PNG") for figure in paths.figures)
 
 
@@ -157,15 +157,19 @@ def test_page_loads_nothing_from_elsewhere(three_seeds):
 
 def test_page_opens_with_what_was_compared_and_then_shows_the_main_figure(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    parts = ["4 arms of PPO on HalfCheetah → Hopper → Walker2d → Ant, twice were compared", "What can be concluded",
-             "What cannot be concluded", "<figure>", "<table"]  # fmt: skip
+    what = "4 arms of PPO on eight tasks of HalfCheetah, Hopper, Walker2d and Ant"
+    parts = [f"<h1>{what}</h1>", f"{what} were compared", "Arms are compared by mean return and also by final return.",
+             "What can be concluded", "What cannot be concluded", "<figure>", "<table", "plasticity score"]  # fmt: skip
     assert sorted(parts, key=page.index) == parts
 
 
 def test_cells_show_their_numbers_by_seed(three_seeds):
     paths = three_seeds[1]
-    returns = strict_json(paths.scores)["arms"]["none"]["final_return_per_seed"]
-    title = re.search(r'<td title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">', paths.html.read_text())
+    returns = strict_json(paths.scores)["arms"]["none"]["mean_return_per_seed"]
+    title = re.search(
+        r'<td data-number="[\d.]+" title="seed 0: ([\d,.]+), seed 1: ([\d,.]+), seed 2: ([\d,.]+)">',
+        paths.html.read_text(),
+    )
     shown = [float(text.replace(",", "")) for text in title.groups()]
     assert shown == pytest.approx([row[0] for row in returns], rel=1e-3)
 
@@ -180,9 +184,8 @@ def test_every_run_is_listed_with_links_that_lead_to_its_page_and_folder(three_s
 
 def test_page_prints_arms_contracts_and_command(three_seeds):
     page = three_seeds[1].html.read_text(encoding="utf-8")
-    for text in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "Student-t interval over 3 seeds"):
+    for text in (*ARMS, CONTRACT["optimizer state"], "supple compare ppo", "the 3 seeds; thick lines: their means"):
         assert text in page
-    assert "PPO on HalfCheetah → Hopper → Walker2d → Ant, twice" in page
 
 
 def test_scores_rank_the_arms_by_how_they_were_made(three_seeds):
@@ -356,16 +359,16 @@ def test_summary_leaves_out_columns_without_values(tmp_path):
     for events in folder.glob("*/*/events.jsonl"):
         events.write_text("")
     text = printed(folder)
-    assert "Hopper" in text
+    assert "final return" in text
     assert not any(name in text for name in ("ΔGAP", "explosions", "SFE", "DfI", "human-normalised"))
 
 
-@pytest.mark.parametrize("seeds", [1, 2, 3, 5])
-def test_interval_is_students_from_three_seeds_on(seeds):
+@pytest.mark.parametrize("seeds", [1, 4, 5])
+def test_interval_is_students_from_five_seeds_on(seeds):
     values = np.random.default_rng(0).normal(size=(seeds, 4))
     middle, low, high = mean_and_interval(values)
     np.testing.assert_allclose(middle, values.mean(axis=0))
-    if seeds < 3:
+    if seeds < 5:
         assert np.isnan([low, high]).all()
     else:
         expected = scipy.stats.t.interval(0.95, seeds - 1, middle, scipy.stats.sem(values, axis=0))

@@ -125,8 +125,8 @@ def test_page_shows_scores_and_evaluations_and_says_where_they_are_from(asterix)
     page = asterix[1].html.read_text(encoding="utf-8")
     figures = re.findall(r'src="([^"]+)\.png"', page)
     assert figures == [
-        "learning_curves", "evaluation", "plasticity_score", "human_normalized", "final_returns", "metrics",
-        "before_and_after",
+        "measure_mean_return", "learning_curves", "evaluation", "human_normalized", "metrics", "before_and_after",
+        "plasticity_score", "more_metrics", "measure_final_return",
     ]  # fmt: skip
     for text in (
         "DQN on Asterix",

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,14 @@ def test_the_estimator_finds_more_than_chance() -> None:
     assert missed("tpe") < 0.8 * missed("random")
 
 
+def test_a_grid_is_every_combination_of_the_choices_that_an_arm_has() -> None:
+    search = Search({"rate": Choice((0.1, 0.01)), "other": Choice((1, 2)), "third": Choice(("a",))}, method="grid")
+    points, best = search.choose(["rate", "other"], good)
+    assert points == [{"rate": rate, "other": other} for rate in (0.1, 0.01) for other in (1, 2)]
+    assert best == {"rate": 0.01, "other": 1}
+    assert search.choose(["rate"], lambda values: None) == ([{"rate": 0.1}, {"rate": 0.01}], None)
+
+
 def test_a_point_that_failed_is_worse_than_every_other() -> None:
     def half(values: Values) -> float:
         return WORST if values["rate"] > 0.005 else good(values)
@@ -94,6 +103,16 @@ def test_returns_count_by_the_steps_that_they_took_to_earn() -> None:
     tasks, returns = np.array([0] * 6 + [1]), np.array([1.0] * 5 + [9, 7])
     episodes = Episodes(steps, tasks, returns, np.ones(7, int), np.zeros(7, bool))
     assert score(run_of(episodes=episodes), "return") == pytest.approx(((9 * 1 + 11 * 9) / 20 + 7) / 2)
+
+
+def test_returns_count_by_rollout_as_in_the_published_table() -> None:
+    """Three short episodes of a rollout of 40 steps weigh as much as the one of the next; no rollouts, no number."""
+    steps, returns = np.array([10.0, 20, 40, 41, 150]), np.array([1.0, 2, 3, 8, 7])
+    episodes = Episodes(steps, np.array([0] * 4 + [1]), returns, np.ones(5, int), np.zeros(5, bool))
+    run = replace(run_of(episodes=episodes), config={"settings": {"rollout_steps": 20, "num_envs": 2}})
+    assert score(run, "rollout_return") == pytest.approx(((2 + 8) / 2 + 7) / 2)
+    assert score(run, "-rollout_return@last") == -7
+    assert np.isnan(score(run_of(episodes=episodes), "rollout_return"))
 
 
 def test_a_measure_is_the_mean_over_tasks_of_what_was_logged_last() -> None:
@@ -170,6 +189,14 @@ def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
             "search.learning_rate: low must be below high",
         ),
         (
+            {"search": Search({"learning_rate": RATE}, method="grid"), "arms": ("none",)},
+            "search.learning_rate: give { choice = [VALUES] }, since method grid trains every combination",
+        ),
+        (
+            {"search": Search({"learning_rate": Choice((1, 2))}, 5, "grid"), "arms": ("none",)},
+            "search.points: leave it out, since method grid",
+        ),
+        (
             {"search": Search({"learning_rte": RATE}, **SHORT), "arms": ("none",)},
             "linear has no setting 'learning_rte'",
         ),
@@ -191,8 +218,8 @@ def test_a_file_says_what_is_searched(tmp_path: Path) -> None:
     assert read_sweep(file, method="random").studies[0].search == Search(
         {"learning_rate": Range(1e-3, 1.0)}, 3, "random", seeds=(7, 8)
     )
-    file.write_text(
-        '[lin]\nkind = "linear"\nsearch = { points = 3, method = "grid", learning_rate = { choice = [1] } }'
-    )
-    with pytest.raises(UsageError, match=re.escape("[lin].search.method should be one of random, tpe")):
+    file.write_text('[lin]\nkind = "linear"\nsearch = { method = "grid", learning_rate.choice = [1, 2] }')
+    assert read_sweep(file).studies[0].search == Search({"learning_rate": Choice((1, 2))}, method="grid")
+    file.write_text('[lin]\nkind = "linear"\nsearch = { points = 3, method = "gird", learning_rate.choice = [1] }')
+    with pytest.raises(UsageError, match=re.escape("[lin].search.method should be one of grid, random, tpe")):
         read_sweep(file)

@@ -168,6 +168,10 @@ def test_what_the_file_has_no_more_is_kept(tmp_path: Path) -> None:
     [
         ({"settings": {**LINEAR, "updates_per_task": 30}}, "[lin] settings is {'tasks': 'semantic,reversal', "),
         ({"fork_at_task": 1}, "[lin] fork_at_task is 1, "),
+        (
+            {"leads": "final forgetting"},
+            "[lin] leads is 'final forgetting', but runs were started with 'final excess loss'",
+        ),
         ({"kind": "ppo", "settings": {"env": "CartPole-v1"}}, "[lin] kind is 'ppo', "),
     ],
 )

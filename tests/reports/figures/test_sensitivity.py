@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from supple.reports.figures.profiles import profiles
 from supple.reports.figures.sensitivity import sensitivity
-from supple.reports.figures.style import Plot
+from supple.reports.figures.style import BASELINE, PALETTE, Plot
 from supple.reports.tables.differences import Measure
 
 STRENGTHS = ["l2_init(strength=0.0001)", "l2_init(strength=0.001)", "l2_init(strength=0.01)"]
@@ -52,6 +53,37 @@ def test_a_varied_setting_has_a_line_per_arm_and_a_panel_per_value_of_other_sett
 def test_an_axis_with_0_is_symmetric_logarithmic() -> None:
     (plot,) = sensitivity([measure([(f"l2(strength={value})", {}) for value in ("0.0", "1e-3", "1e-1")])])
     assert plot.figure.axes[0].get_xscale() == "symlog"
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ((0.1, 0.3, 1.0), "log"), ((64, 128, 256), "log"), ((1e-4, 1e-3), "log"),
+        ((1, 2, 3, 4), "linear"), ((0.2, 0.5, 0.8), "linear"), ((5, 40, 75, 110), "linear"), ((3, 4), "linear"),
+    ],
+)  # fmt: skip
+def test_the_spacing_of_values_decides_the_scale(values: tuple[float, ...], scale: str) -> None:
+    (plot,) = sensitivity([measure([("none", {"learning_rate": value}) for value in values])])
+    assert plot.figure.axes[0].get_xscale() == scale
+
+
+def test_seeds_are_dots_in_the_colour_of_their_arm_beside_those_of_other_arms() -> None:
+    points = [(arm, {"width": width}) for arm in ("none", "fire@task") for width in (64, 96)]
+    (plot,) = sensitivity([measure(points, seeds=3)])
+    (axes,) = plot.figure.axes
+    assert [len(each.get_offsets()) for each in axes.collections] == 4 * [3]
+    colours = [tuple(each.get_facecolor()[0][:3]) for each in axes.collections]
+    assert colours[:2] == 2 * [to_rgb(BASELINE)]
+    assert colours[2:] == 2 * [to_rgb(PALETTE[0])]
+    left, right = (axes.collections[i].get_offset_transform().transform((64, 0))[0] for i in (0, 2))
+    assert left < axes.transData.transform((64, 0))[0] < right
+
+
+def test_an_arm_with_two_numbers_drawn_at_random_has_one_colour() -> None:
+    arms = [(f"l2(strength={10.0**-i}) + learning_rate=0.{i + 1}", {}) for i in range(5)]
+    plots = sensitivity([measure(arms)])
+    assert [plot.name for plot in plots] == ["sensitivity_strength", "sensitivity_learning_rate"]
+    assert [text.get_text() for text in plots[0].figure.legends[0].texts] == ["l2(strength=…) + learning_rate=…"]
 
 
 def test_points_whose_other_settings_differ_are_not_joined() -> None:

@@ -2,29 +2,78 @@
 
 import csv
 import io
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from supple.reports.pages.exports import as_csv, as_latex, with_file_names
+from supple.reports.tables.cells import P_VALUE, PERCENT, BySeed, Interval, Number, Pair, percent
 from supple.reports.tables.table import Table
 
 TABLE = Table(
     "ReDo & L2_init: 95 %",
-    ["arm", "final return", "p", "DfI"],
-    [["none", "1,112 [−85, 1,139]", "–", "0.1 → 8"], ['l2_init(strength=1e-3), "x"', "–", ".034", "–"]],
+    ["arm", "final return", percent("accuracy"), "p", "DfI", "by seed"],
+    [
+        ["none", Interval(1112.25, -85.125, 1139.0, {0: 1.0}), Number(0.1 + 0.2, PERCENT), None, Pair(33.0, 1.2e-8),
+         BySeed({0: 11.0, 3: -59.5})],
+        ['l2_init(strength=1e-3), "x"', Interval(math.nan), None, Number(0.0341, P_VALUE), Pair(33, math.nan),
+         BySeed({3: 80.0})],
+    ],
     "[ ]: 95 % interval.",
-)
+)  # fmt: skip
 
 
-def test_csv_has_numbers_as_numbers_and_intervals_in_columns_of_their_own() -> None:
-    header, *rows = csv.reader(io.StringIO(as_csv(TABLE)))
-    assert header == ["arm", "final return", "final return low", "final return high", "p", "DfI"]
-    assert rows[0] == ["none", "1112", "-85", "1139", "", "0.1 → 8"]
-    assert rows[1] == ['l2_init(strength=1e-3), "x"', "", "", "", ".034", ""]
+def read(table: Table) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(as_csv(table))))
+
+
+def test_csv_has_one_number_in_a_cell_with_all_its_digits() -> None:
+    header, none, other = read(TABLE)
+    assert header == [
+        "arm", "final return", "final return low", "final return high", "accuracy", "p", "DfI before", "DfI after",
+        "by seed, seed 0", "by seed, seed 3",
+    ]  # fmt: skip
+    assert none == [
+        "none",
+        "1112.25",
+        "-85.125",
+        "1139.0",
+        "0.30000000000000004",
+        "",
+        "33.0",
+        "1.2e-08",
+        "11.0",
+        "-59.5",
+    ]
+    assert other == ['l2_init(strength=1e-3), "x"', "", "", "", "", "0.0341", "33", "", "", "80.0"]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_is_read_back_from_csv_as_it_was(value: float) -> None:
+    (_, *rows) = read(Table("t", ["arm", "x"], [["a", value], ["b", Interval(value, value, value, form=PERCENT)]]))
+    assert [float(each) for row in rows for each in row[1:] if each] == [value] * 4
+
+
+def test_a_text_that_a_spreadsheet_would_compute_follows_an_apostrophe() -> None:
+    assert read(Table("t", ["=1+1"], [["@x"], [" -y"], ["-1"], [-1]])) == [
+        ["'=1+1"],
+        ["'@x"],
+        ["' -y"],
+        ["'-1"],
+        ["-1"],
+    ]
+
+
+def test_pages_and_latex_show_the_same_text() -> None:
+    assert TABLE.texts[1] == ["none", "1,112 [−85, 1,139]", "30.00", "–", "33 → 1.2e−08", "11, −59.5"]
+    assert TABLE.texts[0][2] == "accuracy (%)"
 
 
 def test_latex_escapes_special_characters() -> None:
     text = as_latex(TABLE)
     assert r"\caption{ReDo \& L2\_init: 95 \%}" in text
-    assert r"none & 1,112 [$-$85, 1,139] & -- & 0.1 $\to$ 8 \\" in text
+    assert r"none & 1,112 [$-$85, 1,139] & 30.00 & -- & 33 $\to$ 1.2e$-$08 & 11, $-$59.5 \\" in text
     assert text.startswith("% [ ]: 95 % interval.\n")
     assert r"\textbackslash{}input\{x\}" in as_latex(Table(r"\input{x}", ["a"], [["b"]]))
 

@@ -58,7 +58,7 @@ CLEAR = {"none": [1.0, 2, 3, 4, 5], "fire": [101.0, 111, 105, 107, 100], "reset"
 def test_arms_with_the_same_conclusion_share_a_sentence() -> None:
     can, cannot = conclude([measure(**CLEAR)])
     assert can == ["fire and reset have a higher return than none, in all 5 seeds."]
-    assert cannot == ["reset does not differ significantly from fire in return (seeds needed: over 10,000)."]
+    assert cannot == ["reset does not differ significantly from fire in return (seeds needed: > 100)."]
 
 
 def test_seeds_with_a_difference_of_the_same_sign_are_counted() -> None:
@@ -129,12 +129,12 @@ def write_runs(folder, arms, seeds, fork=0):
 
 def test_the_opening_says_what_was_compared(tmp_path) -> None:
     data = write_runs(tmp_path / "all", {"none": [], "tuned": ["fire@task"], "fresh": []}, (0, 1, 4), fork=500)
-    said = make_opening(data, "PPO on E-v0, twice", [measure(**CLEAR)], "mean return at the end")
+    said = make_opening(data, "PPO on E-v0, twice", [measure(**CLEAR)], "Return: that at the end.")
     assert " ".join(said.compared) == (
-        "3 arms of PPO on E-v0, twice were compared: none (no intervention), tuned (with fire@task) and fresh (a new "
-        "agent for each task). Each run has 1,000 environment steps, in 2 tasks. Each arm was trained with 3 seeds "
-        "(0, 1 and 4), and the arms of a seed continue from one trunk of 500 steps. Arms are compared by return "
-        "(mean return at the end)."
+        "2 arms of PPO on E-v0, twice were compared: none (no intervention) and tuned (with fire@task), beside fresh "
+        "(a new agent for each task). Each run has 1,000 environment steps, in 2 tasks. Each arm was trained with 3 "
+        "seeds (0, 1 and 4), and the arms of a seed continue from one trunk of 500 steps. Arms are compared by return. "
+        "Return: that at the end."
     )
     assert "Holm" in said.test
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.metrics import holm, paired_difference
+from supple.reports.tables.cells import MISSING, Form, parts
 from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
-from supple.reports.tables.table import MISSING, estimate
 
 few = settings(max_examples=25)
 returns = st.lists(st.integers(-50, 50).map(float), min_size=4, max_size=4)
@@ -69,7 +69,7 @@ def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
 def test_the_verdict_has_significant_differences_with_intervals_and_names_the_others() -> None:
     fire, snp = verdict(differences([CLEAR]))
     assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p < .001 after Holm)."
-    assert snp == "snp against none, 5 seeds: no significant difference in return (about 169 seeds needed)."
+    assert snp == "snp against none, 5 seeds: no significant difference in return (> 100 seeds needed)."
 
 
 def test_one_seed_has_no_interval_and_no_test() -> None:
@@ -77,7 +77,7 @@ def test_one_seed_has_no_interval_and_no_test() -> None:
     assert verdict(found) == ["fire against none, 1 seed: any difference may be due to chance."]
     (table,) = difference_tables(found)
     assert table.header == ["arm", "measure", "difference"]
-    assert table.rows == [["fire", "return", "99"]]
+    assert table.texts[1:] == [["fire", "return", "99"]]
     assert "1 seed: no interval" in table.words
 
 
@@ -124,9 +124,19 @@ def test_the_file_has_what_the_table_has() -> None:
         (1234.5, (1000.0, 1469.0), "1,234 [1,000, 1,469]"),
         (2e-6, (1e-6, 3e-6), "2e−06 [1e−06, 3e−06]"),
         (5.0, (5.0, 5.0), "5 [5, 5]"),
-        (5.0, None, "5"),
-        (math.nan, None, MISSING),
+        (0.5, (-math.inf, math.inf), "0.5 [−∞, ∞]"),
+        (5.0, (None, None), "5"),
+        (math.nan, (None, None), MISSING),
     ],
 )
 def test_an_interval_has_two_digits_of_its_half(mean, ends, text) -> None:
-    assert estimate(mean, ends) == text
+    assert Form().interval(mean, *ends) == text
+
+
+def test_more_than_a_hundred_seeds_needed_are_not_counted_but_in_files() -> None:
+    fire, snp = differences([CLEAR])
+    (table,) = difference_tables([fire, snp])
+    column = list(map(str, table.header)).index("seeds needed")
+    assert [row[column] for row in table.texts[1:]] == ["3", "> 100"]
+    assert [parts(row[column]) for row in table.rows] == [{"": 3}, {"": snp.paired.seeds_needed}]
+    assert "p (Holm)" in table.header

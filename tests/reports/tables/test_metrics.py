@@ -3,21 +3,24 @@
 import pytest
 
 from supple.reports.tables import metrics
-from supple.reports.tables.metrics import before_and_after_text, intervention_columns, intervention_words
+from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 
 MEANS = {"sfe": 12.0, "dfi_unscaled_before": 0.1352, "dfi_unscaled_after": 0.0, "srank_before": 3.0, "srank_after": 4.0}
 
 
 def test_columns_are_the_change_and_the_metrics_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "IN_TABLES", {"dfi_unscaled": "DfI (unscaled)"})
-    assert intervention_columns([MEANS], digits=2) == {"SFE": ["12"], "DfI (unscaled)": ["0.14 → 0"]}
+    columns = intervention_columns([MEANS], digits=2)
+    assert {heading: list(map(str, cells)) for heading, cells in columns.items()} == {
+        "SFE": ["12"], "DfI (unscaled)": ["0.14 → 0"],
+    }  # fmt: skip
     assert intervention_words("of θ") == "SFE (of θ) and DfI before → after"
     assert intervention_words("of θ", "λ_max") == "SFE (of θ), DfI and λ_max before → after"
     monkeypatch.setitem(metrics.IN_TABLES, "srank", "srank (features)")
-    assert intervention_columns([MEANS])["srank (features)"] == ["3 → 4"]
+    assert str(*intervention_columns([MEANS])["srank (features)"]) == "3 → 4"
     assert intervention_words("of θ") == "SFE (of θ), DfI and srank before → after"
 
 
 def test_a_metric_that_was_not_measured_is_a_dash() -> None:
-    assert before_and_after_text({"srank_before": float("nan"), "srank_after": float("nan")}, "srank") == "–"
-    assert before_and_after_text({"srank_before": 3.0, "srank_after": float("nan")}, "srank") == "3 → –"
+    assert str(before_and_after({"srank_before": float("nan"), "srank_after": float("nan")}, "srank")) == "–"
+    assert str(before_and_after({"srank_before": 3.0, "srank_after": float("nan")}, "srank")) == "3 → –"

@@ -17,9 +17,10 @@ from ....metrics import (
     order_disparity,
     overall_performance,
 )
-from ....reports.studies.evaluation_tables import spread_text, table_by_cell
+from ....reports.studies.evaluation_tables import table_by_cell
 from ....reports.studies.evaluations import Cell
 from ....reports.studies.study import ReportedStudy
+from ....reports.tables.cells import PERCENT, Heading, Interval, Value, percent
 from ....reports.tables.statistics import NAN, Spread, mean, spread_json
 from ....reports.tables.table import Table
 
@@ -30,12 +31,12 @@ BY_TASK: dict[str, Callable[[Array], Array]] = {
     "last": domain_last,
 }
 HEADINGS = {
-    "before": "before (%)",
-    "op": "OP (%)",
-    "bwt": "BWT, eq. 10 (%)",
-    "transfer": "Transfer (%)",
-    "average": "Average (%)",
-    "last": "Last (%)",
+    "before": "before",
+    "op": "OP",
+    "bwt": "BWT, eq. 10",
+    "transfer": "Transfer",
+    "average": "Average",
+    "last": "Last",
 }
 
 
@@ -65,18 +66,21 @@ class Learned:
             by_name["bwt"].append(forgetting(A) if complete else NAN)
             for name, of_tasks in BY_TASK.items():
                 by_name[name].append(float(mean(of_tasks(A))) if complete else NAN)
-        return {name: Spread(np.array(values)) for name, values in by_name.items()}
+        return {name: Spread(np.array(values), self.cell.seeds) for name, values in by_name.items()}
 
     def by_task(self) -> dict[str, Array]:
         """Return Transfer, Average and Last of each task, (seeds, tasks). NaN as in `measures`.
 
         Transfer of the first task is NaN too.
         """
-        unknown = np.full(len(self.tasks), NAN)
-        return {
-            name: np.stack([of_tasks(A) if np.isfinite(A).all() else unknown for A in self.scores])
-            for name, of_tasks in BY_TASK.items()
-        }
+        found = {}
+        for name, of_tasks in BY_TASK.items():
+            found[name] = np.stack([_of_complete(of_tasks, A) for A in self.scores])
+        return found
+
+
+def _of_complete(of_tasks: Callable[[Array], Array], A: Array) -> Array:
+    return of_tasks(A) if np.isfinite(A).all() else np.full(len(A), NAN)
 
 
 def collect_scores(cells: Sequence[Cell]) -> list[Learned]:
@@ -100,20 +104,21 @@ def to_json(learned: Learned) -> dict[str, Any]:
     }
 
 
-def compared_measures(learned: Sequence[Learned]) -> dict[str, list[Spread]]:
-    """Return the measures by which methods are compared, by heading, of each cell. Last is OP."""
-    measured = [scores.measures() for scores in learned]
-    names = ("op", "bwt", "transfer", "average")
-    return {HEADINGS[name]: [measures[name] for measures in measured] for name in names}
+def compared_measures(learned: Sequence[Learned]) -> dict[tuple[str, bool], list[Spread]]:
+    """Return the measures by which methods are compared, as in `StudyParts.compared`. Last is OP."""
+    return {(HEADINGS[name], True): _measured(learned, name) for name in ("op", "bwt", "transfer", "average")}
+
+
+def _measured(learned: Sequence[Learned], name: str) -> list[Spread]:
+    return [scores.measures()[name] for scores in learned]
 
 
 def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
-    measured = [scores.measures() for scores in learned]
-    columns = {
-        heading: [spread_text(measures[name], percent=True) for measures in measured]
-        for name, heading in HEADINGS.items()
-    }
+    columns: dict[Heading, list[Value]] = {}
+    for name in sorted(HEADINGS, key=lambda name: HEADINGS[name] != study.first.leads):
+        heading = HEADINGS[name]
+        columns[percent(heading)] = [Interval.of(spread, PERCENT) for spread in _measured(learned, name)]
     note = (
         "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 "
         "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
@@ -125,13 +130,13 @@ def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
 def tasks_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
     tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
-    rows = []
+    rows: list[list[Value]] = []
     for scores in learned:
         label = study.name(scores.cell.group, scores.cell.arm)
         for name, values in scores.by_task().items():
-            cells = dict(zip(scores.tasks, values.T, strict=True))
-            texts = [spread_text(Spread(cells.get(task, np.array([NAN]))), percent=True) for task in tasks]
-            rows.append([label, name.capitalize(), *texts])
+            spreads = [Spread(of_task, scores.cell.seeds) for of_task in values.T]
+            cells = {task: Interval.of(spread, PERCENT) for task, spread in zip(scores.tasks, spreads, strict=True)}
+            rows.append([label, name.capitalize(), *map(cells.get, tasks)])
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
 
 

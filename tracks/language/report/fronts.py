@@ -8,9 +8,11 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ....metrics import hypervolume, pareto_front
-from ....reports.figures.style import INK, Plot, arm_styles, legend_text, mean_and_interval, new_figure, tidy
+from ....reports.figures.style import INK, Plot, arm_styles, legend_text, new_figure, tidy
 from ....reports.studies.evaluations import Cell
-from ....reports.tables.table import Table, number
+from ....reports.tables.cells import Form, Heading, Interval, Label, Number, Value, percent
+from ....reports.tables.statistics import Spread
+from ....reports.tables.table import Table, over_seeds
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"
@@ -24,25 +26,35 @@ class FrontPoint:
 
     arm: str
     words: str
-    learned: Array
-    retained: Array
+    learned: Spread
+    retained: Spread
 
     @property
     def mean(self) -> tuple[float, float]:
-        return float(self.learned.mean()), float(self.retained.mean())
+        return self.learned.mean, self.retained.mean
 
 
 @dataclass(frozen=True, eq=False)
 class TradeOff:
     """The points, the model before fine-tuning, and the labels of the axes.
 
-    shares: both axes are in %, so that the area above 0 has a meaning."""
+    shares: both numbers are shares, so that the area above 0 has a meaning. They are shown in %."""
 
     points: list[FrontPoint]
     base: tuple[float, float] | None
-    learned: str
-    retained: str
+    learned: Heading
+    retained: Heading
     shares: bool
+
+    @property
+    def form(self) -> Form:
+        """The form in which the numbers are shown."""
+        return Form(scale=100.0 if self.shares else 1.0)
+
+    @property
+    def seeds(self) -> int:
+        """The largest number of seeds of a point."""
+        return max(len(point.learned.seeds) for point in self.points)
 
     @property
     def arms(self) -> list[str]:
@@ -53,7 +65,7 @@ class TradeOff:
 
 
 def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
-    """Return the final scores of fine-tuning runs in %, or their negative losses if scores are missing.
+    """Return the final scores of fine-tuning runs, or their negative losses if scores are missing.
 
     Return None if no run is finished, or nothing was to be retained."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers)
@@ -63,24 +75,24 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
     shares = not any(name.endswith("loss") for name in (learned, retained))
     if not shares:
         learned, retained = f"{LEARN}loss", f"{RETAIN}loss"
-    sign = 100.0 if shares else -1.0
+    sign = 1.0 if shares else -1.0
     points, bases = [], []
     for cell in cells:
         if learned not in cell.numbers or retained not in cell.numbers:
             continue
         both = [cell.numbers[name] for name in (learned, retained)]
         final = sign * np.stack([number_of.final.values for number_of in both])
-        final = final[:, np.isfinite(final).all(0)]
-        if final.size:
-            points.append(FrontPoint(cell.arm, cell.group.words, final[0], final[1]))
+        known = np.isfinite(final).all(axis=0)
+        if known.any():
+            seeds = np.array(both[0].final.seeds)[known].tolist()
+            points.append(FrontPoint(cell.arm, cell.group.words, *(Spread(row[known], seeds) for row in final)))
             bases.append(sign * np.stack([number_of.base.values for number_of in both]))
     if not points:
         return None
     base = np.concatenate(bases, axis=1)
     base = base[:, np.isfinite(base).all(0)]
-    labels = [
-        f"{name.replace('_', ' ')} (%)" if shares else f"−{name.replace('_', ' ')}" for name in (learned, retained)
-    ]
+    words = [name.replace("_", " ") for name in (learned, retained)]
+    labels: list[Heading] = [percent(text) if shares else Label(f"negative {text}", f"−{text}") for text in words]
     middle = (float(base[0].mean()), float(base[1].mean())) if base.size else None
     return TradeOff(points, middle, labels[0], labels[1], shares)
 
@@ -90,26 +102,27 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
     figure = new_figure(4.6, width=7.4)
     axes = figure.subplots()
     tidy(axes, grid="both")
-    styles = arm_styles(trade_off.arms)
+    styles, scale = arm_styles(trade_off.arms), trade_off.form.scale
     for arm in trade_off.arms:
         points, color = trade_off.of(arm), styles[arm]["color"]
-        means = np.array([point.mean for point in points])
+        means = scale * np.array([point.mean for point in points])
         best = pareto_front(means)
         stairs = means[best][np.argsort(means[best][:, 0])]
         axes.plot(*_corners(stairs).T, linewidth=1.6, **styles[arm])
         for point, (x, y), on in zip(points, means, best, strict=True):
             axes.scatter(x, y, s=34, zorder=3, color=color if on else "white", edgecolor=color, linewidth=1.2)
-            if len(point.learned) > 2:
+            if len(point.learned.seeds) > 2:
                 spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
-                axes.errorbar(x, y, _half(point.retained), _half(point.learned), fmt="none", **spread)
+                axes.errorbar(x, y, scale * _half(point.retained), scale * _half(point.learned), fmt="none", **spread)
     handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
     if trade_off.base:
-        axes.scatter(*trade_off.base, marker="*", s=150, color=INK, zorder=4)
+        x, y = trade_off.base
+        axes.scatter(scale * x, scale * y, marker="*", s=150, color=INK, zorder=4)
         handles.append(Line2D([], [], marker="*", markersize=11, color=INK, linestyle="none", label="base model"))
-    axes.set_xlabel(trade_off.learned, fontsize=9.5, color=INK)
-    axes.set_ylabel(trade_off.retained, fontsize=9.5, color=INK)
+    axes.set_xlabel(str(trade_off.learned), fontsize=9.5, color=INK)
+    axes.set_ylabel(str(trade_off.retained), fontsize=9.5, color=INK)
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
-    seeds = max(len(point.learned) for point in trade_off.points)
+    seeds = trade_off.seeds
     bars = ", bars their 95 % Student-t intervals" if seeds > 2 else ""
     over = f"Means over {seeds} seeds{bars}" if seeds > 1 else "1 seed: no spread is known"
     caption = (
@@ -122,22 +135,23 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
 
 def fronts_table(trade_off: TradeOff) -> Table:
     """Return a table of all points, whether each is on its arm's front, and the area under that front."""
-    rows = []
+    rows: list[list[Value]] = []
     for arm in trade_off.arms:
         points = trade_off.of(arm)
         means = [point.mean for point in points]
-        area = number(hypervolume(means) / 100**2) if trade_off.shares else ""
-        for point, mean, on in zip(points, means, pareto_front(means), strict=True):
-            numbers = [number(value) for value in mean]
+        area = hypervolume(means) if trade_off.shares else None
+        for point, on in zip(points, pareto_front(means), strict=True):
+            numbers = [Interval.of(spread, trade_off.form) for spread in (point.learned, point.retained)]
             rows.append([arm, point.words, *numbers, "yes" if on else "", area])
     if trade_off.base:
-        rows.append(["base model", "", *(number(value) for value in trade_off.base), "", ""])
-    header = ["arm", "variant", trade_off.learned, trade_off.retained, "on the front"]
-    note = "On the front: no other variant of the arm is better in one and as good in the other."
+        rows.append(["base model", "", *(Number(value, trade_off.form) for value in trade_off.base), "", ""])
+    front = "On the front: no other variant of the arm is better in one and as good in the other."
+    note = f"{front} {over_seeds(trade_off.seeds)}"
+    header: list[Heading] = ["arm", "variant", trade_off.learned, trade_off.retained, "on the front", "area"]
     if not trade_off.shares:
-        return Table("Fronts", header, [row[:-1] for row in rows], note)
+        return Table("Fronts", header[:-1], [row[:-1] for row in rows], note)
     note += " Area: of the square from 0 to 100 % in both, the share that is below the arm's front."
-    return Table("Fronts", [*header, "area"], rows, note)
+    return Table("Fronts", header, rows, note)
 
 
 def _find_measure(names: Sequence[str] | dict[str, None], prefix: str) -> str | None:
@@ -146,10 +160,10 @@ def _find_measure(names: Sequence[str] | dict[str, None], prefix: str) -> str | 
     return next((name for name in candidates if not name.endswith("loss")), candidates[0] if candidates else None)
 
 
-def _half(values: Array) -> float:
+def _half(spread: Spread) -> float:
     """Return half of the width of a mean's interval."""
-    _, low, high = mean_and_interval(values)
-    return float(high - low) / 2
+    low, high = spread.interval or (0.0, 0.0)
+    return (high - low) / 2
 
 
 def _corners(front: Array) -> Array:

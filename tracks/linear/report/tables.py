@@ -12,65 +12,66 @@ from ....reports.studies.evaluation_tables import (
 )
 from ....reports.studies.evaluations import Cell
 from ....reports.studies.study import ReportedStudy
-from ....reports.study_report import final_values
-from ....reports.tables.metrics import before_and_after_text
+from ....reports.study_report import final_spreads, final_values
+from ....reports.tables.cells import Heading, Interval, Value
+from ....reports.tables.metrics import before_and_after
 from ....reports.tables.statistics import Spread
-from ....reports.tables.table import MISSING, Table, number
+from ....reports.tables.table import Columns, Table
 
 EXCESS = "excess_loss"
+KERNEL = {"kernel distance": "kernel_distance", "kernel distance, last task": "kernel_distance_task"}
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
 def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
-    columns = {
-        heading: [_text(cell.numbers[name].final) if name in cell.numbers else MISSING for cell in cells]
-        for heading, name in (
-            ("excess loss", EXCESS),
-            ("forgetting", "forgetting"),
-            ("kernel distance", "kernel_distance"),
-            ("kernel distance, last task", "kernel_distance_task"),
-        )
-    }
+    compared = {name: spreads for (name, _), spreads in compared_measures(cells).items()}
+    columns: dict[Heading, list[Value]] = {}
+    for heading in sorted(compared, key=lambda name: name != study.first.leads):
+        columns[heading] = list(map(Interval.of, compared[heading]))
+    for heading, name in KERNEL.items():
+        columns[heading] = [Interval.of(_without_rounding(spread)) for spread in final_spreads(cells, name)]
     note = (
-        "All numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
-        "loss that training can remove. Forgetting: the mean increase of the losses on earlier tasks since their own "
+        "Final numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
+        "loss that training can remove; its mean is over all evaluations of the task, which is small if the task was "
+        "learned fast. Forgetting: the mean increase of the losses on earlier tasks since their own "
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
     tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
-    balance = {"λ": [before_and_after_text(cell.at_events, "lambda_balance") for cell in cells]}
+    balance: Columns = {"λ": [before_and_after(cell.at_events, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, *([interventions_table(study, cells, balance, about)] if have_interventions(cells) else [])]
 
 
-def compared_measures(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
-    """Return the numbers by which arms are compared, by heading, for each cell. Rounding errors count as 0."""
-    by_heading = final_values(cells, (EXCESS, "forgetting"))
-    return {
-        name: [Spread(np.where(np.abs(spread.values) <= ROUNDING, 0.0, spread.values)) for spread in spreads]
-        for name, spreads in by_heading.items()
-    }
+def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spread]]:
+    """Return the numbers by which arms are compared, for each cell. Rounding errors count as 0."""
+    compared = final_values(cells, (EXCESS, "forgetting"))
+    compared["mean excess loss in the last task", False] = [_losses(cell, cell.runs[0].tasks[-1])[1] for cell in cells]
+    return {name: list(map(_without_rounding, spreads)) for name, spreads in compared.items()}
 
 
 def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
     """Return the table of excess losses in each task: at its start, on average, and at its end.
 
     There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""
-    rows = []
+    rows: list[tuple[int, list[Value]]] = []
     for cell in cells:
         for task in cell.runs[0].tasks:
-            spreads = [
-                Spread(np.array(losses)) for losses in zip(*(_losses_in(run, task) for run in cell.runs), strict=True)
-            ]
-            place = f"{task.index} {task.name}"
-            rows.append((task.index, [place, study.name(cell.group, cell.arm), *map(_text, spreads)]))
+            intervals = [Interval.of(_without_rounding(spread)) for spread in _losses(cell, task)]
+            rows.append((task.index, [f"{task.index} {task.name}", study.name(cell.group, cell.arm), *intervals]))
     rows.sort(key=lambda row: row[0])
     note = (
         "Excess loss in each task: before its first update (after interventions at the task switch), the mean of all "
         "evaluations, which is small if the task was learned fast, and after its last update."
     )
     return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], note)
+
+
+def _losses(cell: Cell, task: Segment) -> list[Spread]:
+    """Return the first, mean and last excess loss in a task."""
+    losses = np.array([_losses_in(run, task) for run in cell.runs])
+    return [Spread(column, cell.seeds) for column in losses.T]
 
 
 def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:
@@ -81,13 +82,6 @@ def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:
     return float(values[0]), float(values.mean()), float(values[-1])
 
 
-def _text(spread: Spread) -> str:
-    """Return a text such as `1.23e−05 [1.1e−05, 1.36e−05]`. Losses of the size of rounding errors are 0."""
-    if not np.isfinite(spread.mean):
-        return MISSING
-    mean, *ends = (number(_rounded(value)) for value in (spread.mean, *(spread.interval or ())))
-    return f"{mean} [{', '.join(ends)}]" if ends else mean
-
-
-def _rounded(value: float) -> float:
-    return value if abs(value) > ROUNDING else 0.0
+def _without_rounding(spread: Spread) -> Spread:
+    """Return numbers without those of the size of rounding errors, which become 0."""
+    return Spread(np.where(np.abs(spread.values) <= ROUNDING, 0.0, spread.values), spread.seeds)

@@ -114,6 +114,9 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
     shared = {"data set": runs[0].config.get("data"), **runs[0].config.get("settings", {})}
     pairs = [(name, value) for name, value in setting_texts(shared) if name not in different]
     for name in different:
-        values = {label: {str(run.config["settings"].get(name)) for run in group} for label, group in arms.items()}
-        pairs.append((name, "; ".join(f"{label}: {' or '.join(sorted(texts))}" for label, texts in values.items())))
+        pairs.append((name, "; ".join(f"{label}: {_values_text(group, name)}" for label, group in arms.items())))
     return pairs
+
+
+def _values_text(runs: Sequence[RunData], name: str) -> str:
+    return " or ".join(sorted({str(run.config["settings"].get(name)) for run in runs}))

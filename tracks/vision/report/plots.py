@@ -27,7 +27,7 @@ from ....reports.figures.style import (
     tidy,
 )
 from .scores import accuracies_between, counted_outcomes
-from .shocks import Window, find_windows
+from .shocks import Window, windows_by_factor
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # of what happened at low < step ≤ high
@@ -96,8 +96,8 @@ def around_shocks(data: ComparisonData) -> Plot | None:
     """Plot saturated fraction and test accuracy around shocks, by factor.
 
     The curves go from the epoch before a shock to the one before the next shock."""
-    windows = {label: [find_windows(run) for run in runs] for label, runs in data.arms.items()}
-    gammas = sorted({window.gamma for seeds in windows.values() for seed in seeds for window in seed})
+    windows = {label: windows_by_factor(runs) for label, runs in data.arms.items()}
+    gammas = sorted(set().union(*windows.values()))
     if not gammas:
         return None
     styles = arm_styles(data.labels)
@@ -109,15 +109,15 @@ def around_shocks(data: ComparisonData) -> Plot | None:
         column[1].set_xlabel("epochs since the shock’s", fontsize=9.5, color=INK)
         for axes in column:
             axes.axvspan(-0.5, 0.5, color="#f1f0ec", zorder=0)
-        for label, seeds in windows.items():
-            of_gamma = [[window for window in seed if window.gamma == gamma] for seed in seeds]
-            for axes, curves in zip(column, _mean_windows([each for each in of_gamma if each]), strict=True):
+        for label, of_arm in windows.items():
+            for axes, curves in zip(column, _mean_windows(list(of_arm.get(gamma, {}).values())), strict=True):
                 draw_band(
                     axes,
                     np.arange(-1, curves.shape[1] - 1, dtype=np.float64),
                     100 * curves,
                     styles[label],
                     True,
+                    100.0,
                 )
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
@@ -161,7 +161,7 @@ def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
         pieces.append((styles[label], [curve(run, fork or -1, np.inf) for run in runs]))
     for style, series in pieces:
         steps, values = on_common_steps(series)
-        draw_band(axes, steps, values, style, dots)
+        draw_band(axes, steps, values, style, dots, 100.0)
 
 
 def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:
@@ -170,10 +170,15 @@ def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:
     The epochs begin before the shock and end with the shortest window."""
     if not by_seed:
         return np.empty((0, 0)), np.empty((0, 0))
-    length = min(len(w.saturation) for seed in by_seed for w in seed)
-    saturation = [np.mean([[w.saturation_before, *w.saturation[:length]] for w in seed], 0) for seed in by_seed]
-    accuracy = [np.mean([[w.accuracy_before, *w.accuracy[:length]] for w in seed], 0) for seed in by_seed]
-    return np.stack(saturation), np.stack(accuracy)
+    length = min(len(window.saturation) for seed in by_seed for window in seed)
+    saturation = np.stack([_mean_over(seed, "saturation", length) for seed in by_seed])
+    return saturation, np.stack([_mean_over(seed, "accuracy", length) for seed in by_seed])
+
+
+def _mean_over(windows: Sequence[Window], name: str, length: int) -> Array:
+    """Return the mean over a seed's windows of a number before and in the first epochs, (1 + length,)."""
+    curves = [[getattr(window, f"{name}_before"), *getattr(window, name)[:length]] for window in windows]
+    return np.mean(curves, axis=0)
 
 
 def _epoch(run: RunData, task: Segment) -> float:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,18 @@ from ....metrics import (
     forward_transfer,
     online_generalization_gap,
 )
-from ....reports.tables.differences import Difference, Measure, differences, differences_json, points_of, variants_of
-from ....reports.tables.statistics import NAN, Spread, mean_of_known, means_at_events, spread_json, strict_json
+from ....reports.tables.differences import (
+    Difference,
+    Measure,
+    differences,
+    differences_json,
+    lead,
+    points_of,
+    variants_of,
+)
+from ....reports.tables.metrics import means_at_events
+from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json, strict_json
+from ..presets import ACC, FINAL, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
@@ -71,22 +82,21 @@ def score(data: ComparisonData) -> ClassifierScores:
 
 
 def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
-    """Return the accuracies by which arms are compared, within each variant of the settings.
+    """Return the accuracies by which arms are compared, within each variant: the one that leads the report first.
 
     Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
     """
-    names = {"final_after": "final test accuracy"} if data.fork_step else {"test": "test accuracy", "acc": "ACC"}
+    leads, fork = data.first.leads, data.fork_step
+    usual = {ONLINE: "online"} | ({FINAL: "final_after"} if fork else {TEST: "test", ACC: "acc"})
+    others = {TEST: "test", ACC: "acc", FINAL: "last_test"} if leads not in usual else {}
     measures = []
-    for name, title in ({"online": "online accuracy"} | names).items():
+    for title, name in (usual | {title: name for title, name in others.items() if title == leads}).items():
         for variant, labels in variants_of(data).items():
             most = max(arms[label].tasks for label in labels.values())
-            by_seed = {
-                arm: dict(zip(arms[label].seeds, arms[label].measures[name].values.tolist(), strict=True))
-                for arm, label in labels.items()
-                if arms[label].tasks == most
-            }
+            finished = {arm: arms[label] for arm, label in labels.items() if arms[label].tasks == most}
+            by_seed = {arm: of_arm.measures[name].by_seed for arm, of_arm in finished.items()}
             measures.append(Measure(title, by_seed, True, variant, points_of(data, labels)))
-    return measures
+    return lead(measures, leads)
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
@@ -99,9 +109,8 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
     best_after, final_after: test accuracy after the fork, including tests within tasks; NaN without a fork.
     """
     done = [row for row in counted_outcomes(run) if row["step"] > fork]
-    online, tests = (
-        np.array([row[name] for row in done], dtype=float) for name in ("online_accuracy", "test_accuracy")
-    )
+    online = np.array([row["online_accuracy"] for row in done], dtype=float)
+    tests = np.array([row["test_accuracy"] for row in done], dtype=float)
     late = [value for _, value in accuracies_between(run, fork, np.inf)] if fork else []
     return {
         "online": float(np.average(online, weights=[row["updates"] for row in done])) if done else NAN,
@@ -142,17 +151,22 @@ def accuracies_between(run: RunData, low: float, high: float, task: Segment | No
 
 
 def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
-    by_seed = [measures_of(run, fork) for run in runs]
+    measured = [measures_of(run, fork) for run in runs]
+    seeds = tuple(run.seed for run in runs)
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ClassifierArm(
-        seeds=tuple(run.seed for run in runs),
-        tasks=min(sum(row["step"] > fork for row in run.outcomes) for run in runs),
-        measures={name: Spread(np.array([measures[name] for measures in by_seed])) for name in by_seed[0]},
+        seeds=seeds,
+        tasks=min(len(_ended_after(run, fork)) for run in runs),
+        measures={name: Spread(np.array([*map(itemgetter(name), measured)]), seeds) for name in measured[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
         at_events=means_at_events(events) | _curvature(runs, events, fork),
         replaced=_replaced_units(runs),
     )
+
+
+def _ended_after(run: RunData, fork: int) -> list[Row]:
+    return [row for row in run.outcomes if row["step"] > fork]
 
 
 def _retention(run: RunData) -> dict[str, float]:
@@ -182,7 +196,7 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
         return {}
     before, after = [], []
     for run in runs:
-        for name in {name for row in run.metrics for name in row if name.endswith("/lambda_max")}:
+        for name in (name for name in run.logged if name.endswith("/lambda_max")):
             steps, values = run.series(name)
             before += values[steps <= fork][-1:].tolist()
             after += values[steps > fork][:1].tolist()
@@ -191,9 +205,12 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
 
 def _replaced_units(runs: Sequence[RunData]) -> dict[str, float]:
     """Return the number of units replaced by the last measurement, by method: mean over seeds."""
-    names = sorted({name for run in runs for row in run.metrics for name in row if name.endswith("_replaced")})
-    last = {name: [run.series(name)[1][-1:] for run in runs] for name in names}
-    return {name.split("/")[-1].removesuffix("_replaced"): mean_of_known(np.concatenate(v)) for name, v in last.items()}
+    names = sorted({name for run in runs for name in run.logged if name.endswith("_replaced")})
+    return {name.split("/")[-1].removesuffix("_replaced"): _mean_of_last(runs, name) for name in names}
+
+
+def _mean_of_last(runs: Sequence[RunData], name: str) -> float:
+    return mean_of_known(np.concatenate([run.series(name)[1][-1:] for run in runs]))
 
 
 def _progress_note(run: RunData) -> str:
@@ -217,23 +234,24 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
         `differences`, `verdict`: see `differences.differences_json`.
     Accuracies are shares in [0, 1].
     """
-    body = {
-        name: {
-            "fork_step": data.fork_step,
-            "total_updates": data.total_steps,
-            "tasks": len(data.first.tasks),
-            "data": data.first.config.get("data"),
-            "notes": scores[name].notes,
-            "arms": {label: _arm_json(arm) for label, arm in scores[name].arms.items()},
-            **differences_json(scores[name].differences),
-        }
-        for name, data in studies.items()
-    }
+    body = {name: _benchmark_json(data, scores[name]) for name, data in studies.items()}
     first = next(iter(studies.values())).first
     plain: dict[str, Any] = strict_json(
         {"supple": first.supple, "algorithm": first.config.get("algorithm"), "benchmarks": body}
     )
     return plain
+
+
+def _benchmark_json(data: ComparisonData, scores: ClassifierScores) -> dict[str, Any]:
+    return {
+        "fork_step": data.fork_step,
+        "total_updates": data.total_steps,
+        "tasks": len(data.first.tasks),
+        "data": data.first.config.get("data"),
+        "notes": scores.notes,
+        "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
+        **differences_json(scores.differences),
+    }
 
 
 def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
@@ -242,11 +260,7 @@ def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
         "tasks": arm.tasks,
         **{name: spread_json(spread) for name, spread in arm.measures.items()},
         "shocks": {
-            f"{gamma:g}": {
-                **vars(shock),
-                "peak": spread_json(Spread(shock.peak)),
-                "area": spread_json(Spread(shock.area)),
-            }
+            f"{gamma:g}": {**vars(shock), "peak": spread_json(shock.peak), "area": spread_json(shock.area)}
             for gamma, shock in arm.shocks.items()
         },
         "interventions": arm.interventions,

@@ -4,8 +4,10 @@ Source: Lillo & Cheney, "Activation Function Design Sustains Plasticity in Conti
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from ....metrics import (
     saturation_area,
     saturation_recovery_time,
 )
+from ....reports.tables.statistics import Spread
 
 Array = NDArray[np.float64]
 
@@ -37,15 +40,15 @@ class Window:
 class ShockScores:
     """The scores of all shocks of one factor γ in an arm.
 
-    peak, area: (seeds,), a seed's mean over its shocks of the peak saturated fraction and of the area under the
-    saturation curve, in epochs. recovery_time, tau_95: mean number of epochs until the saturated fraction is halved,
-    and until 95 % of the accuracy before is regained, over the shocks with a recovery; NaN if there are none. Rates:
-    the share of shocks without a recovery.
+    peak, area: a seed's mean over its shocks of the peak saturated fraction and of the area under the saturation
+    curve, in epochs, for the seeds with shocks. recovery_time, tau_95: mean number of epochs until the saturated
+    fraction is halved, and until 95 % of the accuracy before is regained, over the shocks with a recovery; NaN if there
+    are none. Rates: the share of shocks without a recovery.
     """
 
     windows: int
-    peak: Array
-    area: Array
+    peak: Spread
+    area: Spread
     recovery_time: float
     non_recovery_rate: float
     tau_95: float
@@ -54,14 +57,16 @@ class ShockScores:
 
 def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
     """Return the scores of each factor, sorted by factor, or {} for runs without shocks."""
-    by_gamma: dict[float, list[list[Window]]] = defaultdict(list)
+    return {gamma: _score(windows) for gamma, windows in windows_by_factor(runs).items()}
+
+
+def windows_by_factor(runs: Sequence[RunData]) -> dict[float, dict[int, list[Window]]]:
+    """Return the windows of each factor, sorted by factor: γ → seed → its windows, for the seeds that have some."""
+    found: dict[float, dict[int, list[Window]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        own_windows = defaultdict(list)
         for window in find_windows(run):
-            own_windows[window.gamma].append(window)
-        for gamma, of_gamma in own_windows.items():
-            by_gamma[gamma].append(of_gamma)
-    return {gamma: _score(by_gamma[gamma]) for gamma in sorted(by_gamma)}
+            found[window.gamma][run.seed].append(window)
+    return dict(sorted(found.items()))
 
 
 def find_windows(run: RunData) -> list[Window]:
@@ -101,23 +106,29 @@ def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
 
 
 def _window(before: Row, rows: Sequence[Row]) -> Window:
-    saturation, accuracy = (np.array([row[n] for row in rows]) for n in ("saturated_fraction", "test_accuracy"))
+    saturation = np.array([row["saturated_fraction"] for row in rows])
+    accuracy = np.array([row["test_accuracy"] for row in rows])
     return Window(rows[0]["gamma"], saturation, accuracy, before["saturated_fraction"], before["test_accuracy"])
 
 
-def _score(by_seed: Sequence[Sequence[Window]]) -> ShockScores:
-    windows = [window for of_seed in by_seed for window in of_seed]
+def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
+    windows = list(chain.from_iterable(by_seed.values()))
     halved = np.array([saturation_recovery_time(w.saturation) for w in windows])
     regained = np.array([accuracy_recovery_time(w.accuracy, w.accuracy_before) for w in windows])
     return ShockScores(
         windows=len(windows),
-        peak=np.array([np.mean([peak_saturation(w.saturation) for w in of_seed]) for of_seed in by_seed]),
-        area=np.array([np.mean([saturation_area(w.saturation) for w in of_seed]) for of_seed in by_seed]),
+        peak=_mean_of_shocks(by_seed, peak_saturation),
+        area=_mean_of_shocks(by_seed, saturation_area),
         recovery_time=_mean_of_finite(halved),
         non_recovery_rate=non_recovery_rate(halved),
         tau_95=_mean_of_finite(regained),
         tau_95_non_recovery_rate=non_recovery_rate(regained),
     )
+
+
+def _mean_of_shocks(by_seed: Mapping[int, Sequence[Window]], measure: Callable[[Array], Array]) -> Spread:
+    means = [np.mean([*map(measure, map(attrgetter("saturation"), windows))]) for windows in by_seed.values()]
+    return Spread(np.array(means, dtype=np.float64), list(by_seed))
 
 
 def _mean_of_finite(times: Array) -> float:

@@ -40,16 +40,15 @@ def _scale_to_one(event: Row, members: int) -> Row:
     is not registered here, such as one of a plug-in that was not named, stays as it is."""
     if event.get("event") != "intervention" or members == 1:
         return event
-    powers = {name: POWERS.get(metric.pool, 0.0) for name, metric in METRICS.items()}
-    sides = {
-        side: {
-            name: value / members ** powers.get(name, 0.0)
-            for name, value in event.get(side, {}).items()
-            if value is not None
-        }
-        for side in ("before", "after")
-    }
+    sides = {}
+    for side in ("before", "after"):
+        known = {name: value for name, value in event.get(side, {}).items() if value is not None}
+        sides[side] = {name: value / members ** _power(name) for name, value in known.items()}
     change = dict(event.get("change", {}))
     if change.get("sfe") is not None:
         change["sfe"] /= members
     return {**event, **sides, "change": change}
+
+
+def _power(name: str) -> float:
+    return POWERS.get(METRICS[name].pool, 0.0) if name in METRICS else 0.0

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.reports.tables.cells import MISSING
 from supple.reports.tables.statistics import Spread
-from supple.reports.tables.table import MISSING
 from supple.tracks.language.report.fronts import FrontPoint, TradeOff, draw_fronts, find_trade_off, fronts_table
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,9 @@ NAN = float("nan")
 def cell(arm: str, words: str, **numbers: tuple[list[float], list[float]]) -> Any:
     """As `cells.Cell`: name=(of the base model, at the end), one number a seed."""
     numbers_of = {
-        name: SimpleNamespace(base=Spread(np.array(base)), final=Spread(np.array(final)))
+        name: SimpleNamespace(
+            base=Spread(np.array(base), range(len(base))), final=Spread(np.array(final), range(len(final)))
+        )
         for name, (base, final) in numbers.items()
     }
     return SimpleNamespace(arm=arm, group=SimpleNamespace(words=words), numbers=numbers_of)
@@ -30,23 +32,28 @@ def study(**learn: tuple[list[float], list[float]]) -> list[Any]:
     ]
 
 
-def test_points_are_final_scores_in_percent() -> None:
+def two(first: float, second: float) -> Spread:
+    return Spread(np.array([first, second]), [0, 1])
+
+
+def test_points_are_final_scores_shown_in_percent() -> None:
     trade_off = find_trade_off(study())
     assert trade_off is not None
     assert [(p.arm, p.words, *p.mean) for p in trade_off.points] == [
-        ("none", "lr 1", pytest.approx(50), pytest.approx(30)),
-        ("none", "lr 2", pytest.approx(40), pytest.approx(20)),
-        ("sib", "lr 1", pytest.approx(50), pytest.approx(50)),
+        ("none", "lr 1", 0.5, 0.3),
+        ("none", "lr 2", 0.4, 0.2),
+        ("sib", "lr 1", 0.5, 0.5),
     ]
-    assert trade_off.base == pytest.approx((20, 60))
-    assert (trade_off.learned, trade_off.retained) == ("learn accuracy (%)", "retain accuracy (%)")
+    assert trade_off.base == pytest.approx((0.2, 0.6))
+    assert (str(trade_off.learned), str(trade_off.retained)) == ("learn accuracy (%)", "retain accuracy (%)")
+    assert fronts_table(trade_off).texts[1][2:4] == ["50", "30"]
 
 
 def test_without_scores_the_negative_losses_are_compared() -> None:
     trade_off = find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
     assert trade_off is not None
     assert trade_off.points[0].mean == (-1.0, -3.0)
-    assert trade_off.learned == "−learn loss"
+    assert str(trade_off.learned) == "−learn loss"
     assert "area" not in fronts_table(trade_off).header
 
 
@@ -55,7 +62,7 @@ def test_unfinished_seeds_and_runs_without_a_retained_task_give_no_point() -> No
         [cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))]
     )
     assert trade_off is not None
-    assert trade_off.points[0].learned.tolist() == [-1.0]
+    assert trade_off.points[0].learned.by_seed == {0: -1.0}
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
 
@@ -63,7 +70,7 @@ def test_unfinished_seeds_and_runs_without_a_retained_task_give_no_point() -> No
 def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
     trade_off = find_trade_off(study())
     assert trade_off is not None
-    rows = fronts_table(trade_off).rows
+    rows = fronts_table(trade_off).texts[1:]
     assert [row[4] for row in rows] == ["yes", "", "yes", ""]
     assert [row[5] for row in rows] == ["0.15", "0.15", "0.25", ""]
     assert MISSING not in {text for row in rows for text in row}
@@ -71,9 +78,9 @@ def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
 
 def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
     points = [
-        FrontPoint("none", f"lr {i}", np.array([10.0 * i, 12.0 * i]), np.array([50.0 - i, 48.0 - i])) for i in range(4)
+        FrontPoint("none", f"lr {i}", two(0.1 * i, 0.12 * i), two(0.5 - i / 100, 0.48 - i / 100)) for i in range(4)
     ]
-    plot = draw_fronts(TradeOff(points, (20.0, 60.0), "learn (%)", "retain (%)", True))
+    plot = draw_fronts(TradeOff(points, (0.2, 0.6), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes
     assert len(axes.collections) >= 5  # four points and the base model
     stairs = axes.lines[0].get_xydata()

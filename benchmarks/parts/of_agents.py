@@ -18,7 +18,7 @@ WAYS = {"off": "eager", "on": "compiled"}
 def live(run: SteppedAgent, steps: int, warm: int = 0) -> Turn:
     """Return a turn of so many environment steps: µs of one, by part."""
     run.live(warm)
-    return lambda: {name: 1e6 * spent / steps for name, spent in run.live(steps).items()}
+    return lambda: {name: 1e6 * spent / steps for name, spent in run.live(steps).items() if spent}
 
 
 def floor_of_ppo(env: str, networks: list[list[tuple[int, int, int]]], epochs: int, batch: int) -> Turn:
@@ -109,7 +109,7 @@ def update_sac(asked: Asked, size: str) -> Turns:
     update: Any = agent.soft_update
     batch, noise = subjects.transitions(agent)
     clocks, updates = Clocks(), (1 if asked.small else 10 if size == "simba" else 40)
-    clocks.time(update, "differentiated", lambda loss, *_: loss.__name__.partition("_")[0])
+    clocks.time(update, "differentiate", lambda loss, *_: loss.__name__.partition("_")[0])
     clocks.time(update, "_step", lambda learner, *_: "AdamW")
     clocks.time(torch, "_foreach_lerp_", lambda *_: "target")
 

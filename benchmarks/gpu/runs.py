@@ -1,6 +1,6 @@
 """Whole runs of every kind, with every intervention, on a GPU. Where there is none, on a simulated one.
 
-    python benchmarks/cuda_runs.py [--runs dqn sac] [--hooks none fire@0.5] [--jobs 2] [--out cuda.json]
+    python benchmarks/gpu/runs.py [--runs dqn sac] [--hooks none fire@0.5] [--jobs 2] [--out runs.json]
 
 It needs a build of PyTorch for CUDA (`pip install torch`) beside supple with its extras mujoco and language, in an
 environment of their own. Every run trains, measures (without a hook all that there is to measure), evaluates and saves,
@@ -130,7 +130,7 @@ class Interrupted(Exception):
 
 def train_in_two_halves(out: Path, kind: str, settings: RunSettings) -> None:
     """Train a run to its half, and from its checkpoint to its end."""
-    prepare(RunSpec(kind, settings, command="benchmarks/cuda_runs.py"), out).close()
+    prepare(RunSpec(kind, settings, command="benchmarks/gpu/runs.py"), out).close()
     end = json.loads((out / "config.json").read_text())["total_steps"]
 
     def break_off(step: int) -> None:
@@ -218,9 +218,12 @@ def main(args: Args) -> bool:
             if args.out:
                 result = {"pytorch": torch.__version__, "gpu": gpu, "counts": count_words(table)}
                 result |= {"runs": table, "measured": measured}
-                args.out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    found = count_words(table)
+                unfinished = args.out.with_suffix(".part")
+                unfinished.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+                unfinished.replace(args.out)
+    found = count_words({name: table[name] for name in names})
     print(f"PyTorch {torch.__version__}, {gpu} GPU: " + ", ".join(f"{count} {word}" for word, count in found.items()))
+    print(json.dumps(found))
     return not found.keys() & {"MIXED", "FAILED"}
 
 

@@ -1,0 +1,51 @@
+"""How seeds and their means are drawn."""
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+
+from supple.reports.figures.style import draw_band, new_figure, seeds_phrase
+
+STEPS = np.arange(4.0)
+STYLE = {"color": "black"}
+
+
+def panel(values: np.ndarray, **more: float) -> Axes:
+    axes = new_figure(2.0).subplots()
+    draw_band(axes, STEPS, values, STYLE, **more)
+    return axes
+
+
+@pytest.mark.parametrize("seeds", [2, 4])
+def test_up_to_four_seeds_are_lines_below_a_stronger_mean(seeds: int) -> None:
+    axes = panel(np.random.default_rng(0).uniform(0, 9, (seeds, 4)))
+    (lines,) = axes.collections
+    assert isinstance(lines, LineCollection)
+    assert len(lines.get_segments()) == seeds
+    (mean,) = axes.get_lines()
+    assert mean.get_linewidth() > 2 * lines.get_linewidths()[0]
+    assert f"the {seeds} seeds" in seeds_phrase(seeds)
+
+
+def band(axes: Axes) -> np.ndarray:
+    (found,) = axes.collections
+    assert isinstance(found, PolyCollection)
+    return np.asarray(found.get_paths()[0].vertices)
+
+
+def test_a_band_does_not_reach_where_no_value_can_be() -> None:
+    """The intervals of five seeds at 0 or 100 reach from −66 to 106, and are cut at 0 and at the largest value."""
+    values = np.array([[0.0, 100, 0, 100]] * 2 + [[0.0, 0, 0, 100]] * 3)
+    assert band(panel(values))[:, 1].min() == 0
+    assert band(panel(values))[:, 1].max() > 100
+    assert band(panel(values, most=100.0))[:, 1].max() == 100
+    assert band(panel(values - 50))[:, 1].min() < -50
+
+
+def test_a_band_does_not_set_the_limits_of_its_panel() -> None:
+    values = np.array([[-5.0, 5, -5, 5]] * 2 + [[5.0, -5, 5, -5]] * 3)
+    axes = panel(values)
+    assert band(axes)[:, 1].max() > 6
+    axes.autoscale_view()
+    assert axes.get_ylim()[1] < 6
