@@ -90,7 +90,7 @@ def test_conditions_fire_at_the_same_steps_after_a_checkpoint(same: Any, tmp_pat
     run, again = tmp_path / "run", tmp_path / "again"
     # it alternates between .94 and .95: true at 40, 120 and 200
     hook = "snp(lam=0.001,noise=0.001)@when:agent/trainability<0.943,clear=0.946,least=120"
-    own: dict[str, Any] = {"hook": (hook,), "trainability_every": 20}
+    own: dict[str, Any] = {"hook": (hook,), "trainability_every": 40}
     prepare(RunSpec("ppo", replace(settings("ppo"), **own)), run).close()
     finish(run)
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
