@@ -62,7 +62,7 @@ def test_the_default_of_an_option_without_a_value_is_the_one_in_words(capsys: py
 
 
 def test_a_value_of_a_preset_replaces_the_default_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    found = boxes(capsys, "train", "vision", "permuted-mnist")["tasks options"]
+    found = boxes(capsys, "train", "vision", "permuted-mnist")["task options"]
     option = next(option for option in found if option.startswith("--images INT"))
     assert "default: all" not in option
     assert option.endswith("(default: 10000)")
