@@ -31,7 +31,8 @@ COLUMNS = ("study", "arm", "seed", "column", "value")
 ALL = "all"  # in place of the seed of a number that is not of one run
 ONE_ACTION = {"CartPole-v1": 10.0, "Acrobot-v1": -395.0}  # returns up to these are those of a policy with one action
 SOLVED = 475.0  # CartPole-v1's own threshold
-LAST = 100  # training episodes
+LAST, PARTS = 100, 20  # training episodes of a score; parts of a learning curve
+EVALUATED_AGENTS = ("cartpole-ppo", "cartpole-dqn")  # studies of `learning` whose score is an evaluation
 Row = tuple[str, str, int | str, str, float]
 
 
@@ -290,23 +291,28 @@ def _streams(study: str, runs: dict[str, dict[int, Stream]], environments: Seque
 
 
 def learned(results: Results) -> Iterator[Row]:
-    """Yield the score of each run: see docs/results/learning.md."""
-    solved = {"cartpole-ppo", "cartpole-dqn"}
-    for (study, arm, seed), own in _groups(results.episodes):
-        total = results.studies[study].total_steps
-        tenth = own.loc[own["step"] > 0.9 * total, "return"]
-        if study not in solved:
-            yield (
-                study,
-                arm,
-                seed,
-                "return",
-                (own["return"].tail(LAST) if study in ("ppo", "ppo-million") else tenth).mean(),
-            )
+    """Yield the score and the learning curve of each run: see docs/results/learning.md."""
     for (study, arm, seed), own in _groups(results.metrics):
-        if study in solved:
+        if study in EVALUATED_AGENTS:
             yield from evaluated(study, arm, seed, own[["step", "eval/return"]].dropna().to_numpy())
         yield study, arm, seed, "seconds", own["time"].max()
+    for (study, arm, seed), own in _groups(results.episodes):
+        if study not in EVALUATED_AGENTS:
+            total = results.studies[study].total_steps
+            numbers = score(study, own[["step", "return"]].to_numpy(), total)
+            yield from ((study, arm, seed, column, value) for column, value in numbers.items())
+
+
+def score(study: str, episodes: Any, steps: int) -> dict[str, float]:
+    """Return the score of a run and its learning curve, of (step at its end, return) of the training episodes.
+
+    The score is the mean return of the last 100 episodes for PPO with normalisation, and in the last tenth otherwise.
+    """
+    ends, returns = np.asarray(episodes, float).T
+    at_end = returns[-LAST:] if study in ("ppo", "ppo-million") else returns[ends > 0.9 * steps]
+    parts = np.minimum(PARTS - 1, (ends.astype(int) - 1) * PARTS // steps)
+    found = {"return": float(at_end.mean()) if at_end.size else float("nan")}
+    return found | {f"part {part + 1}": float(returns[parts == part].mean()) for part in sorted(set(parts))}
 
 
 def evaluated(study: str, arm: str, seed: int, curve: Sequence[Sequence[float]]) -> Iterator[Row]:
@@ -328,6 +334,8 @@ def committed_learned() -> Iterator[Row]:
             study = "ppo-million" if job["steps"] == 1_000_000 else agent
             arm = f"env={job['env']} · {old.get(job['arm'], job['arm'])}"
             yield study, arm, job["seed"], "return", row["last"]
+            curve = [(part, value) for part, value in enumerate(row["curve"], 1) if value is not None]
+            yield from ((study, arm, job["seed"], f"part {part}", value) for part, value in curve)
             yield study, arm, job["seed"], "seconds", row["seconds"]
     sides = {"supple": "none", "Stable-Baselines3": "sb3"}
     for row in _lines(RESULTS / "learning" / "cartpole.jsonl"):
@@ -372,7 +380,7 @@ SUITES = {
     "priming": thirds("priming"),
     "replay-ratio": thirds("replay-ratio"),
     "cycling-mujoco": Suite(streams, committed_streams),
-    "learning": Suite(learned, committed_learned),
+    "learning": Suite(learned, committed_learned, "^(?!part )"),
     "slopes": Suite(slopes, committed_slopes),
     "permuted-mnist": classifiers("permuted-mnist.json"),
     "random-label-mnist": classifiers("random-label-mnist.json"),

@@ -167,8 +167,9 @@ def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
         if measure.name == contents.measures[0].name:
             for arm, by_seed in measure.arms.items():
                 known = [value for value in by_seed.values() if isfinite(value)]
-                text = f"{measure.scale * sum(known) / len(known):.4g}" if known else "–"
-                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{measure.unit}, mean": text}
+                scale, unit = (100, ", %") if measure.percent else (1, "")
+                text = f"{scale * sum(known) / len(known):.4g}" if known else "–"
+                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{unit}, mean": text}
     return means
 
 

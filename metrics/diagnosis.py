@@ -128,7 +128,7 @@ class Diagnosis:
         fit = (
             f"Its error on random targets is {_compare(self.loss, self.new_loss)} at initialisation ({self.loss:.2g} "
             f"of their variance, at initialisation {self.new_loss:.2g})."
-        )
+        ).replace("e-", "e−")
         policy = f"deterministic (entropy {self.now.entropy or 0:.1%} of the maximum)"
         finding = {
             "lost": f"'{self.learner}' has lost plasticity. {fit}",

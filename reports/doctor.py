@@ -14,7 +14,7 @@ from ..registry import shown
 from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template
-from .tables.cells import Form, Pair, Value
+from .tables.cells import Form, Pair, Value, number
 from .tables.statistics import strict_json
 from .tables.table import Table
 
@@ -168,9 +168,10 @@ def _label(stage: Stage) -> str:
 def _trial_sentences(stage: Stage) -> list[str]:
     """Return one sentence about each intervention that was tried."""
     diagnosis = stage.diagnosis
+    before, new = number(diagnosis.loss, 2), number(diagnosis.new_loss, 2)
     return [
-        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {diagnosis.loss:.2g} to "
-        f"{loss:.2g} of their variance (at initialisation {diagnosis.new_loss:.2g})."
+        f"In a trial, {text} changed the error of '{diagnosis.learner}' on random targets from {before} to "
+        f"{number(loss, 2)} of their variance (at initialisation {new})."
         for text, loss in stage.tried.items()
     ]
 

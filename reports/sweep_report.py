@@ -20,6 +20,7 @@ from .pages.run_list import RunLine, outcomes, run_lines
 from .processes import map_in_processes
 from .studies.content import Content
 from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
+from .tables.cells import Value
 from .tables.published import tuning_tables
 from .tables.table import Table
 
@@ -125,14 +126,12 @@ def make_section(
         ValueError: tuned.json is damaged.
     """
     by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
-    main = next(iter(by_name), "")  # the measure beside which published numbers are shown
-    if published:
-        main = next((measure for measure in by_name if measure.lower() == published.measure.lower()), main)
+    together = overall_table(*next(iter(by_family.items())), published) if by_family else None
+    beside = None if together else published  # of several environments, there is one number for all of them
     tables = [
-        arms_table(measures, content.shares, published if measure == main else None)
-        for measure, measures in by_name.items()
+        arms_table(of_name, content.shares, beside if not i else None) for i, of_name in enumerate(by_name.values())
     ]
-    overall = list(filter(None, starmap(overall_table, by_family.items())))
+    overall = list(filter(None, [together, *starmap(overall_table, list(by_family.items())[1:])]))
     pairs = list(filter(None, starmap(pairs_table, by_family.items())))
     first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
     if not by_name:
@@ -163,10 +162,10 @@ def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str,
     """
     studies = [name for name in planned if Path(name).name != TUNING]
     ended = {name: Counter(outcomes(path / name)) for name in planned}
-    rows = []
+    rows: list[list[Value]] = []
     for name, runs in planned.items():
         finished, failed = ended[name][FINISHED], ended[name][FAILED]
-        rows.append([name, *(f"{count:,}" for count in (runs, finished, failed, runs - finished - failed))])
+        rows.append([name, runs, finished, failed, runs - finished - failed])
     counts = Table("Runs", ["study", "runs", "finished", "failed", "left"], rows, turns=False)
     tables = [table for section in sections for table in section.tables]
     scores = {"studies": {section.name: section.scores for section in sections}}

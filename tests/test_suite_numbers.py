@@ -125,6 +125,22 @@ def test_the_rule_of_the_suite_chooses_the_points_of_the_page() -> None:
     assert tuned == f"{results}/tuning"
 
 
+@pytest.mark.parametrize(
+    "arm", ["parseval(strength=1e-4,scope=[encoder,hidden])", "fire@when:policy/entropy<0.1,least=2560"]
+)
+def test_the_rule_of_nine_rooms_chooses_the_points_of_the_page(arm: str) -> None:
+    """The area under the curve, over all goals, of three seeds that the results do not use."""
+    known = {}
+    for name in ("parseval", "when"):
+        arms = json.loads((RESULTS / "worlds" / f"nine-rooms-{name}.tuning.json").read_text())["arms"]
+        known |= {label: np.mean(own["mean_return_per_seed"]) for label, own in arms.items()}
+    (study,) = [study for study in read_sweep(find_suite("nine-rooms"), "small").studies if study.name == "tuned"]
+    found = study.comparisons(lambda folder, point, measure: known.get(point.arm, 0.0))["tuned"]
+    assert arm in [point.arm for point in found[0].points]
+    assert study.search is not None
+    assert (study.search.seeds, study.search.share) == ((100, 101, 102), 1.0)
+
+
 # -- one small point of each suite -------------------------------------------------------------------------------------
 
 TINY: Mapping[str, Any] = {"rollout_steps": 40, "minibatch_size": 40, "epochs": 1, "hidden": [8], "compile": "off"}
@@ -257,5 +273,27 @@ def test_stable_baselines3_is_trained_with_the_settings_of_the_suite_and_has_a_r
     for _ in range(2):  # the second call finds that all is there
         beside["main"](beside["Options"](tmp_path / "out"))
     frame = suites.read("learning", tmp_path / "out")
-    assert frame["arm"].tolist().count("env=Hopper-v5 · sb3") == 2
+    own = frame[frame["arm"] == "env=Hopper-v5 · sb3"]
+    assert {"return", "seconds", "part 20"} <= set(own["column"])
+    assert not own["column"].duplicated().any()
     assert float(cell("learning", frame, "ppo", "env=Hopper-v5 · sb3", "return")) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [("learning", ["learning-ppo-1000k", "learning-ppo-303k", "learning-sac-100k"]), ("slopes", ["slopes"])],
+)
+def test_figures_of_the_pages_are_drawn_of_the_same_frame(
+    committed: Callable[[str], Any], name: str, figures: list[str], tmp_path: Path
+) -> None:
+    drawn: dict[Path, Any] = {}
+    module = runpy.run_path(str(ROOT / "docs" / "suite_figures.py"))
+    module[name].__globals__["draw"] = lambda path, panels, x, y: drawn.update({path: panels})
+    module[name](committed(name))
+    assert sorted(path.stem for path in drawn) == figures
+    assert all(path.is_file() for path in drawn)
+    panel = next(iter(next(iter(drawn.values())).values()))
+    at, values = next(iter(panel.values()))
+    assert values.shape == ((9, 20) if name == "learning" else (3, 11))
+    assert len(at) == values.shape[1]
+    assert np.isfinite(values).all()

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData, Segment
-from ...metrics import FreshShare, learning_curve_area, share_of_fresh, share_over_seeds
+from ...metrics import learning_curve_area, share_of_fresh, share_over_seeds
 from ...reports.tables.cells import MISSING, Form, Interval, Value
 from ...reports.tables.differences import variants_of
-from ...reports.tables.statistics import NAN
+from ...reports.tables.statistics import NAN, Spread
 from ...reports.tables.table import Table
 
 Array = NDArray[np.float64]
@@ -20,29 +19,8 @@ TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activ
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
-    """A share of a fresh agent: of the means over seeds, and of each seed."""
-
-    of_means: FreshShare
-    by_seed: Mapping[int, float]
-
-    @property
-    def cell(self) -> Interval:
-        return Interval(self.of_means.mean, self.of_means.low, self.of_means.high, self.by_seed, Form(decimals=2))
-
-    def to_json(self) -> dict[str, Any]:
-        ends = [self.of_means.low, self.of_means.high]
-        bounded = all(end is not None and np.isfinite(end) for end in ends)
-        return {
-            "mean": self.of_means.mean,
-            "interval": ends if bounded else None,
-            "per_seed": list(self.by_seed.values()),
-        }
-
-
-@dataclass(frozen=True, eq=False)
 class ArmShares:
-    """An arm's shares of a fresh agent with the same seeds.
+    """An arm's shares of a fresh agent with the same seeds: of the means over seeds, and of each seed.
 
     Attributes:
         tasks: The tasks for which the share is defined.
@@ -52,8 +30,8 @@ class ArmShares:
     """
 
     tasks: tuple[Segment, ...]
-    by_task: tuple[Share, ...]
-    in_all: Share
+    by_task: tuple[Interval, ...]
+    in_all: Interval
 
 
 def window(task: Segment) -> float:
@@ -131,9 +109,10 @@ def _sum_by_place(area: Array, places: NDArray[np.intp]) -> Array:
     return np.stack([area[:, places == place].sum(axis=1) for place in np.unique(places)], axis=1)
 
 
-def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Array) -> Share:
+def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Array) -> Interval:
+    share = share_over_seeds(of_arm, new, untrained)
     own = share_of_fresh(of_arm, new, untrained).reshape(len(seeds), -1).mean(axis=1)
-    return Share(share_over_seeds(of_arm, new, untrained), dict(zip(seeds, own.tolist(), strict=True)))
+    return Interval(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2))
 
 
 def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
@@ -145,9 +124,9 @@ def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
     """Return the table of the shares of a fresh agent, with tasks as rows and arms as columns."""
     shares = list(share_of_arm.values())
     tasks = shares[0].tasks
-    rows: list[list[Value]] = [["in all", *(share.in_all.cell for share in shares)]]
+    rows: list[list[Value]] = [["in all", *(share.in_all for share in shares)]]
     for i, task in enumerate(tasks):
-        rows.append([f"{task.index + 1}: {task.name or task.env}", *(share.by_task[i].cell for share in shares)])
+        rows.append([f"{task.index + 1}: {task.name or task.env}", *(share.by_task[i] for share in shares)])
     several = len({task.env for task in tasks}) > 1
     interval = "95 % interval, Fieller’s" + (", in all by the delta method" if several else "")
     whole = "the mean over environments of their " if several else ""

@@ -214,7 +214,7 @@ def overall_shares(data: ComparisonData, scores: AgentScores) -> dict[tuple[str,
     """Return the overall share of a fresh agent of each (variant, arm) that has one."""
     labels = [(variant, arm, label) for variant, arms in variants_of(data).items() for arm, label in arms.items()]
     found = {(variant, arm): scores.arms[label].shares for variant, arm, label in labels}
-    return {point: shares.in_all.cell for point, shares in found.items() if shares is not None}
+    return {point: shares.in_all for point, shares in found.items() if shares is not None}
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:
@@ -410,6 +410,12 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
 def _shares_json(shares: ArmShares) -> dict[str, Any]:
     return {
         "tasks": [task.index for task in shares.tasks],
-        "in_all": shares.in_all.to_json(),
-        "by_task": [share.to_json() for share in shares.by_task],
+        "in_all": _share_json(shares.in_all),
+        "by_task": list(map(_share_json, shares.by_task)),
     }
+
+
+def _share_json(share: Interval) -> dict[str, Any]:
+    bounded = share.low is not None and np.isfinite(share.low)
+    ends = [share.low, share.high] if bounded else None
+    return {"mean": share.mean, "interval": ends, "per_seed": list(share.by_seed.values())}

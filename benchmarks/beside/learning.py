@@ -10,10 +10,10 @@ by `VecNormalize` in the studies in which supple normalises them.
 """
 
 import json
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -21,11 +21,13 @@ import numpy as np
 import torch
 import tyro
 
+sys.path.append(str(Path(__file__).parents[2] / "docs"))
+import suites
+
 from supple.envs.make import quiet_mujoco
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.sweep import open_sweep
 
-SOLVED, LAST = 475.0, 100
 Curve = list[tuple[int, float]]  # (step, return of an episode, or mean return of an evaluation)
 
 
@@ -63,19 +65,16 @@ def main(o: Options) -> None:
         print(*lines, sep="\n", flush=True)
 
 
-def numbers(queued: QueuedRun) -> dict[str, float | None]:
-    """Train an agent, and return the numbers that docs/suites.py reads from runs of supple."""
+def numbers(queued: QueuedRun) -> dict[str, float]:
+    """Train an agent, and return the numbers that docs/suites.py has of runs of supple."""
     settings: Any = queued.spec.settings
-    began = time.perf_counter()
+    study, began = queued.spec.labels.study, time.perf_counter()
     model = agent(queued.spec.kind, settings)
-    curve = evaluations(model, settings) if settings.eval_every else episodes(model, settings.steps)
-    found: dict[str, float | None] = {"seconds": round(time.perf_counter() - began, 1)}
     if settings.eval_every:
-        found["steps until solved"] = next((step for step, value in curve if value >= SOLVED), None)
-        return found | {"return": curve[-1][1]}
-    last = [value for _, value in curve[-LAST:]]
-    tenth = [value for step, value in curve if step > 0.9 * settings.steps]
-    return found | {"return": fmean(last if queued.spec.labels.study.startswith("ppo") else tenth)}
+        found = {column: value for *_, column, value in suites.evaluated(study, "", 0, evaluations(model, settings))}
+    else:
+        found = suites.score(study, episodes(model, settings.steps), settings.steps)
+    return found | {"seconds": round(time.perf_counter() - began, 1)}
 
 
 def agent(kind: str, s: Any) -> Any:

@@ -68,7 +68,7 @@ def take(entry: Entry, args: Args) -> dict[str, list[dict[str, float]]]:
     return {name: [dict(parts) for parts in each] for name, each in found.items()}
 
 
-def show(title: str, found: Mapping[str, list[dict[str, float]]]) -> Table:
+def show(found: Mapping[str, list[dict[str, float]]]) -> Table:
     """Return the table: a line for each part and a column for each contestant, or the other way round."""
     first = next(iter(found))
     parts = list(dict.fromkeys(part for rounds in found.values() for part in rounds[0]))
@@ -83,7 +83,7 @@ def show(title: str, found: Mapping[str, list[dict[str, float]]]) -> Table:
         return f"{write_spread(values)}\n× {median(a / b for a, b in zip(values, base, strict=True) if b):.2f}"
 
     columns, lines = (list(found), parts) if len(found) <= max(len(parts), 4) else (parts, list(found))
-    table = Table("", title=title)
+    table = Table("")
     for column in columns:
         table.add_column(column, justify="right")
     for line in lines:
@@ -105,7 +105,8 @@ def main(args: Args) -> None:
         title = f"{entry.title}: {entry.unit}; {threads} thread{'s' * (threads > 1)}{kept}"
         with pretended_gpu() if args.simulated else nullcontext():
             found = take(entry, args)
-        Console(width=140).print(show(title, found))
+        print(title)
+        Console(width=140).print(show(found))
         if args.json:
             print(json.dumps(found))
         return

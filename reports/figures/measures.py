@@ -41,7 +41,9 @@ def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | N
         axes.set_xlabel(first.axis, fontsize=9.5, color=INK)
         if baseline in rows:
             axes.axvline(first.scale * rows[baseline].mean, zorder=0, **FORK)
-    seen = [_order_sentence(title if len(panels) > 1 else "", rows, first) for title, rows in panels.items()]
+    seen = [
+        _order_sentence(title if len(panels) > 1 else "", rows, first.lower_is_better) for title, rows in panels.items()
+    ]
     line = f"Dashed line: the mean of {baseline_name(baseline)}."
     caption = " ".join([*(seen if len(panels) <= MOST_SAID // 2 else []), _marks_sentence(panels), line])
     title = first.axis[0].upper() + first.axis[1:]
@@ -71,9 +73,7 @@ def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], t
             aside = place + np.linspace(-0.16, 0.16, seeds.size)  # so that equal numbers can be seen
             axes.scatter(seeds, aside, s=13, color=color, alpha=0.55, linewidths=0, zorder=2)
         axes.scatter(middle, place, s=58, color=color, zorder=3, edgecolor="white")
-        axes.annotate(
-            cell.form.text(cell.mean), (right, place), (8, 0), textcoords="offset points", va="center", fontsize=9
-        )
+        axes.annotate(str(cell), (right, place), (8, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(rows)), list(map(shorten, rows)), fontsize=9.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -81,10 +81,10 @@ def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], t
     axes.locator_params(axis="x", nbins=5)
 
 
-def _order_sentence(title: str, rows: Rows, measure: Measure) -> str:
+def _order_sentence(title: str, rows: Rows, lower: bool) -> str:
     """Return what a panel shows: its arms from the best to the worst, with their means."""
-    best = sorted(rows, key=lambda arm: rows[arm].mean, reverse=not measure.lower_is_better)
-    words = [f"{baseline_name(arm)} {measure.form.text(rows[arm].mean)}" for arm in best]
+    best = sorted(rows, key=lambda arm: rows[arm].mean, reverse=not lower)
+    words = [f"{baseline_name(arm)} {str(rows[arm]).partition(' [')[0]}" for arm in best]
     if len(words) > MOST_SAID:
         words[MOST_SAID // 2 : -MOST_SAID // 2] = ["…"]
     return f"{f'{title}, f' if title else 'F'}rom best to worst: {', '.join(words)}."

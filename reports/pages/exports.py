@@ -74,8 +74,9 @@ def as_csv(table: Table) -> str:
 def _split(column: Sequence[Value]) -> Iterator[list[str]]:
     """Yield the columns of the file, with their headings, for one column of a table."""
     heading, *cells = map(parts, column)
+    plain = str(heading[""]).replace("−", "-")
     for ending in dict.fromkeys(chain.from_iterable(cells)) or [""]:
-        yield [_field(f"{heading['']}{ending}"), *(_field(cell.get(ending)) for cell in cells)]
+        yield [_field(plain + ending), *(_field(cell.get(ending)) for cell in cells)]
 
 
 def as_latex(table: Table) -> str:

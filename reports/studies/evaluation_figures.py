@@ -132,7 +132,7 @@ def draw_arms(axes: Axes, data: ComparisonData, name: str, divisor: float, scale
     for label, runs in data.arms.items():
         steps, values = on_common_steps([run.series(name) for run in runs])
         dots = len(steps) < FEW_POINTS and "loss" not in name  # losses may be cut, but dots are not clipped
-        draw_band(axes, steps / divisor, scale * values, styles[label], dots)
+        draw_band(axes, steps / divisor, scale * values, styles[label], dots, 100.0 if is_share(name) else np.inf)
         drawn.append((steps, scale * values))
     return _panel_limits(drawn, data.total_steps)
 

@@ -14,7 +14,7 @@ from ...experiments.sweeps.study import Published
 from ...metrics import bootstrap_coverage, bootstrap_interval, iqm, plasticity_score, probability_of_improvement
 from .cells import SETTING, Heading, Interval, Label, Number, Value
 from .differences import Measure, group_by
-from .table import Table
+from .table import Table, variant_text
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
@@ -76,30 +76,41 @@ def arms_table(
     return replace(table, words=" ".join(words))
 
 
-def overall_table(family: str, measures: Sequence[Measure]) -> Table | None:
-    """Return a table of interquartile means over environments, each scaled by its runs; None for one environment."""
+def overall_table(family: str, measures: Sequence[Measure], published: Published | None = None) -> Table | None:
+    """Return a table of interquartile means over environments, each scaled by its runs; None for one environment.
+
+    Args:
+        family: The name of the measures.
+        measures: Measures of one family, in all environments and variants.
+        published: Published numbers, or None.
+    """
     environments = {measure.place for measure in measures}
     if len(environments) < 2:
         return None
-    labels, matrices = [], []
-    for variant, of_variant in group_by(measures, lambda measure: measure.variant).items():
+    points, matrices = [], []
+    for of_variant in group_by(measures, lambda measure: measure.variant).values():
         for arm in of_variant[0].arms:
             matrix = _complete_scores(of_variant, arm)
             if matrix.size:
-                labels.append(", ".join(filter(None, [variant, point_of(of_variant[0], arm)[0]])))
+                points.append(Point(*point_of(of_variant[0], arm)))
                 matrices.append(matrix)
     if not matrices:
         return None
     scores = plasticity_score({str(i): matrix for i, matrix in enumerate(matrices)}, floor=-np.inf)
-    rows: list[list[Value]] = []
-    for label, matrix, score in zip(labels, matrices, scores.values(), strict=True):
-        ends = (score.low, score.high) if len(matrix) > 1 else ()
-        rows.append([label, len(matrix), Interval(score.iqm, *ends)])
+    columns: dict[Heading, list[Value]] = {
+        "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
+        "seeds": list(map(len, matrices)),
+        _with_level("IQM"): [
+            Interval(s.iqm, s.low, s.high) if len(s.normalized) > 1 else s.iqm for s in scores.values()
+        ],
+        "published": [None if published is None else published.rows.get(point.folder) for point in points],
+    }
+    about = f" Published: {published.measure}, {published.source}." if published else ""
     words = (
         f"Interquartile mean over seeds and {len(environments)} environments. Each environment is scaled so that 0 and "
-        "1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval."
+        f"1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval.{about}"
     )
-    return Table(f"{family}, all environments", ["arm", "seeds", _with_level("IQM")], rows, words, turns=False)
+    return Table.from_columns(f"{family}, all environments", columns, words, turns=False)
 
 
 def _complete_scores(measures: Sequence[Measure], arm: str) -> Array:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -76,11 +77,21 @@ def test_its_text_names_kind_arms_seeds_steps_and_folder(compared: Path) -> None
 def test_a_notebook_shows_a_row_for_each_arm_and_the_leading_number_once_scores_are_read(compared: Path) -> None:
     results = load(compared)
     assert "<td>fire</td><td>3, 4</td><td>240 of 240</td></tr>" in results._repr_html_()
-    assert "final return" not in results._repr_html_()
+    assert "mean return" not in results._repr_html_()
     for arm, scores in results.scores["arms"].items():
-        row = f"<td>{arm}</td><td>3, 4</td><td>240 of 240</td><td>{scores['final_return'][0]:.4g}</td></tr>"
-        assert row in results._repr_html_()
-    assert "<th>final return, mean</th>" in results._repr_html_()
+        mean = fmean(number for (number,) in scores["mean_return_per_seed"])
+        assert f"<td>{arm}</td><td>3, 4</td><td>240 of 240</td><td>{mean:.4g}</td></tr>" in results._repr_html_()
+    assert "<th>mean return, mean</th>" in results._repr_html_()
+
+
+def test_parts_have_the_rows_of_each_arm_and_seed(compared: Path) -> None:
+    results = load(compared)
+    parts = results.parts(3, ["agent/weight_norm"])
+    assert parts.groupby(["arm", "seed"]).size().tolist() == [3] * 4
+    own = results.episodes.query("arm == 'fire' and seed == 4 and step > 80 and step <= 160")
+    row = parts.query("arm == 'fire' and seed == 4 and part == 1").iloc[0]
+    assert (row["episodes"], row["return"]) == (len(own), pytest.approx(own["return"].mean()))
+    assert row["agent/weight_norm.last"] > 0
 
 
 def test_a_notebook_shows_names_as_texts(compared: Path) -> None:

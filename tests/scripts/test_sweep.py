@@ -204,8 +204,8 @@ def test_the_report_of_a_sweep_counts_its_runs_and_links_each_study(
     page = (tmp_path / "out/report/index.html").read_text()
     assert re.findall(r'href="\.\./(.*?)/report/index.html"', page) == ["lin"]
     assert (tmp_path / "out/lin/report/index.html").is_file()
-    rows = re.findall(r"<tr>((?:<td>[^<]*</td>)+)</tr>", page)
-    cells = [re.findall(r"<td>([^<]*)</td>", row) for row in rows]
+    rows = re.findall(r"<tr>((?:<td[^>]*>[^<]*</td>)+)</tr>", page)
+    cells = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in rows]
     assert ["lin", "8", "4", "1", "3"] in cells  # of the trunk that diverged, three arms cannot begin
     assert ["not-begun", "16", "0", "0", "16"] in cells
     assert ["none", "0.01", "1"] in [each[:3] for each in cells]

@@ -61,7 +61,7 @@ def test_share_is_that_of_what_a_fresh_agent_learns_beyond_the_untrained_policy(
     for arm in ("none", "fire@task"):
         assert [task.index for task in arms[arm].shares.tasks] == [1, 2]  # from the first switch on
         for share in (*arms[arm].shares.by_task, arms[arm].shares.in_all):
-            np.testing.assert_allclose([share.of_means.mean, *share.by_seed.values()], LEARNED[arm])
+            np.testing.assert_allclose([share.mean, *share.by_seed.values()], LEARNED[arm])
     assert arms["fresh"].shares is None
 
 
@@ -73,9 +73,9 @@ def test_the_overall_share_sums_within_an_environment_and_averages_over_environm
         row["return"] = {2: UNTRAINED, 3: level("fresh", 3, 0)}.get(row["task"], row["return"])
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     share = score(load(path)).arms["none"].shares
-    assert [each.of_means.mean for each in share.by_task] == pytest.approx([0.5, 0.0, 1.0])
+    assert [each.mean for each in share.by_task] == pytest.approx([0.5, 0.0, 1.0])
     only_b = (0.5 * 110 + 130) / (110 + 130)  # tasks 2 and 4
-    assert share.in_all.of_means.mean == pytest.approx((0.0 + only_b) / 2)
+    assert share.in_all.mean == pytest.approx((0.0 + only_b) / 2)
 
 
 def test_an_unfinished_seed_has_shares_of_its_tasks_and_no_overall_share(tmp_path):
@@ -85,7 +85,7 @@ def test_an_unfinished_seed_has_shares_of_its_tasks_and_no_overall_share(tmp_pat
     share = score(load(path)).arms["none"].shares
     assert [each.by_seed[1] for each in share.by_task] == pytest.approx([0.5, np.nan], nan_ok=True)
     assert list(share.in_all.by_seed.values()) == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
-    assert (share.in_all.of_means.n, share.in_all.of_means.mean) == (2, pytest.approx(0.5))
+    assert share.in_all.mean == pytest.approx(0.5)
 
 
 def test_tasks_before_the_fork_have_no_share(tmp_path):

@@ -85,3 +85,11 @@ def test_several_environments_are_scaled_before_they_are_joined() -> None:
     assert table is not None
     assert [cells[2].split(" ")[0] for cells in table.texts[1:]] == ["0", "1"]
     assert overall_table("final return", measures[:1]) is None
+
+
+def test_one_published_number_for_all_environments_stands_beside_all_of_them() -> None:
+    measures = [measure(f"final return in {place}", place=place, none=NONE, fire=FIRE) for place in "AB"]
+    table = overall_table("final return", measures, Published("Table F1", "plasticity score", {"fire": 0.4}))
+    assert table is not None
+    assert [str(cells[3]) for cells in table.texts[1:]] == ["–", "0.4"]
+    assert "Published: plasticity score, Table F1." in table.words

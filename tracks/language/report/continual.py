@@ -116,7 +116,8 @@ def _measured(learned: Sequence[Learned], name: str) -> list[Spread]:
 def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
     columns: dict[Heading, list[Value]] = {}
-    for name, heading in HEADINGS.items():
+    for name in sorted(HEADINGS, key=lambda name: HEADINGS[name] != study.first.leads):
+        heading = HEADINGS[name]
         columns[percent(heading)] = [Interval.of(spread, PERCENT) for spread in _measured(learned, name)]
     note = (
         "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 "

@@ -92,7 +92,7 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
     base = np.concatenate(bases, axis=1)
     base = base[:, np.isfinite(base).all(0)]
     words = [name.replace("_", " ") for name in (learned, retained)]
-    labels: list[Heading] = [percent(text) if shares else Label(f"-{text}", f"−{text}") for text in words]
+    labels: list[Heading] = [percent(text) if shares else Label(f"negative {text}", f"−{text}") for text in words]
     middle = (float(base[0].mean()), float(base[1].mean())) if base.size else None
     return TradeOff(points, middle, labels[0], labels[1], shares)
 

@@ -67,10 +67,10 @@ def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot 
             axes.axvline(1 + learned[0].tasks.index(title), **FORK)
     for scores in learned:
         style = styles[names[id(scores)]]
-        draw_band(grid[0], *_means_so_far(scores), style, True)
+        draw_band(grid[0], *_means_so_far(scores), style, True, 100.0)
         for task, name in enumerate(scores.tasks):
             values = np.concatenate([scores.before[:, None, task], scores.scores[:, :, task]], axis=1)
-            draw_band(grid[1 + tasks.index(name)], *_select_known(100 * values, 0), style, True)
+            draw_band(grid[1 + tasks.index(name)], *_select_known(100 * values, 0), style, True, 100.0)
     for axes in grid[1 + len(tasks) :]:
         axes.set_axis_off()
     for axes in grid[max(0, 1 + len(tasks) - columns) : 1 + len(tasks)]:

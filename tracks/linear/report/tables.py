@@ -19,23 +19,22 @@ from ....reports.tables.statistics import Spread
 from ....reports.tables.table import Columns, Table
 
 EXCESS = "excess_loss"
-HEADINGS = {
-    "excess loss": EXCESS,
-    "forgetting": "forgetting",
-    "kernel distance": "kernel_distance",
-    "kernel distance, last task": "kernel_distance_task",
-}
+KERNEL = {"kernel distance": "kernel_distance", "kernel distance, last task": "kernel_distance_task"}
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
 def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
+    compared = {name: spreads for (name, _), spreads in compared_measures(cells).items()}
     columns: dict[Heading, list[Value]] = {}
-    for heading, name in HEADINGS.items():
+    for heading in sorted(compared, key=lambda name: name != study.first.leads):
+        columns[heading] = list(map(Interval.of, compared[heading]))
+    for heading, name in KERNEL.items():
         columns[heading] = [Interval.of(_without_rounding(spread)) for spread in final_spreads(cells, name)]
     note = (
-        "All numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
-        "loss that training can remove. Forgetting: the mean increase of the losses on earlier tasks since their own "
+        "Final numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
+        "loss that training can remove; its mean is over all evaluations of the task, which is small if the task was "
+        "learned fast. Forgetting: the mean increase of the losses on earlier tasks since their own "
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
@@ -48,9 +47,7 @@ def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
 def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spread]]:
     """Return the numbers by which arms are compared, for each cell. Rounding errors count as 0."""
     compared = final_values(cells, (EXCESS, "forgetting"))
-    means = [[_losses_in(run, run.tasks[-1])[1] for run in cell.runs] for cell in cells]
-    pairs = zip(means, cells, strict=True)
-    compared["mean excess loss in the last task", False] = [Spread(np.array(mean), cell.seeds) for mean, cell in pairs]
+    compared["mean excess loss in the last task", False] = [_losses(cell, cell.runs[0].tasks[-1])[1] for cell in cells]
     return {name: list(map(_without_rounding, spreads)) for name, spreads in compared.items()}
 
 
@@ -61,8 +58,7 @@ def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
     rows: list[tuple[int, list[Value]]] = []
     for cell in cells:
         for task in cell.runs[0].tasks:
-            losses = np.array([_losses_in(run, task) for run in cell.runs])
-            intervals = [Interval.of(_without_rounding(Spread(column, cell.seeds))) for column in losses.T]
+            intervals = [Interval.of(_without_rounding(spread)) for spread in _losses(cell, task)]
             rows.append((task.index, [f"{task.index} {task.name}", study.name(cell.group, cell.arm), *intervals]))
     rows.sort(key=lambda row: row[0])
     note = (
@@ -70,6 +66,12 @@ def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
         "evaluations, which is small if the task was learned fast, and after its last update."
     )
     return Table("Tasks", ["task", "arm", "first", "mean", "last"], [row for _, row in rows], note)
+
+
+def _losses(cell: Cell, task: Segment) -> list[Spread]:
+    """Return the first, mean and last excess loss in a task."""
+    losses = np.array([_losses_in(run, task) for run in cell.runs])
+    return [Spread(column, cell.seeds) for column in losses.T]
 
 
 def _losses_in(run: RunData, task: Segment) -> tuple[float, float, float]:

@@ -117,6 +117,7 @@ def around_shocks(data: ComparisonData) -> Plot | None:
                     100 * curves,
                     styles[label],
                     True,
+                    100.0,
                 )
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
@@ -160,7 +161,7 @@ def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
         pieces.append((styles[label], [curve(run, fork or -1, np.inf) for run in runs]))
     for style, series in pieces:
         steps, values = on_common_steps(series)
-        draw_band(axes, steps, values, style, dots)
+        draw_band(axes, steps, values, style, dots, 100.0)
 
 
 def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:

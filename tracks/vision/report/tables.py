@@ -7,6 +7,7 @@ from ....experiments.history.collect import ComparisonData
 from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
 from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from ....reports.tables.table import Table, over_seeds
+from ..presets import ACC, FINAL, ONLINE, TEST
 from .scores import ClassifierArm, ClassifierScores
 
 # name of a measure → heading, what it means
@@ -24,8 +25,8 @@ COLUMNS = {
     "acc": ("ACC", "ACC: test accuracy in the end, mean over all tasks so far."),
     "bwt": ("BWT", "BWT: what later tasks changed of it; negative means forgotten."),
     "fwt": ("FWT", "FWT: accuracy on tasks not yet learned, above chance among all classes."),
-    "best_after": ("best test after the fork", "Best and final test accuracy: of all tests after the fork."),
-    "final_after": ("final test", ""),
+    "best_after": ("best test after the fork", "Best test accuracy: of all tests after the fork."),
+    "final_after": ("final test", "Final test accuracy: the last test after the fork."),
 }
 RATE, UNITS = Form(decimals=1, scale=100.0), Form(digits=6)
 
@@ -39,7 +40,9 @@ def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "
     }
     notes = []
     hidden = {"last_test"} if data.fork_step else set()  # the final test says it
-    for name, (heading, meaning) in COLUMNS.items():
+    leads = {ONLINE: "online", TEST: "test", ACC: "acc", FINAL: "final_after" if data.fork_step else "last_test"}
+    for name in sorted(COLUMNS, key=lambda name: name != leads.get(data.first.leads)):
+        heading, meaning = COLUMNS[name]
         cells: list[Value] = [Interval.of(arm.measures[name], PERCENT) for arm in arms.values()]
         if name not in hidden and not all(map(is_missing, cells)):
             columns[percent(heading)] = cells

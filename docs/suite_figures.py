@@ -1,0 +1,81 @@
+"""Draw the figures of docs/results/learning.md and classifiers.md that no report has: of rows, or of a sweep.
+
+python docs/suite_figures.py learning                        # of the rows in docs/results
+python docs/suite_figures.py slopes runs/slopes              # of `supple sweep slopes --out runs/slopes`
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))
+from suites import PARTS, RESULTS, read
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+IMAGES = Path(__file__).parent / "images"
+COLOURS = ("tab:orange", "tab:blue", "tab:green")
+LEARNING = {  # study → its file, its steps, and the arms that are drawn by their names
+    "ppo": ("learning-ppo-303k", 303_104, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
+    "ppo-million": ("learning-ppo-1000k", 1_000_000, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
+    "sac": (
+        "learning-sac-100k",
+        100_000,
+        {"sb3": "Stable-Baselines3", "none": "supple, clipped", "none + log_std=squashed": "supple, squashed"},
+    ),
+}
+Curves = tuple[Any, Any]  # x of shape (points,), and one line of numbers per seed, (seeds, points)
+
+
+def learning(frame: pd.DataFrame) -> None:
+    """Draw the mean training return over the steps, of the arms in `LEARNING`."""
+    columns = [f"part {part}" for part in range(1, PARTS + 1)]
+    for study, (name, steps, arms) in LEARNING.items():
+        own = frame[(frame["study"] == study) & frame["column"].isin(columns)]
+        panels: dict[str, dict[str, Curves]] = {}
+        for label, of_arm in own.groupby("arm", sort=False):
+            env, _, arm = label.partition(" · ")
+            if arm in arms:
+                returns = of_arm.pivot(index="seed", columns="column", values="value")[columns].to_numpy()
+                at = (np.arange(PARTS) + 0.5) * steps / PARTS / 1000
+                panels.setdefault(env.removeprefix("env="), {})[arms[arm]] = at, returns
+        if panels:
+            draw(IMAGES / f"{name}.png", panels, "thousand environment steps", "mean training return")
+
+
+def slopes(frame: pd.DataFrame) -> None:
+    """Draw the online accuracy by slope, in the first and in the last fifth of the tasks."""
+    frame = frame.assign(slope=frame["arm"].str.extract(r"negative_slope=([\d.]+)")[0].astype(float))
+    panels: dict[str, dict[str, Curves]] = {}
+    for study, own in frame.groupby("study", sort=False):
+        for part in ("first fifth", "last fifth"):
+            values = own[own["column"] == f"online accuracy, {part}, %"]
+            table = values.pivot(index="seed", columns="slope", values="value")
+            panels.setdefault(study, {})[f"{part} of the tasks"] = table.columns.to_numpy(), 100 * table.to_numpy()
+    draw(RESULTS / "classifiers" / "slopes.png", panels, "slope of leaky ReLU left of 0", "online accuracy, %")
+
+
+def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str) -> None:
+    """Draw a line for each mean over seeds, with the seeds behind it, in one panel for each environment or stream."""
+    figure, grid = plt.subplots(1, len(panels), figsize=(3.8 * len(panels), 3.1), squeeze=False)
+    for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
+        for (label, (at, values)), colour in zip(lines.items(), COLOURS, strict=False):
+            axes.plot(at, values.T, color=colour, alpha=0.3, linewidth=0.8)
+            axes.plot(at, np.nanmean(values, axis=0), color=colour, linewidth=2, label=label)
+        axes.set(title=title, xlabel=x)
+    grid[0][0].set_ylabel(y)
+    grid[0][0].legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    name, *folder = sys.argv[1:]
+    {"learning": learning, "slopes": slopes}[name](read(name, Path(folder[0]) if folder else None))
