@@ -116,7 +116,7 @@ def test_interval_is_students(tmp_path):
 
 def test_the_declared_accuracy_is_the_first_measure_and_the_first_column(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.9]], tests=[[0.8, 0.7]])
-    assert [measure.name for measure in score(gather([run])["permuted mnist"]).measures][0] == "online accuracy"
+    assert next(measure.name for measure in score(gather([run])["permuted mnist"]).measures) == "online accuracy"
     write_json(run / "config.json", read_json(run / "config.json", "") | {"leads": "final test accuracy"})
     data = gather([run])["permuted mnist"]
     first = score(data).measures[0]
