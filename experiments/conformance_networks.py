@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from ..interventions import Injectable, Learner, OtherMinibatch, learner_for, redraw
 from ..networks.stacked import StackedConv2d, StackedLinear
+from ..networks.wiring import Wiring
 
 MEMBERS = 3  # of the stack
+WIRING = {"one": Wiring(("conv",), ("hidden",)), "two": Wiring(("hidden",), ("head",))}
 Network = Callable[[], Learner]
 
 
@@ -63,6 +65,7 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
     learner = learner_for(
         net,
         torch.optim.SGD(net.parameters(), 0.1, 0.9) if momentum else torch.optim.Adam(net.parameters(), 0.02),
+        wiring=WIRING,
         probe=lambda: (x,),
         loss=lambda: losses().mean(-1).sum(),
         batches=batches,

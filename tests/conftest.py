@@ -23,7 +23,7 @@ from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
-from tests.processes import die_when, skipping_without_posix
+from tests.processes import skipping_without_posix
 
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
@@ -89,15 +89,13 @@ def here() -> Callable[[], AbstractContextManager[None]]:
     return in_this_process
 
 
-def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None = None, within: str = "") -> int:
+def start(words: Sequence[str], errors: Path, first: Callable[[], object] = list) -> int:
     """A process that runs `supple` with these words, forked from this one, since importing PyTorch again would take
-    seconds; what it says on stderr goes to `errors`. Returns its number. It kills itself at the first change of a file,
-    or opening of one `within`, where `dies()` holds."""
+    seconds; what it says on stderr goes to `errors`. Returns its number. `first` is called in it before all else."""
     if child := os.fork():
         return child
     try:
-        if dies:
-            die_when(dies, within)
+        first()
         with errors.open("w") as file, open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -120,7 +118,7 @@ def start(words: Sequence[str], errors: Path, dies: Callable[[], object] | None 
 
 @pytest.fixture(scope="session")
 def process() -> Callable[..., int]:
-    """`process(words, errors, dies=None, within="")` runs `supple` in a process of its own."""
+    """`process(words, errors, first=list)` runs `supple` in a process of its own."""
     return start
 
 

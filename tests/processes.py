@@ -53,7 +53,7 @@ def ended(child: int) -> int:
 
 
 def die_when(condition: Callable[[], object], within: str = "") -> None:
-    """Let this process kill itself at the first change of a file, or opening of one `within`, where the condition holds.
+    """Make this process kill itself at the first change of a file, or opening of one `within`, where it holds.
 
     A process that is watched and killed by another may have come to its end in between, on a busy machine.
     """
@@ -64,3 +64,9 @@ def die_when(condition: Callable[[], object], within: str = "") -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(look)
+
+
+def die_after(seconds: float) -> None:
+    """Let this process be killed when it has computed for so long, in the middle of anything, on any machine."""
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

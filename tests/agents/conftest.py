@@ -3,16 +3,22 @@
 import itertools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.agents.offpolicy import experience
-from tests.processes import alive, ended, wait_until
+from tests.processes import alive, die_when, ended, wait_until
 
-PROBE_ROWS = 16  # on which DQN and SAC are measured in the nursery; on their own 256, it would take most of the time
+
+@pytest.fixture(scope="session", autouse=True)
+def few_rows() -> Iterator[None]:
+    """Measure DQN and SAC on 16 rows of their memory; on their own 256, that would take most of the time of a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
+        yield
 
 
 class Nursery:
@@ -22,21 +28,21 @@ class Nursery:
         self.folder, self.process = folder, process
         self.errors, self.pid = folder / "errors", 0
 
-    def start(self, *args: object, die_at: int = 0) -> int:
-        """Start `supple ARGS`, and return its process id. die_at: it kills itself at its n-th change of a file."""
-        changes = itertools.count(1)
-        dies = (lambda: next(changes) == die_at) if die_at else None
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(experience, "PROBE_ROWS", PROBE_ROWS)
-            self.pid = self.process([str(arg) for arg in args], self.errors, dies, str(self.folder))
+    def start(self, *args: object, first: Callable[[], object] = list) -> int:
+        """Start `supple ARGS`, and return its process id. `first` is called in it before all else."""
+        self.pid = self.process([str(arg) for arg in args], self.errors, first)
         return self.pid
 
     def wait(self) -> int:
         """Return the exit code of the process, negative for a signal."""
         return ended(self.pid)
 
-    def run(self, *args: object, die_at: int = 0) -> int:
-        self.start(*args, die_at=die_at)
+    def run(self, *args: object, die_at: int = 0, first: Callable[[], object] = list) -> int:
+        """Start `supple ARGS`, and return its exit code. die_at: it kills itself at its n-th change of a file."""
+        changes = itertools.count(1)
+        if die_at:
+            first = partial(die_when, lambda: next(changes) == die_at, str(self.folder))
+        self.start(*args, first=first)
         return self.wait()
 
     def kill_parent(self, pid: int) -> int:
@@ -77,7 +83,7 @@ def killed(process: Any, tmp_path: Path) -> Callable[..., None]:
         for step in (*steps, None):
             begun = ["resume", str(run)] if run.exists() else [*words, "--out", str(run)]
             saved = run / "checkpoints" / f"{step or 0:012}"
-            code = ended(process(begun, errors, saved.exists if step else None))
+            code = ended(process(begun, errors, partial(die_when, saved.exists) if step else list))
             assert code == (-signal.SIGKILL if step else 0), errors.read_text()
 
     return finish

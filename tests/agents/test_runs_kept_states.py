@@ -56,7 +56,7 @@ def test_best_and_kept_states_can_be_used_and_survive_kills(
     again, moments, kills = tmp_path / "again", random.Random(0), 0
     while True:
         order = ["resume", again] if (again / "config.json").exists() else [*arguments, "--out", again]
-        code = nursery.run(*order, die_at=1 + 30 * kills + moments.randrange(30))
+        code = nursery.run(*order, die_at=1 + 60 * kills + moments.randrange(60))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()

@@ -3,7 +3,6 @@
 The processes and the kills are real; see the nursery in tests/agents/conftest.py.
 """
 
-import contextlib
 import json
 import os
 import random
@@ -11,11 +10,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.processes import die_after, die_when
 
 pytestmark = pytest.mark.slow
 
@@ -62,20 +63,21 @@ def test_same_seed_gives_the_same_run_and_another_seed_another(
     assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
 
 
-def test_a_run_killed_before_every_change_of_a_file_resumes_to_the_same_bytes(
+def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    """One run, killed again and again, each time one file operation later, until it gets through."""
-    run, kills = folder / "file-by-file", 0
+    """One run, killed again and again, each time a few file operations later, until it gets through."""
+    run, moments, at, kills = folder / "file-by-file", random.Random(0), 0, 0
     while True:
         known = (run / "config.json").exists()
         args = ["resume", run] if known else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=kills + 1)
+        at += moments.randint(1, 4)
+        code = nursery.run(*args, die_at=at)
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()
         kills += 1
-    assert kills > 30
+    assert kills > 10
     same.assert_runs(run, reference)
 
 
@@ -84,18 +86,11 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
     nursery: Any, same: Any, reference: Path, folder: Path, seed: int
 ) -> None:
     moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
-    pid = nursery.start(*RUN, "--out", run)
-    nursery.wait_until((run / "config.json").exists)
-    os.kill(pid, signal.SIGKILL)
-    assert nursery.wait() == -signal.SIGKILL
-    while True:
-        pid = nursery.start("resume", run)
-        time.sleep(moments.uniform(0.1, 0.3 + 0.1 * kills))
-        with contextlib.suppress(ProcessLookupError):  # it was done already
-            os.kill(pid, signal.SIGKILL)
-        if nursery.wait() == 0:
-            break
+    assert nursery.run(*RUN, "--out", run, first=partial(die_when, (run / "config.json").exists)) == -signal.SIGKILL
+    while code := nursery.run("resume", run, first=partial(die_after, 1.5**kills * moments.uniform(0.1, 0.2))):
+        assert code == -signal.SIGVTALRM, nursery.stderr()
         kills += 1
+    assert kills
     same.assert_runs(run, reference)
 
 

@@ -61,7 +61,6 @@ def last_state(run: Path) -> bytes:
 def test_trainability_is_measured_around_a_switch_and_leaves_no_trace(
     name: str, same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
     monkeypatch.setattr(trainability, "__defaults__", (3, 1e-3))  # updates, learning rate
     run, again, without = tmp_path / "run", tmp_path / "again", tmp_path / "without"
     prepare(RunSpec(name, settings(name, trainability_every=40)), run).close()

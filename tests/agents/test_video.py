@@ -100,10 +100,11 @@ def test_without_the_option_nothing_is_recorded(tmp_path: Path) -> None:
     assert shown(path) == {}
 
 
-def test_a_comparison_shows_the_first_seed_of_each_arm(tmp_path: Path) -> None:
+def test_a_comparison_shows_the_first_seed_of_each_arm(tmp_path: Path, here: Any) -> None:
     pytest.importorskip("pygame")
     path = tmp_path / "compared"
-    compare("ppo", KINDS["ppo"](), ["none", "fire@0.5"], out=path, seeds=[3, 4], warn=lambda line: None)
+    with here():
+        compare("ppo", KINDS["ppo"](), ["none", "fire@0.5"], out=path, seeds=[3, 4], warn=lambda line: None)
     main([str(path), "--video"])
     found = [re.sub("return [^,]+,", "…", alt) for alt in shown(path)]
     assert found == [
@@ -112,12 +113,13 @@ def test_a_comparison_shows_the_first_seed_of_each_arm(tmp_path: Path) -> None:
 
 
 def test_an_environment_without_pictures_gives_one_line_and_the_others_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("pygame")
     path = tmp_path / "compared"
     settings = PPOSettings(sequence="ninerooms,cartpole", steps_per_task=60, cycles=2, **PPO)
-    compare("ppo", settings, ["none", "fire@0.5"], out=path, warn=lambda line: None)
+    with here():
+        compare("ppo", settings, ["none", "fire@0.5"], out=path, warn=lambda line: None)
     capsys.readouterr()
     main([str(path), "--video"])
     why = "the environment has no render mode 'rgb_array'"

@@ -5,6 +5,7 @@ import json
 import shlex
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -37,39 +38,27 @@ SAC = shlex.split(
     "--replay-size 400 --batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.25 "
     "--eval-episodes 1 --measure-every 100 --device cpu --compile off --max-episode-steps 20"
 )
-every_agent = pytest.mark.parametrize("arguments", [PPO, DQN, SAC], ids=["ppo", "dqn", "sac"])
 
 
 def rows(run: Path, log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
-@every_agent
-def test_a_killed_run_resumes_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
-    killed: Any, same: Any, tmp_path: Path, arguments: list[str]
-) -> None:
-    plain, fresh = tmp_path / "plain", tmp_path / "fresh"
-    train.main([*arguments, "--out", str(plain)])
-    train.main([*arguments, "--fresh", "True", "--out", str(fresh)])
-    for log in ("episodes", "metrics"):
-        first = [[timeless(row) for row in rows(run, log) if row["task"] == 0] for run in (plain, fresh)]
-        assert first[0] == first[1]
-        later = [[timeless(row) for row in rows(run, log) if row["task"] == 1] for run in (plain, fresh)]
-        assert later[0] != later[1]
-    killed(["train", *arguments, "--fresh", "True"], tmp_path / "killed", 160, 240)  # where a task ends, and within one
-    same.assert_runs(tmp_path / "killed", fresh)
+@dataclass
+class Made:
+    """Two runs of an agent, and what the fresh one had where its tasks began."""
+
+    arguments: list[str]
+    plain: Path
+    fresh: Path
+    weights: list[dict[str, Tensor]]
 
 
-def timeless(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("time", "seconds")}
-
-
-@every_agent
-def test_every_task_begins_with_new_weights_and_nothing_learned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
+@pytest.fixture(scope="module", params=[PPO, DQN, SAC], ids=["ppo", "dqn", "sac"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    arguments: list[str] = request.param
+    folder, enter = tmp_path_factory.mktemp("made"), AgentWork.enter
     weights: list[dict[str, Tensor]] = []
-    enter = AgentWork.enter
 
     def noting(work: AgentWork, task: Any) -> None:
         enter(work, task)
@@ -87,10 +76,33 @@ def test_every_task_begins_with_new_weights_and_nothing_learned(
         if arguments is SAC:
             assert agent.statistics.count < 1
 
-    monkeypatch.setattr(AgentWork, "enter", noting)
-    train.main([*arguments, "--fresh", "True", "--out", str(tmp_path / "run")])
-    assert len(weights) == 3
-    for before, after in pairwise(weights):
+    train.main([*arguments, "--out", str(folder / "plain")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AgentWork, "enter", noting)
+        train.main([*arguments, "--fresh", "True", "--out", str(folder / "fresh")])
+    return Made(arguments, folder / "plain", folder / "fresh", weights)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
+    killed: Any, same: Any, tmp_path: Path, made: Made
+) -> None:
+    for log in ("episodes", "metrics"):
+        first = [[timeless(row) for row in rows(run, log) if row["task"] == 0] for run in (made.plain, made.fresh)]
+        assert first[0] == first[1]
+        later = [[timeless(row) for row in rows(run, log) if row["task"] == 1] for run in (made.plain, made.fresh)]
+        assert later[0] != later[1]
+    # killed where a task ends, and within one
+    killed(["train", *made.arguments, "--fresh", "True"], tmp_path / "killed", 160, 240)
+    same.assert_runs(tmp_path / "killed", made.fresh)
+
+
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("time", "seconds")}
+
+
+def test_every_task_begins_with_new_weights_and_nothing_learned(made: Made) -> None:
+    assert len(made.weights) == 3
+    for before, after in pairwise(made.weights):
         drawn = [name for name, value in before.items() if value.ndim > 1 and value.std()]
         assert drawn
         assert not any((before[name] == after[name]).all() for name in drawn)
@@ -148,20 +160,16 @@ def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> No
         assert (frames.abs().max(1).values > 1_000).all()
 
 
-@every_agent
-def test_the_return_of_an_untrained_agent_is_logged_once_per_task(tmp_path: Path, arguments: list[str]) -> None:
-    run = tmp_path / "run"
-    train.main([*arguments, "--fresh", "True", "--out", str(run)])
-    found = [row for row in rows(run, "events") if row["event"] == "untrained"]
+def test_the_return_of_an_untrained_agent_is_logged_once_per_task(made: Made) -> None:
+    found = [row for row in rows(made.fresh, "events") if row["event"] == "untrained"]
     assert [row["task"] for row in found] == [0, 1, 2]
-    learns_after = 20 if arguments is SAC else 40
+    learns_after = 20 if made.arguments is SAC else 40
     for row in found:
-        episodes = [e for e in rows(run, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
+        episodes = [e for e in rows(made.fresh, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
         assert row["episodes"] == len(episodes) > 0
         assert row["return"] == pytest.approx(fmean(episode["return"] for episode in episodes))
         assert row["step"] - 160 * row["task"] >= learns_after
-    train.main([*arguments, "--cycles", "1", "--out", str(tmp_path / "plain")])
-    assert not [row for row in rows(tmp_path / "plain", "events") if row["event"] == "untrained"]
+    assert not [row for row in rows(made.plain, "events") if row["event"] == "untrained"]
 
 
 def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> None:

@@ -46,16 +46,18 @@ def test_a_run_is_that_of_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tmp_path: Path, jobs: int) -> None:
+def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tmp_path: Path, here: Any) -> None:
     arms = ("none", "rebalance(lam=5)@task")
-    vary = {"learning_rate": [0.1, 0.2]}
-    results = compare("linear", LINEAR, arms, seeds=(3, 4), vary=vary, jobs=jobs, out=tmp_path / "ours")
-    words = ["--vary", "learning_rate=0.1,0.2", "--seeds", "3-4", "--jobs", "1"]
+    asked: dict[str, Any] = {"seeds": (3, 4), "vary": {"learning_rate": [0.1, 0.2]}}
+    words = ["--vary", "learning_rate=0.1,0.2", "--seeds", "3-4"]
     for arm in arms:
         words += ["--arm", arm]
-    dispatch(["compare", "linear", *WORDS, *words, "--out", str(tmp_path / "theirs")])
-    assert weights(tmp_path / "ours") == weights(tmp_path / "theirs") != {}
+    with here():
+        dispatch(["compare", "linear", *WORDS, *words, "--out", str(tmp_path / "theirs")])
+    results = compare("linear", LINEAR, arms, **asked, jobs=2, out=tmp_path / "two")
+    with here():
+        compare("linear", LINEAR, arms, **asked, jobs=1, out=tmp_path / "one")
+    assert weights(tmp_path / "one") == weights(tmp_path / "two") == weights(tmp_path / "theirs") != {}
     assert set(results.tasks["seed"]) == {3, 4}
 
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -21,10 +22,12 @@ def lines(file: Path) -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compared(tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
     path = tmp_path_factory.mktemp("results") / "c"
     arms = "--fork-at 0.5 --seeds 3-4 --arm none --arm fire --jobs 1"
-    dispatch(["compare", "ppo", *PPO.split(), *arms.split(), "--out", str(path)])
+    with here():
+        dispatch(["compare", "ppo", *PPO.split(), *arms.split(), "--out", str(path)])
+    dispatch(["report", str(path)])
     return path
 
 

@@ -6,6 +6,7 @@ import runpy
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import torch._dynamo  # noqa: F401
 
 from supple.engine.storage import files
-from tests.processes import ended
+from tests.processes import die_when, ended
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +168,7 @@ def test_a_run_with_plug_ins_is_killed_and_resumed_to_the_same_bytes(
     command, named = f"{DICE} --shift poorer --hook halve@task", "--plugin parts.py --plugin dice.py"
     assert ask(f"{command} {named} --out whole")[0] == 0, Path("errors").read_text()
     words = f"{command} {named} --out killed".split()
-    child = process(words, Path("errors"), lambda: list(Path("killed").glob("checkpoints/0*")))
+    child = process(words, Path("errors"), partial(die_when, lambda: list(Path("killed").glob("checkpoints/0*"))))
     assert ended(child) == -signal.SIGKILL, Path("errors").read_text()
     assert ask("resume killed")[0] == 2
     assert ask(f"resume killed {named}")[0] == 0, Path("errors").read_text()

@@ -6,6 +6,7 @@ import runpy
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from supple.engine.kinds import all_kinds
 from supple.engine.storage.files import lock
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
-from tests.processes import ended, wait_until
+from tests.processes import die_when, ended, wait_until
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs", "weights"))
@@ -42,7 +43,8 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(
     errors, whole, killed = tmp_path / "errors", tmp_path / "whole", tmp_path / "killed"
     dispatch(train(kind, places, whole))  # in this process, so that its children find imported what they need
     # the first checkpoint is there: somewhere behind it
-    child = process(train(kind, places, killed), errors, lambda: list(killed.glob("checkpoints/0*")))
+    first = partial(die_when, lambda: list(killed.glob("checkpoints/0*")))
+    child = process(train(kind, places, killed), errors, first)
     assert ended(child) == -signal.SIGKILL, errors.read_text()
     assert ended(process(["resume", str(killed)], errors)) == 0, errors.read_text()
     assert logs(killed) == logs(whole)

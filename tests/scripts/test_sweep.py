@@ -20,7 +20,7 @@ from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
-from tests.processes import ended
+from tests.processes import die_when, ended
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_other_workers_finish_the_runs_of_killed_ones_to_the_same_bytes(
 
     for _ in range(5):
         goal = checkpoints() + draw.randint(1, 4)
-        dies = partial(reached, goal)
+        dies = partial(die_when, partial(reached, goal))
         children = [process(["worker", str(out)], tmp_path / f"errors-{i}", dies) for i in range(2)]
         killed += sum(ended(child) == -signal.SIGKILL for child in children)
     assert killed == 10

@@ -1,22 +1,21 @@
 """Whole runs of DQN on a real game: killed and resumed, forked, repeated and evaluated.
 
-The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which episodes end,
-the replay memory wraps around, every hook fires and the target network is copied.
+The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which
+episodes end, the replay memory wraps around, every hook fires and the target network is copied.
 """
 
-import contextlib
 import json
-import os
 import random
 import shlex
 import signal
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from supple.scripts.main import dispatch
+from tests.processes import die_after, die_when
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +70,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
         args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 20 * kills + moments.randrange(20))
+        code = nursery.run(*args, die_at=1 + 45 * kills + moments.randrange(45))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()
@@ -84,17 +83,9 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
     run, moments, kills = folder / "random", random.Random(0), 0
-    pid = nursery.start(*RUN, "--out", run)
-    nursery.wait_until((run / "config.json").exists)
-    os.kill(pid, signal.SIGKILL)
-    assert nursery.wait() == -signal.SIGKILL
-    while True:
-        pid = nursery.start("resume", run)
-        time.sleep(moments.uniform(0.8, 1.6 + kills))
-        with contextlib.suppress(ProcessLookupError):  # it was done already
-            os.kill(pid, signal.SIGKILL)
-        if nursery.wait() == 0:
-            break
+    assert nursery.run(*RUN, "--out", run, first=partial(die_when, (run / "config.json").exists)) == -signal.SIGKILL
+    while code := nursery.run("resume", run, first=partial(die_after, 2**kills * moments.uniform(0.3, 0.6))):
+        assert code == -signal.SIGVTALRM, nursery.stderr()
         kills += 1
     assert kills
     same.assert_runs(run, reference)
@@ -126,7 +117,7 @@ def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
 
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
-    """Return a comparison that is not killed, in one process."""
+    """Return a comparison that is not killed, in this process."""
     arms = [word for arm in ("none", "fire", "injection") for word in ("--arm", arm)]
     with here():
         dispatch([*COMPARE, *arms, "--jobs", "1", "--out", str(folder / "whole")])
@@ -136,7 +127,7 @@ def whole(here: Any, folder: Path) -> Path:
 def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Forked where a plain run has a checkpoint too: all tensors, the memory's among them, and episodes agree.
 
-    The plain run is not measured there, and a smaller probe is measured later: measuring leaves no trace.
+    The plain run is not measured there: measuring leaves no trace.
     """
     assert nursery.run("train", *COMPARE[1:], "--out", folder / "plain") == 0
     assert same.last_state(whole / "none") == same.last_state(folder / "plain")
@@ -155,16 +146,18 @@ def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
         assert len(files) == 8
 
 
-@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_a_killed_comparison_resumes_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
+def test_a_killed_comparison_resumes_to_the_same_end(
+    nursery: Any, same: Any, here: Any, folder: Path, whole: Path
+) -> None:
     """Another choice of arms, killed within the one whose architecture has changed already."""
     broken = folder / "broken"
     arm = broken / "seed-0/injection"
-    parent = nursery.start(*COMPARE, "--arm", "injection", "--jobs", 1, "--out", broken)
-    nursery.wait_until((arm / "checkpoints/000000000120").exists)
-    assert nursery.kill_parent(parent) > 0
+    dies = partial(die_when, (arm / "checkpoints/000000000120").exists)
+    with here():
+        assert nursery.run(*COMPARE, "--arm", "injection", "--out", broken, first=dies) == -signal.SIGKILL
     assert same.last_state(arm) != same.last_state(whole / "injection"), "killed too late to prove anything"
-    assert nursery.run("resume", broken, "--jobs", 1) == 0, nursery.stderr()
+    with here():
+        assert nursery.run("resume", broken) == 0, nursery.stderr()
     for name in ("trunk", "injection"):
         same.assert_runs(broken / "seed-0" / name, whole / name)
 

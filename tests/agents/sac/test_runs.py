@@ -1,7 +1,7 @@
 """Whole runs of SAC: killed and resumed, forked, repeated, compared; hooks on its two learners.
 
-The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which episodes end,
-the replay memory wraps around and every hook fires.
+The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which
+episodes end, the replay memory wraps around and every hook fires.
 """
 
 import json
@@ -74,7 +74,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
         args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 15 * kills + moments.randrange(15))
+        code = nursery.run(*args, die_at=1 + 40 * kills + moments.randrange(40))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()
@@ -175,7 +175,8 @@ def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder:
     both = folder / "both"
     assert nursery.run(*COMPARE, "--jobs", 2, "--out", both) == 0, nursery.stderr()
     for name in ("trunk", "none", "critic_fire", "injection"):
-        same.assert_runs(both / "seed-0" / name, whole / "seed-0" / name)
+        same.assert_states(both / "seed-0" / name, whole / "seed-0" / name)  # measured on more rows in new processes
+        assert same.log(both / "seed-0" / name, "episodes") == same.log(whole / "seed-0" / name, "episodes")
 
 
 def test_a_comparison_has_a_report(whole: Path) -> None:

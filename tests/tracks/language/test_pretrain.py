@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
-from tests.processes import LONG, ended
+from tests.processes import LONG, die_when, ended
 
 pytestmark = pytest.mark.slow
 
@@ -110,8 +111,8 @@ def test_the_second_phase_starts_at_the_given_update_of_the_whole_first_schedule
 
 def test_a_killed_run_resumes_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    words, seventh = bench.command(run, *HOOKS, "--dropout", "0.1"), run / "checkpoints/000000000007"
-    assert ended(process(words, tmp_path / "errors", seventh.exists)) == -signal.SIGKILL
+    words, first = bench.command(run, *HOOKS, "--dropout", "0.1"), (run / "checkpoints/000000000007").exists
+    assert ended(process(words, tmp_path / "errors", partial(die_when, first))) == -signal.SIGKILL
     assert not (run / "checkpoints/000000000020").exists(), "killed too late to prove anything"
     dispatch(["resume", str(run)])
     assert bench.state(run, 20) == bench.state(whole, 20)

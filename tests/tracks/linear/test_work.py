@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
-from tests.processes import ended
+from tests.processes import die_when, ended
 from tests.tracks.logs import read_log
 
 pytestmark = pytest.mark.slow
@@ -168,7 +169,8 @@ def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Pa
 
 def test_a_killed_run_resumes_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "killed"
-    child = process(words(run, *HOOKS), tmp_path / "errors", (run / "checkpoints/000000000014").exists)
+    saved = (run / "checkpoints/000000000014").exists
+    child = process(words(run, *HOOKS), tmp_path / "errors", partial(die_when, saved))
     assert ended(child) == -signal.SIGKILL, (tmp_path / "errors").read_text()
     assert not (run / "checkpoints/000000000036").exists(), "killed too late to prove anything"
     dispatch(["resume", str(run)])

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from supple.scripts.main import dispatch
-from tests.processes import ended
+from tests.processes import die_when, ended
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def test_runs_killed_at_random_moments_resume_to_the_same_result(
         begun = (run / "config.json").exists()
         words = ["resume", str(run)] if begun else lab.command(*RUNS[name], "--out", run)
         size = moments.uniform(0, log_size(references[name])) if kills < 3 else math.inf
-        code = ended(process(words, tmp_path / "errors", partial(is_logged, run, size)))
+        code = ended(process(words, tmp_path / "errors", partial(die_when, partial(is_logged, run, size))))
         if code == 0:
             break
         assert code == -signal.SIGKILL, (tmp_path / "errors").read_text()
