@@ -57,7 +57,7 @@ def read(name: str, folder: Path | None = None) -> pd.DataFrame:
     rows = list(suite.committed() if folder is None else suite.measured(load(folder)))
     kept = RESULTS.rglob(f"{name}.rows.jsonl") if folder is None else folder.glob("*.rows.jsonl")
     rows += [tuple(row[column] for column in COLUMNS) for file in kept for row in _lines(file)]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(list(COLUMNS[:4]))
 
 
 def table(name: str, frame: pd.DataFrame) -> list[list[str]]:
@@ -75,11 +75,11 @@ def _cell(column: str, values: Sequence[float]) -> str:
     known = [100 * value if column.endswith("%") else value for value in values if np.isfinite(value)]
     if not known:
         return ""
-    whole = all(value == int(value) for value in known)
-    digits = 0 if whole or (max(map(abs, known)) >= 100 and not column.endswith("%")) else 2
+    digits = 0 if max(map(abs, known)) >= 100 and not column.endswith("%") else 2
+    by_seed = 0 if all(value == int(value) for value in known) else digits  # counts are whole, their mean is not
     around = t_interval(known)
     span = f" [{around[0]:,.{digits}f}, {around[1]:,.{digits}f}]" if around else ""
-    seeds = f": {', '.join(f'{value:,.{digits}f}' for value in known)}" if len(known) > 1 else ""
+    seeds = f": {', '.join(f'{value:,.{by_seed}f}' for value in known)}" if len(known) > 1 else ""
     return f"{fmean(known):,.{digits}f}{span}{seeds}".replace("-", "−")
 
 

@@ -17,7 +17,7 @@ Seeds = tuple[int, ...]
 Threads = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
 Interval = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
 Groups = dict[str, tuple[str, ...]]
-GROUPS = ("run", "environment", "tasks", "learning", "network", "measuring", "speed", "output")  # as help orders them
+GROUPS = ("run", "environment", "task", "learning", "network", "measuring", "speed", "output")  # as help orders them
 PARTS = 4  # checkpoints in a run whose interval is "auto", if nothing makes it longer or shorter
 
 

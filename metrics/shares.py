@@ -73,8 +73,6 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
         >>> round(share.mean, 3), round(share.low, 3), round(share.high, 3)
         (0.397, 0.279, 0.525)
     """
-    from scipy.stats import t  # takes half a second to import, which every run would pay
-
     a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
     if not a.shape == f.shape == r.shape or a.ndim not in (1, 2) or not 0 < level < 1:
         raise ValueError(
@@ -91,7 +89,9 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
     mean = float(shares.mean())
     if n < 2:
         return FreshShare(n, mean)
-    quantile = float(t.ppf((1 + level) / 2, n - 1))
+    from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes half a second to import
+
+    quantile = float(stdtrit(n - 1, (1 + level) / 2))
     if x.shape[1] == 1:
         return FreshShare(n, mean, *_fieller(x[:, 0], y[:, 0], quantile))
     half = quantile * ((x - shares * y) / learned).mean(axis=1).std(ddof=1) / np.sqrt(n)

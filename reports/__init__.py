@@ -13,7 +13,7 @@ from ..experiments.history.collect import ComparisonData, RunData, kind_of, load
 from ..experiments.history.logs import read_jsonl
 from ..registry import shown
 from ..registry.errors import UsageError
-from .pages import exports, run_pages
+from .pages import exports
 from .studies.content import Content, report_of
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
         plots = _plots(report)
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:
+            from .pages import run_pages  # pages are made of templates, which the table at the end of a run needs not
+
             run_pages.write(temporary, report.runs)
         exports.put(temporary / "index.html", report.page(plots, place))
         if target.exists():

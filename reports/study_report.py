@@ -56,8 +56,6 @@ def make_report(
     """
 
     def compose(paths: Sequence[Path]) -> Content:
-        from .pages.study_page import render_study
-
         study = read_study(paths)
         cells = read_cells(study)
         parts = describe(study, cells)
@@ -67,11 +65,17 @@ def make_report(
         compared = differences(measures)
         tables = [*parts.tables, *difference_tables(compared)]
         lines, sentences = [line for line in parts.lines if line], verdict(compared)
+
+        def page(plots: "Sequence[Plot]", place: Path) -> str:
+            from .pages.study_page import render_study  # templates take a moment
+
+            return render_study(study, title, tables, lines, measures, sentences, plots, place)
+
         return Content(
             tables,
             to_json(study, cells, parts.more) | strict_json(differences_json(compared)),
             lambda: _plots(study, parts, apart),
-            lambda plots, place: render_study(study, title, tables, lines, measures, sentences, plots, place),
+            page,
             [*sentences, *lines, *study.notes],
             measures,
             runs=study.runs,

@@ -23,6 +23,8 @@ from supple.experiments.sweeps.sweep import Sweep
 from tests.conftest import run_here
 from tests.tracks.vision.conftest import idx_file
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 _spec = importlib.util.spec_from_file_location("suites", ROOT / "docs" / "suites.py")

@@ -21,7 +21,7 @@ TURNS = re.compile(
 )
 UNREAD = ("docs/contributing/writing.md", "docs/_build", "docs/reference/generated")
 WORDS_OF_A_PAGE = 3_000  # at most, as `wc -w` counts; long tables are files beside it
-WORDS_IN_ALL = 61_500  # lower it, to 60,000; never raise it
+WORDS_IN_ALL = 60_000
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

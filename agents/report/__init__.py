@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,13 +36,16 @@ def compose(paths: Sequence[Path]) -> Content:
 
 
 def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]" = ()) -> Content:
-    from .page import render
+    def page(plots: "Sequence[Plot]", place: Path) -> str:
+        from .page import render  # templates take a moment
+
+        return render(data, scores, videos, plots, place)
 
     return Content(
         tables(scores),
         to_json(data, scores),
         lambda: _plots(data, scores),
-        partial(render, data, scores, videos),
+        page,
         verdict(scores.differences),
         scores.measures,
         overall_shares(data, scores),

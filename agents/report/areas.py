@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +119,21 @@ def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Arra
 def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
     logged = {int(row["task"]): float(row["return"]) for row in run.of_kind("untrained")} if run else {}
     return np.array([logged.get(task.index, NAN) for task in tasks])
+
+
+def shares_json(shares: ArmShares) -> dict[str, Any]:
+    """Return the shares for scores.json."""
+    return {
+        "tasks": [task.index for task in shares.tasks],
+        "in_all": _share_json(shares.in_all),
+        "by_task": list(map(_share_json, shares.by_task)),
+    }
+
+
+def _share_json(share: Interval) -> dict[str, Any]:
+    bounded = share.low is not None and np.isfinite(share.low)
+    ends = [share.low, share.high] if bounded else None
+    return {"mean": share.mean, "interval": ends, "per_seed": list(share.by_seed.values())}
 
 
 def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:

@@ -1,11 +1,9 @@
 """Figures of returns: learning curves along the stream, and final returns of each task."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
@@ -13,7 +11,6 @@ from numpy.typing import NDArray
 from ...experiments.history.collect import ComparisonData, RunData, Segment
 from ...reports.figures.style import (
     FAINT,
-    FEW_SEEDS,
     INK,
     MOST_SWITCHES,
     SHADE,
@@ -22,7 +19,6 @@ from ...reports.figures.style import (
     draw_band,
     legend,
     mark_stream,
-    mean_and_interval,
     new_figure,
     new_panels,
     on_common_steps,
@@ -30,6 +26,7 @@ from ...reports.figures.style import (
     step_unit,
     tidy,
 )
+from ...reports.pages.opening import count_text
 from ...reports.tables.cells import number
 from ...reports.tables.statistics import mean
 from .areas import areas
@@ -88,10 +85,10 @@ def _describe_jump(data: ComparisonData) -> str:
         return ""
     counts = [((run.episodes.tasks == task.index) & (run.episodes.steps <= at)).sum() for run in data.arms[label]]
     begin, end = number(float(first)), number(float(first - fall))
+    episodes = count_text(round(float(np.mean(counts))), "episode")
     return (
         f"{label} begins task {task.index + 1} at {begin} and falls to {end}: the first point is the mean of about "
-        f"{np.mean(counts):.0f} episodes of each seed, played by the policy with which the task begins, before much is "
-        "learned in it. "
+        f"{episodes} of each seed, played by the policy with which the task begins, before much is learned in it. "
     )
 
 
@@ -251,16 +248,14 @@ def plot_by_task(data: ComparisonData, scores: AgentScores) -> Plot | None:
         return None
     count = len(scores.environments)
     figure, panels = new_panels(count, 0.4, 2.5, columns=COLUMNS)
-    styles, visits = arm_styles(list(data.arms)), np.arange(scores.cycles)
+    styles, visits = arm_styles(list(data.arms)), np.arange(float(scores.cycles))
     for position, axes in enumerate(panels):
         tidy(axes, short_name(scores.environments[position]))
-        for i, (label, arm) in enumerate(scores.arms.items()):
-            at = visits + 0.07 * (i - (len(scores.arms) - 1) / 2)
+        for label, arm in scores.arms.items():
             values = arm.finals[:, :, position]
-            axes.plot(at, mean(values, axis=0), marker="o", markersize=4.5, linewidth=1.4, **styles[label])
-            _draw_seeds(axes, at, values, styles[label]["color"])
-        axes.set_xticks(visits, [str(1 + position + count * visit) for visit in visits])
-        axes.set_xlim(-0.4, scores.cycles - 0.6)
+            whole = np.isfinite(values).all(axis=0)
+            draw_band(axes, visits[whole], values[:, whole], styles[label], True)
+        axes.set_xticks(visits, [str(1 + position + count * visit) for visit in range(scores.cycles)])
         axes.set_xlabel("task", fontsize=9)
         if position % COLUMNS == 0:
             axes.set_ylabel("mean final return", fontsize=9)
@@ -270,16 +265,3 @@ def plot_by_task(data: ComparisonData, scores: AgentScores) -> Plot | None:
         "loss of plasticity, forgetting, or both: this figure cannot tell them apart. " + seeds_phrase(data.seeds)
     )
     return Plot("by_task", "From task to task", caption, figure)
-
-
-def _draw_seeds(axes: Axes, at: NDArray[np.floating[Any]], values: Array, color: str) -> None:
-    """Draw the intervals of the columns that all seeds have, or the dots of few seeds. values: (seeds, columns)."""
-    whole = np.isfinite(values).all(axis=0)
-    if 1 < len(values) <= FEW_SEEDS:
-        axes.scatter(np.tile(at, len(values)), values.ravel(), s=10, color=color, alpha=0.6)
-    elif len(values) > 1 and whole.any():
-        _, low, high = mean_and_interval(values[:, whole])
-        low = np.maximum(low, 0.0) if values[:, whole].min() >= 0 else low
-        bars = [np.array([(x, a), (x, b)]) for x, a, b in zip(at[whole], low, high, strict=True)]
-        axes.add_collection(LineCollection(bars, colors=color, linewidths=1.2, alpha=0.7), autolim=False)
-        axes.update_datalim([(at[0], values[:, whole].min()), (at[-1], values[:, whole].max())])

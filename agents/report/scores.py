@@ -31,7 +31,7 @@ from ...reports.tables.differences import (
 from ...reports.tables.metrics import IN_TABLES, means_at_events
 from ...reports.tables.statistics import Spread, mean, strict_json
 from ..presets import FINAL, LATER, MEAN, MEASURES
-from .areas import TAIL, ArmShares, mean_return, shares, window
+from .areas import TAIL, ArmShares, mean_return, shares, shares_json, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -395,7 +395,7 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "final_return_per_seed": arm.last,
         "mean_return_per_seed": arm.mean_returns,
         "mean_return_after_first_task_per_seed": arm.later_returns,
-        "share_of_fresh": arm.shares and _shares_json(arm.shares),
+        "share_of_fresh": arm.shares and shares_json(arm.shares),
         "train_return": arm.finals,
         "evaluation_return": arm.evaluations,
         "test_return": arm.tests,
@@ -405,17 +405,3 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "interventions": arm.interventions,
         "at_interventions": arm.at_events,
     }
-
-
-def _shares_json(shares: ArmShares) -> dict[str, Any]:
-    return {
-        "tasks": [task.index for task in shares.tasks],
-        "in_all": _share_json(shares.in_all),
-        "by_task": list(map(_share_json, shares.by_task)),
-    }
-
-
-def _share_json(share: Interval) -> dict[str, Any]:
-    bounded = share.low is not None and np.isfinite(share.low)
-    ends = [share.low, share.high] if bounded else None
-    return {"mean": share.mean, "interval": ends, "per_seed": list(share.by_seed.values())}

@@ -24,6 +24,7 @@ import tyro
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
 import suites
 
+from supple.engine.machine.denormals import flushing_denormals
 from supple.envs.make import quiet_mujoco
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.sweep import open_sweep
@@ -40,25 +41,22 @@ class Options:
 
 
 def main(o: Options) -> None:
-    torch.set_flush_denormal(True)
     torch.set_num_threads(1)
     gym.logger.min_level = gym.logger.ERROR
     quiet_mujoco()
     out = o.folder / "sb3.rows.jsonl"
-    have = (
-        {tuple(row[name] for name in ("study", "arm", "seed")) for row in map(json.loads, out.open())}
-        if out.exists()
-        else set()
-    )
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    have = {(row["study"], row["arm"], row["seed"]) for row in rows}
     for queued in open_sweep(o.folder):
-        labels = queued.spec.labels
+        labels, seed = queued.spec.labels, queued.spec.seeds[0]
         arm = " · ".join([*(f"{name}={value}" for name, value in labels.variant.items()), "sb3"])
-        (seed,) = queued.spec.seeds
         if labels.arm != "none" or (labels.study, arm, seed) in have or (o.studies and labels.study not in o.studies):
             continue
+        with flushing_denormals():  # as in supple's runs
+            found = numbers(queued)
         lines = [
             {"study": labels.study, "arm": arm, "seed": seed, "column": column, "value": value}
-            for column, value in numbers(queued).items()
+            for column, value in found.items()
         ]
         with out.open("ab", buffering=0) as file:  # in one piece: a cut must not leave a part of a run
             file.write("".join(f"{json.dumps(line)}\n" for line in lines).encode())

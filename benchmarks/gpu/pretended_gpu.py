@@ -189,6 +189,8 @@ def pretended_gpu() -> Iterator[None]:
             "torch.cuda.mem_get_info": lambda *_: (2**36, 2**36),
             "torch.cuda.synchronize": lambda *_: None,
             "torch.cuda.set_device": lambda *_: None,
+            "torch.cuda.get_rng_state": lambda *_: torch.get_rng_state(),
+            "torch.cuda.set_rng_state": lambda *_: None,
             "torch.cuda.Event": MagicMock,
             "torch.Generator": Generator,
             "torch.Tensor.backward": pretended_backward(torch.Tensor.backward),

@@ -11,6 +11,7 @@ from unittest import mock
 import tyro
 
 from supple.engine.kinds import Kind, all_kinds, presets_of
+from supple.engine.settings import GROUPS, group_of
 from supple.scripts.main import COMMANDS
 
 from . import pages
@@ -174,14 +175,11 @@ def _kind(kind: Kind) -> list[str]:
     what, how = parser("train", _shortest(kind))
     plain = settings()
     how["default"] = type(how["default"])(settings=plain, out=tyro.MISSING)
-    found = list(options(what, how))
-    for base in settings.__mro__:
-        if not is_dataclass(base):
-            continue
-        own = [option for owner, _, option in found if owner == base.__qualname__]
-        declared = {field.name for field in fields(settings)} & set(inspect.get_annotations(base))
-        if own and declared:
-            lines += [*pages.title(_group(base, kind), "-"), *_table(own)]
+    names = {field.name for field in fields(settings)}
+    found = [(group_of(settings, name), option) for _, name, option in options(what, how) if name in names]
+    for group in GROUPS:
+        if own := [option for of, option in found if of == group]:
+            lines += [*pages.title(f"{group.capitalize()} options", "-"), *_table(own)]
     lines += pages.title("Options of every command that trains", "-")
     lines += [":doc:`supple train <../commands/train>` and :doc:`supple compare <../commands/compare>` list them.", ""]
     if presets := presets_of(kind.name):
@@ -190,11 +188,3 @@ def _kind(kind: Kind) -> list[str]:
             ("name", "what it is"), [(f"``{n}``", inline(p.about)) for n, p in presets.items()], "30 70"
         )
     return lines
-
-
-def _group(base: type, kind: Kind) -> str:
-    """Return the heading of the settings that a class declares, from its name: `AgentSettings`, `RunSettings`."""
-    if base is kind.settings_class():
-        return f"Settings of {kind.name}"
-    shared = base.__name__.removesuffix("Settings").lower()
-    return {"run": "Settings of every run"}.get(shared, f"Settings of every {shared} run")

@@ -123,6 +123,10 @@ class Study:
             fields |= {key: fill(text, values) for key, text in texts.items()}
             variant = {key: value_of(kind, key, value) for key, value in fields.items()}
             filled += [Point(fill(p.arm, {**searched, **values}), {**p.variant, **variant}) for p in own_points]
+        first, *others = [point.variant for point in filled]
+        in_all = {key: value for key, value in first.items() if all(key in variant for variant in others)}
+        # settings without a value need one for the plan, such as the environment; every point has its own
+        settings = replace(settings, **{key: x for key, x in in_all.items() if getattr(settings, key) is None})
         fork_at = 0.0 if self.search and not self.fork_at else self.fork_at
         fork = fork_at, self.fork_at_task
         return make_comparison(kind, preset, settings, seeds, filled, self.reference, *fork, self.leads)

@@ -101,7 +101,9 @@ def _row(cells: Sequence[str]) -> str:
 
 def _field(value: Scalar) -> str:
     """Return a number with all digits, or a text that no spreadsheet takes for a formula."""
-    if isinstance(value, (int, float)):
-        return repr(value) if isfinite(value) else ""
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(float(value)) if isfinite(value) else ""  # the repr of NumPy's floats names their type
     text = shown(value or "")
     return f"'{text}" if text.lstrip().startswith(FORMULA) else text

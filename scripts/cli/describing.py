@@ -47,7 +47,7 @@ def _in_groups(settings: type[RunSettings], spec: StructConstructorSpec) -> Stru
     """Return the specification of settings with a part for each group that they have."""
     groups: dict[str, list[StructFieldSpec]] = {group: [] for group in GROUPS}
     for field in spec.fields:
-        groups[group_of(settings, field.name)].append(field)
+        groups.setdefault(group_of(settings, field.name), []).append(field)  # a plug-in may have groups of its own
 
     def instantiate(**parts: dict[str, Any]) -> Any:
         return spec.instantiate(**{name: value for part in parts.values() for name, value in part.items()})

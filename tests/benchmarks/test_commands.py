@@ -30,12 +30,6 @@ def test_every_entry_that_a_page_names_exists(pattern: str) -> None:
             assert set(words.split()) <= names, f"{page.name}: {words}"
 
 
-def test_every_program_that_a_page_names_exists() -> None:
-    for page in PAGES:
-        for path in re.findall(r"\b(?:benchmarks|tests|docs)/[\w/]+\.(?:py|sh)\b", page.read_text()):
-            assert (ROOT / path).exists(), f"{page.name}: {path}"
-
-
 @pytest.mark.parametrize("file", COMMANDS.values())
 def test_every_entry_names_a_function_that_exists(file: str) -> None:
     places = set(re.findall(r"[\"'](\w+):(\w+)[\"' ]", (BENCHMARKS / file).read_text()))

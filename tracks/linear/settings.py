@@ -42,7 +42,7 @@ class LinearSettings(TrackSettings):
     """Updates between evaluations; 0: only at the start and end of each task."""
 
     groups: ClassVar[Groups] = {
-        "tasks": ("tasks", "samples", "updates_per_task"),
+        "task": ("tasks", "samples", "updates_per_task"),
         "network": ("n_in", "n_hidden", "n_out", "lam", "init_scale"),
     }
     shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", *TrackSettings.shrinks)

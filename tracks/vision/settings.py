@@ -84,7 +84,7 @@ class VisionSettings(TrackSettings):
 
     groups: ClassVar[Groups] = {
         "run": ("seeds",),
-        "tasks": (
+        "task": (
             "dataset", "data", "stream", "tasks", "images", "images_per_class", "classes_per_task", "shares", "epochs",
             "first_epochs", "updates_per_task", "standardize", "shock_every", "shocks",
         ),

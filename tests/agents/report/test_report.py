@@ -6,16 +6,23 @@ import math
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.stats
+from matplotlib.text import Text
 from rich.console import Console
 
+from supple.agents.presets import FINAL, LATER, MEAN
 from supple.agents.report import score
+from supple.agents.report.areas import areas
+from supple.agents.report.returns import plot_learning_curves
+from supple.agents.report.tables import tables
 from supple.engine.storage.signed_json import read_json, write_json
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
+from supple.reports.pages.opening import make_opening
 
 pytestmark = pytest.mark.slow
 
@@ -408,3 +415,73 @@ def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
     assert "learning_curves" not in names
     assert all(figure.with_suffix(".svg").is_file() for figure in paths.figures)
     assert len(list((paths.folder / "runs").iterdir())) == 10
+
+
+def texts_of(plot):
+    return {text.get_text() for text in plot.figure.findobj(Text)}
+
+
+def test_figures_number_the_tasks_of_the_stream(three_seeds):
+    """The second visit to the first of four environments is task 5, whatever cycle it lies in."""
+    plots = {plot.name: texts_of(plot) for plot in three_seeds[1].plots}
+    assert {f"task {i}" for i in range(1, 9)} <= plots["learning_curves"]
+    assert {"task", "1", "5", "4", "8"} <= plots["by_task"]
+    assert {"tasks 1 to 4", "tasks 5 to 8"} <= plots["generalization_gap"]
+    assert not [text for texts in plots.values() for text in texts if "cycle" in text]
+    page = three_seeds[1].html.read_text(encoding="utf-8")
+    assert not re.findall(r"cycle", re.sub(r"--cycles|<td>cycles</td>|<code>[^<]*</code>|<pre>[^<]*</pre>", "", page))
+
+
+def declare(folder, leads):
+    for file in folder.rglob("config.json"):
+        write_json(file, read_json(file, "") | {"leads": leads})
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("declared") / "c"
+    write_comparison(folder, seeds=(0, 1), envs=("Hopper-v5",), cycles=3, per_task=20_000, fork=0)
+    declare(folder, LATER)
+    return folder
+
+
+def test_the_declared_measure_leads_the_opening_the_figures_and_the_table(declared):
+    data = load(declared)
+    scores = score(data)
+    assert scores.names == [LATER, MEAN, FINAL]
+    found = scores.arms["none"].later_returns[:, 0]
+    assert found == pytest.approx([areas(run)[1:].mean() for run in data.arms["none"]])
+    summary, difference, *_ = tables(scores)
+    assert summary.header[2] == LATER
+    assert summary.header[-1] == "plasticity score"
+    assert difference.rows[0][1] == LATER
+    opening = make_opening(data, "PPO", scores.measures, scores.define(LATER))
+    assert f"Arms are compared by {LATER}, as declared before the runs, and also by" in " ".join(opening.compared)
+    assert opening.can[0].endswith(f"a higher {LATER} than none, in both seeds.")
+
+
+def test_two_mean_returns_over_the_same_steps_are_one(declared):
+    data = load(declared)
+    assert score(replace(data, fork_step=20_000)).names == [LATER, FINAL]
+
+
+def test_a_declared_measure_that_the_runs_do_not_have_is_noted(tmp_path):
+    run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, per_task=12_000)
+    declare(run, LATER)
+    scores = score(load(run))
+    assert scores.names == [MEAN, FINAL]
+    assert f"the report was to lead with {LATER}, but these runs have no such number" in scores.notes
+
+
+def test_a_curve_that_falls_after_its_first_point_is_explained(declared):
+    """By the policy that plays the first episodes, and by how few these are."""
+    data = load(declared)
+    scores = score(data)
+    assert "begins task" not in plot_learning_curves(data, scores).caption
+    for run in data.arms["none"]:
+        third = run.episodes.tasks == 2
+        run.episodes.returns[third] = np.where(run.episodes.steps[third] < 40_500, 170.0, 12.0)
+    caption = plot_learning_curves(data, scores).caption
+    begins = r"none begins task 3 at 1[67]\d and falls to 12: the first point is the mean of about 1 episode of"
+    assert re.search(begins, caption)
+    assert "played by the policy with which the task begins" in caption

@@ -62,6 +62,26 @@ def test_a_point_gives_settings_and_what_stands_in_braces(tmp_path: Path) -> Non
     }
 
 
+def test_a_sweep_over_environments_needs_none_in_its_settings_and_can_get_more(tmp_path: Path) -> None:
+    settings = {"steps": 80, "rollout_steps": 10, "minibatch_size": 10, "hidden": [8], "compile": "off"}
+
+    def over(*envs: str) -> Sweep:
+        space = Space({"env": list(envs)})
+        return Sweep([Study("envs", "ppo", settings=settings, arms=("none",), seeds=(0,), fork_at=0.0, space=space)])
+
+    jobs = over("CartPole-v1", "Acrobot-v1").begin(tmp_path / "s")
+    assert [getattr(job.spec.settings, "env", "") for job in jobs] == ["CartPole-v1", "Acrobot-v1"]
+    assert len(over("CartPole-v1", "Acrobot-v1", "MountainCar-v0").begin(tmp_path / "s")) == 3
+
+
+def test_a_benchmark_may_be_written_out_but_not_in_part() -> None:
+    whole = {"stream": "permuted", "dataset": "mnist", "tasks": 3, "batch_size": 8}
+    (comparison, _), *_ = Study("s", "vision", settings=whole).comparisons(lambda *point: None).values()
+    assert getattr(comparison.settings, "tasks", 0) == 3
+    with pytest.raises(UsageError, match="vision needs a benchmark as its preset"):
+        Study("s", "vision", settings={"tasks": 3}).comparisons(lambda *point: None)
+
+
 def test_a_setting_that_is_a_brace_alone_has_the_value_itself(tmp_path: Path) -> None:
     settings = {**LINEAR, "learning_rate": "{rate}", "updates_per_task": 20}
     (job,) = Sweep([study(settings=settings, space=Space(listed=[{"rate": 0.25}]))]).preview(tmp_path)

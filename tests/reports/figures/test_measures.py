@@ -22,7 +22,7 @@ def test_every_arm_has_a_mark_at_its_mean_and_a_dot_for_each_seed() -> None:
     assert plot is not None
     assert dots(plot) == [[1, 2, 3], [2], [5, 6, 10], [7]]
     assert plot.caption.startswith(
-        "From best to worst: fire 7, none 2. Large dots: means over seeds; small dots: seeds."
+        "From best to worst: fire 7.0, none 2.0. Large dots: means over seeds; small dots: seeds."
     )
     assert "Student" not in plot.caption
 

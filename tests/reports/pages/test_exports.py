@@ -4,6 +4,7 @@ import csv
 import io
 import math
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +16,8 @@ TABLE = Table(
     "ReDo & L2_init: 95 %",
     ["arm", "final return", percent("accuracy"), "p", "DfI", "by seed"],
     [
-        ["none", Interval(1112.25, -85.125, 1139.0, {0: 1.0}), Number(0.1 + 0.2, PERCENT), None, Pair(33.0, 1.2e-8),
-         BySeed({0: 11.0, 3: -59.5})],
+        ["none", Interval(1112.25, -85.125, 1139.0, {0: 1.0}), Number(np.float64(0.1 + 0.2), PERCENT), None,
+         Pair(33.0, 1.2e-8), BySeed({0: 11.0, 3: -59.5})],
         ['l2_init(strength=1e-3), "x"', Interval(math.nan), None, Number(0.0341, P_VALUE), Pair(33, math.nan),
          BySeed({3: 80.0})],
     ],

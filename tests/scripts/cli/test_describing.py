@@ -3,12 +3,14 @@
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import pytest
 
 from supple.engine.kinds import all_kinds, presets_of
-from supple.engine.settings import GROUPS, group_of
+from supple.engine.settings import GROUPS, Groups, RunSettings, group_of
+from supple.scripts.cli.console import parse
 from supple.scripts.main import COMMANDS, dispatch
 
 BOX = re.compile(r"^ (\S.*?) *\n -{20,} *\n((?:  .*\n)*)", re.MULTILINE)  # where boxes are not drawn, as here
@@ -62,10 +64,26 @@ def test_the_default_of_an_option_without_a_value_is_the_one_in_words(capsys: py
 
 
 def test_a_value_of_a_preset_replaces_the_default_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    found = boxes(capsys, "train", "vision", "permuted-mnist")["tasks options"]
+    found = boxes(capsys, "train", "vision", "permuted-mnist")["task options"]
     option = next(option for option in found if option.startswith("--images INT"))
     assert "default: all" not in option
     assert option.endswith("(default: 10000)")
+
+
+@dataclass(kw_only=True)
+class OwnSettings(RunSettings):
+    strength: float = 1.0
+    """Of a plug-in."""
+    groups: ClassVar[Groups] = {"own": ("strength",)}
+
+
+def test_a_plug_in_may_have_a_group_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse(OwnSettings, ["--strength", "2", "--measure-every", "5"], "x", "") == OwnSettings(
+        strength=2.0, measure_every=5
+    )
+    with contextlib.suppress(SystemExit):
+        parse(OwnSettings, ["--help"], "x", "")
+    assert re.search(r"^ own options *\n[ -]*\n  --strength FLOAT", capsys.readouterr().out, re.MULTILINE)
 
 
 def declared() -> Iterator[tuple[str, type, str, str]]:

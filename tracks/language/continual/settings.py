@@ -95,7 +95,7 @@ class ContinualSettings(LanguageSettings):
     takes one more pass over all training data."""
 
     groups: ClassVar[Groups] = {
-        "tasks": (
+        "task": (
             "tasks", "order", "updates_per_task", "epochs", "max_length", "train_examples", "shots", "prompts",
             "protocol", "data",
         ),

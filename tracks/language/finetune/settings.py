@@ -56,7 +56,7 @@ class SFTSettings(LanguageSettings):
     """Save the trained model in the run's folder, in transformers' layout."""
 
     groups: ClassVar[Groups] = {
-        "tasks": ("learn", "retain", "epochs", "max_length", "train_examples"),
+        "task": ("learn", "retain", "epochs", "max_length", "train_examples"),
         "network": ("model",),
         "measuring": ("test_examples", "max_new_tokens", "examine"),
         "speed": ("micro_batch",),

@@ -40,7 +40,7 @@ class ClipSettings(LanguageSettings):
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
 
     groups: ClassVar[Groups] = {
-        "tasks": ("domains", "data", "updates"),
+        "task": ("domains", "data", "updates"),
         "network": ("model",),
         "measuring": ("test_images",),
     }

@@ -65,7 +65,7 @@ class PretrainSettings(LanguageSettings):
     """Compile the network (torch.compile): takes minutes at the start, and is faster on a GPU."""
 
     groups: ClassVar[Groups] = {
-        "tasks": ("first", "second", "first_share", "tokenizer", "pretrain_steps", "start", "steps"),
+        "task": ("first", "second", "first_share", "tokenizer", "pretrain_steps", "start", "steps"),
         "network": ("layers", "width", "heads", "block_size", "dropout", "activation"),
         "measuring": ("val_sequences",),
         "speed": ("micro_batch", "compile"),

@@ -1,7 +1,6 @@
 """Reports on classifiers: online accuracy and test accuracy, on one benchmark or several, and around shocks."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.studies.content import Content, Report, SideBySide
 from ....reports.studies.side_by_side import gather
 from .scores import score, to_json
+from .tables import sentences, tables
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 
 def compose(paths: Sequence[Path]) -> Content:
     """Return the report on one run or comparison, or on several runs, with benchmarks as columns and arms as rows."""
-    from .page import render, sentences, tables
-
     studies = gather(paths)
     scores = {name: score(data) for name, data in studies.items()}
+
+    def page(plots: "Sequence[Plot]", place: Path) -> str:
+        from .page import render  # templates take a moment
+
+        return render(studies, scores, plots, place)
+
     return Content(
         tables(studies, scores),
         to_json(studies, scores),
         lambda: _plots(studies),
-        partial(render, studies, scores),
+        page,
         sentences(scores),
         [measure for of_benchmark in scores.values() for measure in of_benchmark.measures],
         runs=[run for data in studies.values() for runs in data.arms.values() for run in runs],

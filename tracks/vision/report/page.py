@@ -10,41 +10,12 @@ from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.pages.opening import make_opening
 from ....reports.pages.page import limits_text, range_text, render_page, setting_texts
 from ....reports.studies.side_by_side import differing_settings
-from ....reports.tables.differences import Measure, difference_tables, verdict
-from ....reports.tables.table import Table, join_words
-from .scores import ClassifierScores
-from .tables import benchmark_grid, shock_table, summary_table
+from ....reports.tables.differences import Measure
+from ....reports.tables.table import join_words
+from .tables import Results, Studies, name_benchmarks, sentences, tables
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
-
-Studies = Mapping[str, ComparisonData]
-Results = Mapping[str, ClassifierScores]
-
-
-def tables(studies: Studies, scores: Results) -> list[Table]:
-    """Return a table of arms × benchmarks if there are several, and the tables of each benchmark.
-
-    These are its summary, its shocks and the differences between its arms."""
-    several = len(studies) > 1
-    shown = [benchmark_grid(studies, scores)] if several else []
-    for name, data in studies.items():
-        shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
-        if shocks := shock_table(scores[name]):
-            shown.append(shocks)
-        apart = difference_tables(scores[name].differences)
-        shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
-    return shown
-
-
-def sentences(scores: Results) -> list[str]:
-    """Return the verdict on each benchmark."""
-    return _name_benchmarks({name: verdict(of_benchmark.differences) for name, of_benchmark in scores.items()})
-
-
-def _name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the lines on all benchmarks. If there are several, each line begins with its benchmark."""
-    return [f"{name}: {line}" if len(lines) > 1 else line for name, of_name in lines.items() for line in of_name]
 
 
 def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Path) -> str:
@@ -70,7 +41,7 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         together,
         plots,
         tables(studies, scores),
-        _name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()}),
+        name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()}),
         title=title,
         facts=_facts(studies, all_runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),

@@ -1,14 +1,18 @@
 """Tables on classifiers: the summary of each benchmark, arms × benchmarks, and shocks by factor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....experiments.history.collect import ComparisonData
 from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
+from ....reports.tables.differences import difference_tables, verdict
 from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from ....reports.tables.table import Table, over_seeds
 from ..presets import ACC, FINAL, ONLINE, TEST
 from .scores import ClassifierArm, ClassifierScores
+
+Studies = Mapping[str, ComparisonData]
+Results = Mapping[str, ClassifierScores]
 
 # name of a measure → heading, what it means
 COLUMNS = {
@@ -29,6 +33,31 @@ COLUMNS = {
     "final_after": ("final test", "Final test accuracy: the last test after the fork."),
 }
 RATE, UNITS = Form(decimals=1, scale=100.0), Form(digits=6)
+
+
+def tables(studies: Studies, scores: Results) -> list[Table]:
+    """Return a table of arms × benchmarks if there are several, and the tables of each benchmark.
+
+    These are its summary, its shocks and the differences between its arms."""
+    several = len(studies) > 1
+    shown = [benchmark_grid(studies, scores)] if several else []
+    for name, data in studies.items():
+        shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
+        if shocks := shock_table(scores[name]):
+            shown.append(shocks)
+        apart = difference_tables(scores[name].differences)
+        shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
+    return shown
+
+
+def sentences(scores: Results) -> list[str]:
+    """Return the verdict on each benchmark."""
+    return name_benchmarks({name: verdict(of_benchmark.differences) for name, of_benchmark in scores.items()})
+
+
+def name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines on all benchmarks. If there are several, each line begins with its benchmark."""
+    return [f"{name}: {line}" if len(lines) > 1 else line for name, of_name in lines.items() for line in of_name]
 
 
 def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
@@ -58,7 +87,7 @@ def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "
     return replace(table, words=" ".join(filter(None, notes)))
 
 
-def benchmark_grid(studies: Mapping[str, ComparisonData], scores: Mapping[str, ClassifierScores]) -> Table:
+def benchmark_grid(studies: Studies, scores: Results) -> Table:
     """Return total average online accuracy, with arms as rows and benchmarks as columns (Lillo & Cheney, Table 2)."""
     labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
     rows: list[list[Value]] = []

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
-from supple.engine.storage.signed_json import write_json
+from supple.engine.storage.signed_json import read_json, write_json
 from supple.experiments.comparisons.points import Point
-from supple.reports import build_report, summary_table
+from supple.reports import build_report, compose, summary_table
 from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
 from supple.reports.studies.evaluations import read_cells, short_names, to_json
 from supple.reports.studies.study import read_study
@@ -315,6 +315,15 @@ def test_continual_learning_has_op_bwt_transfer_average_and_last(tmp_path):
     assert measures["transfer"] == pytest.approx((0.2 + (0.1 + 0.3) / 2) / 2)
     assert measures["average"] == pytest.approx(np.mean(A))
     assert measures["before"] == pytest.approx(0.2)
+
+
+def test_the_declared_measure_of_a_sequence_leads_its_report(tmp_path):
+    path = continual(tmp_path / "r", A)
+    assert compose(path).measures[0].name == "OP"
+    write_json(path / "config.json", read_json(path / "config.json", "") | {"leads": "Average"})
+    content = compose(path)
+    assert content.measures[0].name == "Average"
+    assert next(str(heading) for heading in content.tables[0].header if "%" in str(heading)) == "Average (%)"
 
 
 def test_an_unfinished_continual_run_has_no_transfer_and_forgetting(tmp_path):

@@ -12,12 +12,13 @@ from rich.console import Console
 
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.engine.storage.signed_json import write_json
+from supple.engine.storage.signed_json import read_json, write_json
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, summary_table
 from supple.reports.studies.side_by_side import gather
 from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
+from supple.tracks.vision.report.tables import summary_table as table_of_arms
 from supple.tracks.vision.settings import VisionSettings
 
 SETTINGS = {
@@ -111,6 +112,21 @@ def test_interval_is_students(tmp_path):
     values = spread["per_seed"]
     expected = scipy.stats.t.interval(0.95, 4, np.mean(values), scipy.stats.sem(values))
     assert spread["interval"] == pytest.approx(expected)
+
+
+def test_the_declared_accuracy_is_the_first_measure_and_the_first_column(tmp_path):
+    run = write_run(tmp_path / "r", [[0.5, 0.9]], tests=[[0.8, 0.7]])
+    assert next(measure.name for measure in score(gather([run])["permuted mnist"]).measures) == "online accuracy"
+    write_json(run / "config.json", read_json(run / "config.json", "") | {"leads": "final test accuracy"})
+    data = gather([run])["permuted mnist"]
+    first = score(data).measures[0]
+    assert (first.name, list(first.arms.values())) == ("final test accuracy", [{0: 0.7}])
+    assert [str(name) for name in table_of_arms(data, score(data)).header[:4]] == [
+        "arm",
+        "seeds",
+        "tasks",
+        "last task (%)",
+    ]
 
 
 def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
