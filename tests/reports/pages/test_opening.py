@@ -26,6 +26,7 @@ def measure(name="return", variant="", **arms):
     return Measure(name, {arm: dict(enumerate(values)) for arm, values in arms.items()}, False, variant)
 
 
+@pytest.mark.slow
 @few
 @given(scores)
 def test_what_is_concluded_has_intervals_that_exclude_0(arms) -> None:
