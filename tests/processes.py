@@ -52,8 +52,10 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def die_when(condition: Callable[[], object], within: str = "") -> None:
+def die_when(condition: Callable[[], object], within: str = "", number: int = 9) -> None:
     """Make this process kill itself at the first change of a file, or opening of one `within`, where it holds.
+
+    With another signal such as SIGSTOP, it sends it to itself at each of them.
 
     A process that is watched and killed by another may have come to its end in between, on a busy machine.
     """
@@ -61,7 +63,7 @@ def die_when(condition: Callable[[], object], within: str = "") -> None:
 
     def look(event: str, args: tuple) -> None:
         if (event in changes or (event == "open" and str(args[0]).startswith(within))) and condition():
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
 
     sys.addaudithook(look)
 

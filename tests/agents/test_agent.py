@@ -188,6 +188,7 @@ def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
     assert learners_of(model).keys() == callback.learners.keys()
 
 
+@pytest.mark.slow
 @AGENTS
 def test_chain_adapts_to_the_loss_of_each_agent(build):
     agent = build()
@@ -200,6 +201,7 @@ def test_chain_adapts_to_the_loss_of_each_agent(build):
     assert hooks.hooks[0].intervention.state_dict()["recent"].keys() == agent.learners.keys()
 
 
+@pytest.mark.slow
 @AGENTS
 def test_other_minibatches_are_drawn_from_the_training_data_by_generators_of_their_own(build):
     """And chain, which asks for them, moves no other draw."""

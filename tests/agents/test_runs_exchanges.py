@@ -73,6 +73,7 @@ REMEMBER = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", REMEMBER)
 def test_what_a_hook_stores_of_parameters_is_restored_from_a_checkpoint(hook: str, same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
@@ -86,6 +87,7 @@ def test_what_a_hook_stores_of_parameters_is_restored_from_a_checkpoint(hook: st
     same.assert_runs(again, run)
 
 
+@pytest.mark.slow
 def test_conditions_fire_at_the_same_steps_after_a_checkpoint(same: Any, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     # it alternates between .94 and .95: true at 40, 120 and 200
@@ -130,6 +132,7 @@ def test_compiled_steps_see_new_activations(monkeypatch: pytest.MonkeyPatch) -> 
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_compiled_steps_have_a_penalty_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two steps in one call, twice: the second call must see what the first left behind."""
     plain = torch.compile

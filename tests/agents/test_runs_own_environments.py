@@ -204,6 +204,7 @@ def test_independent_categoricals_are_those_of_pytorch() -> None:
     np.testing.assert_allclose(shares, each[1].probs[0].detach().numpy(), atol=0.02)
 
 
+@pytest.mark.slow
 def test_a_replay_memory_keeps_many_actions(tmp_path: Path, own: type[Own]) -> None:
     own.acted = spaces.Discrete(40_000)
     run = trained(tmp_path / "run", "dqn", dqn())
@@ -213,6 +214,7 @@ def test_a_replay_memory_keeps_many_actions(tmp_path: Path, own: type[Own]) -> N
     assert (kept.min(), kept.max()) == (0, max(own.actions[:80]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_dicts_are_read_and_predicted_from(tmp_path: Path, own: type[Own], agent: str) -> None:
     own.shown = spaces.Dict({"a": spaces.Box(-1, 1, (2, 2)), "b": spaces.Tuple([spaces.Discrete(3)])})
@@ -297,6 +299,7 @@ def test_only_observations_of_its_space_are_given_to_a_trained_agent(
         assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["dqn", "sac"])
 @pytest.mark.parametrize(("first", "offset"), [(1e9, 0.0), (0.0, 5.4e6)])
 def test_the_observation_of_reset_does_not_decide_how_later_ones_are_stored(

@@ -13,6 +13,7 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 
 
+@pytest.mark.slow
 def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) -> None:
     for physics in ("single", "auto"):
         settings = PPOSettings(

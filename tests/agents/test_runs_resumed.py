@@ -21,7 +21,7 @@ from tests.processes import die_after, die_when
 pytestmark = pytest.mark.slow
 
 STREAM = shlex.split(
-    "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--sequence hopper,walker2d --cycles 2 --steps-per-task 256 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
     "--epochs 2 --hidden 16 16 --adapter 16 --share-value True --checkpoint-every 200 --measure-every 256 "
     "--eval-episodes 1"
 )

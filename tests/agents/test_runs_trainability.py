@@ -57,6 +57,7 @@ def last_state(run: Path) -> bytes:
     return (newest / "state.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
 def test_trainability_is_measured_around_a_switch_and_leaves_no_trace(
     name: str, same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -45,6 +45,7 @@ def run(folder: Path, name: str) -> Path:
     return folder / "run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_trained_agent_acts_as_in_the_runs_evaluation(name: str, tmp_path: Path) -> None:
     path = run(tmp_path, name)
@@ -73,6 +74,7 @@ def test_each_checkpoint_has_its_agent(tmp_path: Path) -> None:
         Trained(path, 7)
 
 
+@pytest.mark.slow
 def test_invalid_uses_of_a_trained_agent_are_refused_in_one_line(tmp_path: Path) -> None:
     agent = Trained(run(tmp_path, "ppo"))
     for ask, message in (

@@ -34,6 +34,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     run: Path, made: Path, same: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,6 +56,7 @@ def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     assert max(line["step"] for line in lines(again / "metrics.jsonl")) == 240
 
 
+@pytest.mark.slow
 def test_a_killed_extended_run_resumes_to_the_same_bytes(run: Path, same: Any, tmp_path: Path) -> None:
     extend(run, 240, lambda line: None)
     whole = Path(shutil.copytree(run, tmp_path / "whole"))
@@ -77,6 +79,7 @@ def refused(path: Path, steps: int, message: str) -> None:
     assert (path / "config.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_runs_that_cannot_be_extended_are_refused_and_stay_unchanged(run: Path, tmp_path: Path) -> None:
     refused(run, 120, "--steps is 120")
     refused(run, 121, "--steps is 121, which is not a multiple of")

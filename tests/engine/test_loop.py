@@ -42,6 +42,7 @@ def test_steps_are_those_of_all_environments_together(tmp_path: Path) -> None:
     assert first["step"] == 2 * first["length"]
 
 
+@pytest.mark.slow
 def test_a_condition_that_is_never_met_is_reported_when_training_ends(tmp_path: Path) -> None:
     hooks = ("snp@when:weight_norm>0", "fire@when:dormant_fraction>2")
     told: list[str] = []

@@ -100,6 +100,7 @@ def test_the_interval_is_in_config_json_and_an_extended_run_keeps_it(tmp_path: P
     assert json.loads((tmp_path / "b/config.json").read_text())["settings"]["checkpoint_every"] == 200
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_continues_from_a_checkpoint(tmp_path: Path) -> None:
     class Killed(Exception):
         pass

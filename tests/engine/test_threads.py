@@ -45,6 +45,7 @@ def test_more_threads_are_tried_until_they_are_no_faster(
     assert f"auto: {wanted}" in line
 
 
+@pytest.mark.slow
 def test_what_was_chosen_is_recorded_and_nothing_of_the_trials_remains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +60,7 @@ def test_what_was_chosen_is_recorded_and_nothing_of_the_trials_remains(
     assert {path.name for path in tmp_path.iterdir()} == {"run", "one"}
 
 
+@pytest.mark.slow
 def test_a_trial_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "own_cpus", lambda: 1)
     with pytest.raises(RunError, match=r"1 threads failed: .*no_such"):

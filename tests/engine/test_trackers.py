@@ -78,6 +78,7 @@ def silent(line: str) -> None:
     raise AssertionError(line)
 
 
+@pytest.mark.slow
 def test_a_process_that_lost_the_run_sends_nothing_more(
     tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -229,6 +229,7 @@ def test_missing_mujoco_is_one_line_that_says_what_to_install(monkeypatch: pytes
     make_env("CartPole-v1")
 
 
+@pytest.mark.slow
 def test_missing_box2d_is_one_line_that_says_what_to_install():
     program = "import sys; sys.modules['Box2D'] = None\nfrom supple.envs import make_env\nmake_env('lunarlander')\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

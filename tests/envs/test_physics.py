@@ -45,6 +45,7 @@ def live(singly: Vector, together: Vector, steps: int, passed: int = 0) -> int:
     return ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", TASKS)
 def test_steps_are_those_of_gymnasium_to_the_last_bit(name: str, threads: int) -> None:
@@ -78,6 +79,7 @@ def test_explosions_are_found_as_by_the_guard(cause: str) -> None:
     live(singly, together, 10)
 
 
+@pytest.mark.slow
 def test_shifted_physics_is_stepped_in_one_batch() -> None:
     text = "friction(over=2000,from_task=0) + actuators(over=3000,from_task=0) + gravity(from_task=0) + none"
     singly, together = pair("hopper", 2, shifts=text, friction=0.5)

@@ -32,6 +32,7 @@ def weights(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*.safetensors")}
 
 
+@pytest.mark.slow
 def test_a_run_is_that_of_the_command_line(tmp_path: Path) -> None:
     threads, steps = torch.get_num_threads(), []
     results = train(
@@ -61,6 +62,7 @@ def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tm
     assert set(results.tasks["seed"]) == {3, 4}
 
 
+@pytest.mark.slow
 def test_arms_fork_where_the_call_says_and_the_reference_is_one_of_them(tmp_path: Path) -> None:
     results = compare("ppo", PPO, ["none", "fire@0.5"], reference="fresh", fork_at=0, out=tmp_path / "c")
     assert set(results.episodes["arm"]) == {"none", "fire@0.5", "fresh"}
@@ -69,19 +71,16 @@ def test_arms_fork_where_the_call_says_and_the_reference_is_one_of_them(tmp_path
     assert results.events.query("event == 'intervention'")[["arm", "step"]].values.tolist() == [["fire", 120]]
 
 
-def test_the_measure_that_was_declared_leads_whatever_the_kind_has_by_default(tmp_path: Path) -> None:
-    def measures(folder: str, leads: str | None) -> list[str]:
-        compare("linear", LINEAR, ["none", "rebalance(lam=5)@task"], fork_at=0, leads=leads, out=tmp_path / folder)
-        return [measure.name for measure in compose(tmp_path / folder).measures]
-
-    known = find_kind("linear").measures
-    by_default = measures("default", None)
-    assert set(by_default) == set(known)
-    assert by_default[0] == known[0]
-    assert measures("own", "final forgetting")[0] == "final forgetting"
-    assert json.loads((tmp_path / "own/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+def test_the_measure_that_was_declared_leads_and_every_run_knows_it(tmp_path: Path) -> None:
+    compare("linear", LINEAR, ["none"], fork_at=0, leads="final forgetting", out=tmp_path / "c")
+    measures = [measure.name for measure in compose(tmp_path / "c").measures]
+    assert measures[0] == "final forgetting"
+    assert set(measures) == set(find_kind("linear").measures)
+    assert json.loads((tmp_path / "c/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+    assert read_comparison(tmp_path / "c").leads == "final forgetting"
 
 
+@pytest.mark.slow
 def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) -> None:
     small = {key: PPO[key] for key in ("num_envs", "rollout_steps", "minibatch_size", "epochs", "hidden", "compile")}
     small |= {"cycles": 2, "steps_per_task": 40, "eval_episodes": 0}
@@ -92,6 +91,7 @@ def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) ->
     assert results.scores["leads"] == results.scores["differences"][0]["measure"] == LATER
 
 
+@pytest.mark.slow
 def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
     class Stop(Exception):
         pass
@@ -130,6 +130,7 @@ def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
     assert results.scores["arms"] == alone.scores
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Path) -> None:
     arms = ["upgd(sigma=1e38)", "none"]
     with pytest.raises(RunError, match=r"^1 of 2 runs failed, the first in .*upgd_sigma=1e38.*diverged"):

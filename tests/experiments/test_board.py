@@ -41,6 +41,7 @@ def test_a_share_is_nought_for_none_and_one_for_a_new_network() -> None:
     assert [each.overall for each in found.values()] == [(1, 1, 1), (0.5, 0.5, 0.5), (0, 0, 0)]
 
 
+@pytest.mark.slow
 @given(st.floats(-1e3, 1e3), st.floats(1e-2, 1e2))
 def test_shares_depend_on_no_unit_and_no_offset(offset: float, scale: float) -> None:
     scores = {"none": (1, 5, 2), "x": (4, 5, 3), "fresh": (7, 9, 8)}
@@ -156,6 +157,7 @@ def test_a_row_from_elsewhere_lies_within_bounds_that_it_cannot_widen() -> None:
         assert says in disagreements(scored(*forged, **ELSEWHERE), now)[study]
 
 
+@pytest.mark.slow
 @given(st.floats(-1e12, 1e12), st.integers(0, 4))
 def test_no_forged_score_changes_the_bound_on_another(forgery: float, place: int) -> None:
     """The mean of the others is forged by 1,000, which one score of the row may not make look like chance."""

@@ -31,6 +31,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_comparison_has_each_arms_rows_behind_its_trunks(compared: Path) -> None:
     results = load(compared)
     assert set(results.metrics.groupby(["arm", "seed"]).groups) == {
@@ -60,6 +61,7 @@ def test_a_comparison_has_each_arms_rows_behind_its_trunks(compared: Path) -> No
     assert json.loads(json.dumps(results.scores)) == scores
 
 
+@pytest.mark.slow
 def test_a_single_run_is_one_arm(tmp_path: Path) -> None:
     dispatch(
         ["train", "linear", "--tasks", "semantic,reversal", "--updates-per-task", "20", "--out", str(tmp_path / "run")]

@@ -14,6 +14,7 @@ def learner(optimizer: type[torch.optim.Optimizer] = torch.optim.Adam) -> Learne
     return learner_for(module, optimizer(module.parameters(), lr=RATE))  # type: ignore[call-arg]
 
 
+@pytest.mark.slow
 def test_1000_updates_equal_the_formulas_with_time_reset_every_100() -> None:
     target, rel = learner(), make("adam_rel")
     rel.attach(target)

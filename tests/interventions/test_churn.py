@@ -84,9 +84,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_1000_updates_equal_the_released_code(case: str) -> None:
+def test_200_updates_equal_the_released_code(case: str) -> None:
     capabilities, term = CASES[case]
-    minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    minibatches, others = batches(1, 200, 8, 4), batches(2, 200, 8, 4)
     target, chain = learner(mlp(), others, **capabilities), make("chain", strength=STRENGTH)
     chain.attach(target)
     net, old = mlp(), None
@@ -99,10 +99,10 @@ def test_1000_updates_equal_the_released_code(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["gaussian", "values"])
-def test_with_a_share_1000_updates_adapt_the_strength_to_the_last_ones(case: str) -> None:
+def test_with_a_share_200_updates_adapt_the_strength_to_the_last_ones(case: str) -> None:
     share, window = 0.01, 20
     capabilities, term = CASES[case]
-    minibatches, others = batches(1, 1000, 8, 4), batches(2, 1000, 8, 4)
+    minibatches, others = batches(1, 200, 8, 4), batches(2, 200, 8, 4)
     target = learner(mlp(), others, **capabilities)
     target.offer(LastLoss(lambda: torch.zeros(())))
     chain = make("chain", strength=STRENGTH, share=share, window=window)

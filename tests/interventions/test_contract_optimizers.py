@@ -327,6 +327,7 @@ def learner_with(build: Make, **more: Any) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", TOUCHING)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_an_optimizer_that_cannot_be_reset_is_refused_by_name_at_attach(kind: str, hook: str) -> None:
@@ -349,6 +350,7 @@ def test_interventions_that_keep_the_state_accept_any_optimizer(hook: str) -> No
     make("reset", contract="as_released").attach(released)
 
 
+@pytest.mark.slow
 def test_a_reset_of_schedule_free_is_refused_and_its_evaluation_loss_stays() -> None:
     def evaluation() -> float:
         averaged = copy.deepcopy(module)

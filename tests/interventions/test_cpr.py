@@ -26,6 +26,7 @@ def share(utility: np.ndarray, rate: float) -> np.ndarray:
     return rate * np.minimum(1.0, 2 / (1 + np.exp(16 * (utility - 1))))
 
 
+@pytest.mark.slow
 def test_1000_updates_equal_the_formulas() -> None:
     target, cpr = learner(), make("cpr", rate=0.3, period=PERIOD)
     cpr.attach(target)
@@ -70,6 +71,7 @@ def stack(member: int | None) -> Learner:
     return target
 
 
+@pytest.mark.slow
 def test_members_of_a_stack_are_networks_of_their_own_also_after_a_checkpoint() -> None:
     inputs = torch.randn(60, 2, 8, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     targets = {member: stack(member) for member in (None, 0, 1)}

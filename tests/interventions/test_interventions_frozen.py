@@ -58,6 +58,7 @@ def run(intervention, subject) -> None:
         intervention.apply(subject)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [("0.",), ("2.",), ("6.",), ("0.bias", "2.weight")])
 @pytest.mark.parametrize("name", sorted(set(interventions.entries) - SKIPPED))
 def test_frozen_parameters_are_kept(name, frozen):

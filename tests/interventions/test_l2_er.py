@@ -38,6 +38,7 @@ def climb(values: dict[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]
     return {name: value + RATE * steps.get(name, 0.0) for name, value in values.items()}
 
 
+@pytest.mark.slow
 def test_1000_updates_equal_the_formulas() -> None:
     target, inputs = learner()
     hook = make("l2_er", strength=0.01, rate=RATE, period=PERIOD, steps=2)

@@ -54,6 +54,7 @@ class ByHand:
             x -= 0.01 * lam * gradient
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1, 2])
 def test_each_of_1000_updates_equals_the_formulas(power: int) -> None:
     """Both start each update from the same state. When another singular value becomes the largest, the iteration turns
@@ -71,6 +72,7 @@ def test_each_of_1000_updates_equals_the_formulas(power: int) -> None:
             np.testing.assert_allclose(vectors["right"].numpy(), reference.v[name], rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_it_brings_every_layer_to_a_largest_singular_value_of_1_and_biases_to_0() -> None:
     target, spectral = learner(), make("spectral", strength=1.0)
     for _ in range(2000):
@@ -81,6 +83,7 @@ def test_it_brings_every_layer_to_a_largest_singular_value_of_1_and_biases_to_0(
     torch.testing.assert_close(target.module[1].weight.detach().abs(), torch.ones(8).double(), rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_iteration_follows_the_weights_that_training_moves() -> None:
     """While another loss moves the weights, the penalty is that of their true singular values, nearly."""
     target, spectral = learner(), make("spectral", strength=1e-3)
@@ -98,6 +101,7 @@ def test_the_iteration_follows_the_weights_that_training_moves() -> None:
     assert spectral.penalty(target).item() == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_zero_matrix_has_no_gradient_until_it_has_grown() -> None:
     target, spectral = learner(), make("spectral", strength=1.0)
     weight = target.module[3].weight

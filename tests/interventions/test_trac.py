@@ -67,6 +67,7 @@ class ByHand:
         return self.start + self.scale * self.delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper", "as_released"])
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-3])
 def test_each_of_1000_updates_equals_the_printed_or_the_released_algorithm(variant: str, epsilon: float) -> None:
@@ -94,6 +95,7 @@ def test_erfi_equals_scipys() -> None:
     assert erfi(torch.zeros(1)).item() == 0.0
 
 
+@pytest.mark.slow
 def test_it_learns_and_logs_its_scale() -> None:
     target, trac = learner(torch.optim.Adam, 0.01), make("trac")
     before = float(target.loss())

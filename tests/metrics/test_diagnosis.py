@@ -64,6 +64,7 @@ def policy_of(scale: float) -> Callable[[Tensor, object], Categorical]:
     return lambda outputs, parameters: Categorical(logits=scale * outputs * parameters["4.weight"].norm() ** 9)  # type: ignore[index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wear", "state", "beginning"),
     [
@@ -87,6 +88,7 @@ def test_the_verdict_follows_from_what_was_measured(
     assert any("units dormant" in sentence for sentence in diagnosis.verdict()) == (state != "sound")
 
 
+@pytest.mark.slow
 def test_a_deterministic_policy_is_distinguished_from_lost_plasticity() -> None:
     target = learner(policy=policy_of(1.0))
     with torch.no_grad():

@@ -20,6 +20,7 @@ def library() -> Any:
     return library
 
 
+@pytest.mark.slow
 def test_the_probability_of_improvement_is_rliables(library: Any) -> None:
     from rliable import metrics
 

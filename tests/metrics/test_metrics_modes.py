@@ -33,6 +33,7 @@ def numbers(learner) -> list[float]:
     return [*measure(learner, costly=True).values(), float(fit.loss), diagnose(learner, updates=3).loss]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mode", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)],
     ids=["no_grad", "inference_mode", "autocast"],

@@ -88,6 +88,7 @@ def test_measured_values_equal_the_functions():
     assert 0 < values["saturated_fraction"] < 1
 
 
+@pytest.mark.slow
 def test_every_dfi_has_one_meaning_in_functions_and_in_measurements():
     for shape in ((6, 3), (3, 6), (5, 5)):
         module = nn.Sequential(nn.Linear(shape[1], shape[0]), nn.ReLU())

@@ -52,6 +52,7 @@ def test_trainability_equals_a_hand_written_loop() -> None:
     assert float(fit.loss) == pytest.approx(float((fitted(x) - wanted).detach().square().mean()))
 
 
+@pytest.mark.slow
 def test_an_untrained_network_has_the_score_of_step_0_and_learns() -> None:
     torch.manual_seed(0)
     now, start = scores(learner(network(width=64)), 100, 3e-3)
@@ -59,6 +60,7 @@ def test_an_untrained_network_has_the_score_of_step_0_and_learns() -> None:
     assert 0.8 < now[0] <= 1
 
 
+@pytest.mark.slow
 def test_dead_units_learn_nothing_and_initial_ones_do() -> None:
     torch.manual_seed(0)
     module = network(width=64)
@@ -79,6 +81,7 @@ def test_the_size_of_the_present_outputs_does_not_matter(offset: float) -> None:
     assert now == pytest.approx(start, abs=2e-3)  # of numbers by 1000, float32 keeps four digits after the point
 
 
+@pytest.mark.slow
 def test_more_updates_fit_better() -> None:
     torch.manual_seed(0)
     target = learner(network())
@@ -93,6 +96,7 @@ def test_after_each_is_called_after_each_update() -> None:
     assert len(told) == 2 * FEW  # from the present parameters and from those of step 0
 
 
+@pytest.mark.slow
 def test_each_member_of_a_stack_has_the_score_of_a_network_of_its_own() -> None:
     torch.manual_seed(0)
     stack = network(2)
@@ -124,6 +128,7 @@ class Parts(nn.Module):
         return self.head(self.body(x)) + self.frozen(x), torch.ones(len(x))
 
 
+@pytest.mark.slow
 def test_a_measurement_changes_nothing_and_repeats() -> None:
     torch.manual_seed(0)
     module = Parts()

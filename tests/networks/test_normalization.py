@@ -90,6 +90,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 # -- spectral normalisation ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(1, 12), st.integers(1, 12), st.floats(1e-3, 1e3), st.integers(0, 1000))
 def test_the_largest_singular_value_becomes_one(d_in: int, d_out: int, scale: float, seed: int) -> None:
@@ -193,6 +194,7 @@ def test_weights_of_zero_give_the_bias() -> None:
     assert torch.equal(layer(X), layer.bias.expand(16, 8))
 
 
+@pytest.mark.slow
 def test_one_graph_holds_the_pass_its_gradients_and_the_new_estimate() -> None:
     def gradients(net: nn.Module, x: Tensor) -> list[Tensor]:
         return list(torch.autograd.grad(net(x).square().mean(), list(net.parameters())))

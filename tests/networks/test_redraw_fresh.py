@@ -76,6 +76,7 @@ def test_with_a_function_that_makes_it_the_values_are_those_of_a_new_network():
     assert not module[2].bias.any()
 
 
+@pytest.mark.slow
 def test_an_initialisation_of_its_own_is_not_replaced_by_that_of_the_layers():
     subject = learner(Orthogonal())
     assert subject.undrawn() == ["0.weight", "2.weight", "4.weight"]  # the biases are 0 at step 0

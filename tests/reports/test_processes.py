@@ -16,6 +16,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
 
+@pytest.mark.slow
 def test_results_come_in_the_order_of_the_items(tmp_path: Path) -> None:
     def work(item: int) -> tuple[int, int]:
         if item == 0:

@@ -61,6 +61,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Here) -> Bench:
     return run
 
 
+@pytest.mark.slow
 def test_a_method_gets_a_row_whose_check_agrees(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_method_gets_a_row_whose_check_agrees(
     assert re.search(r"was not trained like the new runs: machine not .* \(row → new\)", found.err)
 
 
+@pytest.mark.slow
 def test_a_python_file_with_an_intervention_is_scored(
     bench: Bench, process: Process, here: Here, tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ def test_help_of_a_kind_with_a_plug_in_is_no_failure(ask: Ask, command: str, kin
     assert ask(f"{command} {kind} --plugin still.py --help") == (0, "")
 
 
+@pytest.mark.slow
 def test_divergence_that_an_agent_reports_is_no_fault_of_its_plug_in(ask: Ask) -> None:
     code, said = ask(RUN, "numbers:diverge()")
     assert (code, said.count("\n")) == (1, 1), said
@@ -123,6 +124,7 @@ def test_divergence_that_an_agent_reports_is_no_fault_of_its_plug_in(ask: Ask) -
     assert not Path("out/traceback.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_network_with_nan_is_divergence_and_no_fault_of_a_metric(ask: Ask) -> None:
     for words in ("--measure-every 64", "--measure-every 64 --checkpoint-every 16"):
         code, said = ask(f"{RUN} {words}", "remember:agent.network.weight.detach().fill_(np.nan)")
@@ -132,16 +134,19 @@ def test_a_network_with_nan_is_divergence_and_no_fault_of_a_metric(ask: Ask) -> 
         shutil.rmtree("out")
 
 
+@pytest.mark.slow
 def test_an_agent_whose_network_holds_a_mask_of_minus_infinity_has_not_diverged(ask: Ask) -> None:
     assert ask(RUN) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["None", "False", "0"])
 def test_an_update_that_is_never_complete_ends_the_run(ask: Ask, value: str) -> None:
     told = f"supple: update of Still returned {value} at the last step of a task: it must complete its updates there "
     assert ask(RUN, f"update:{value}") == (1, f"{told}and return True\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2, 1), (3,), ()])
 def test_actions_of_a_wrong_shape_are_the_fault_of_the_agent(ask: Ask, shape: tuple[int, ...]) -> None:
     assert ask(RUN, f"act:np.zeros({shape}, int)") == (1, f"supple: act of Still returned shape {shape}, not (2,)\n")

@@ -94,6 +94,7 @@ def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypat
     return run_supple
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", TOLD)
 def test_the_error_names_the_plug_in_its_method_and_the_step(ask: Ask, wrong: str) -> None:
     code, said = ask(f"train {RUN} --hook bad@20 --out out", wrong)
@@ -112,12 +113,14 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ENDS)
 def test_a_run_finishes_although_a_plug_in_fails_beside_it(ask: Ask, act: str) -> None:
     assert ask(f"train {RUN} --hook bad@20 --out out", act) == (0, ENDS[act] and f"supple: {ENDS[act]}\n")
     assert max(Path("out/checkpoints").iterdir()).name == f"{60:012}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("own", "why"),
     {
@@ -140,6 +143,7 @@ def test_an_intervention_that_would_do_nothing_is_refused(ask: Ask, own: str, wh
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_resumes_once_the_plug_in_is_fixed(ask: Ask) -> None:
     code, _ = ask(f"train {RUN} --hook bad@50 --out out", "apply:sys.exit(0)")
     assert (code, max(Path("out/checkpoints").iterdir()).name) == (1, f"{45:012}")
@@ -151,6 +155,7 @@ def test_a_run_resumes_once_the_plug_in_is_fixed(ask: Ask) -> None:
     assert not Path("out/traceback.txt").exists()
 
 
+@pytest.mark.slow
 def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], object]) -> None:
     with here():  # type: ignore[attr-defined]
         words = f"compare {RUN} --fork-at 0.5 --arm bad@40 --arm none --seeds 0 --out out"
@@ -163,6 +168,7 @@ def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], obje
     assert "SystemExit: 0" in failed["traceback"]
 
 
+@pytest.mark.slow
 def test_check_lists_the_promises_that_an_untestable_intervention_breaks(ask: Ask) -> None:
     code, said = ask("check bad.py", "apply:sys.exit(0)")
     assert (code, said.count("\n")) == (1, 1)

@@ -87,6 +87,7 @@ def test_version_prints_the_installed_versions(capsys: pytest.CaptureFixture[str
     assert {f"{name} {version(name)}" for name in ("torch", "gymnasium", "mujoco")} <= set(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [[], ["--help"], ["train"], ["train", "ppo"], ["train", "ppo", "--help"], ["--version"]]
 )
@@ -121,6 +122,7 @@ def test_mistyped_names_are_answered_with_near_ones(line: str, answer: str) -> N
     assert answer in str(error.value)
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_kinds_options_and_presets(tmp_path: Path) -> None:
     script = tmp_path / "supple.bash"
     with pytest.raises(SystemExit):

@@ -28,6 +28,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "verb"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up")]
 )
@@ -45,6 +46,7 @@ def test_an_interrupted_run_prints_the_step_from_which_it_resumes(
     assert not (run / "claim.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_interrupted_before_its_first_checkpoint_resumes_from_step_0(
     process: Callable[..., int], tmp_path: Path
 ) -> None:
@@ -63,6 +65,7 @@ def begun(process: Callable[..., int], run: Path, errors: Path) -> int:
     return child
 
 
+@pytest.mark.slow
 def test_a_run_under_nohup_survives_a_closed_terminal(process: Callable[..., int], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -76,6 +79,7 @@ def test_a_run_under_nohup_survives_a_closed_terminal(process: Callable[..., int
     assert ended(child) == 143
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_ends_the_process_and_releases_its_claim(process: Callable[..., int], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     child = begun(process, tmp_path / "run", Path(f"/dev/fd/{writer}"))
@@ -86,6 +90,7 @@ def test_a_closed_terminal_ends_the_process_and_releases_its_claim(process: Call
     assert not (tmp_path / "run" / "claim.json").exists()
 
 
+@pytest.mark.slow
 def test_an_interruption_is_reported_even_if_cleaning_up_fails(
     process: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +105,7 @@ def test_an_interruption_is_reported_even_if_cleaning_up_fails(
     assert not (tmp_path / "run" / "claim.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_suspended_continues(process: Callable[..., int], tmp_path: Path) -> None:
     child = begun(process, tmp_path / "run", tmp_path / "errors")
     os.kill(child, signal.SIGSTOP)  # as Ctrl-Z does
@@ -111,6 +117,7 @@ def test_a_run_that_was_suspended_continues(process: Callable[..., int], tmp_pat
     assert ended(child) == 143
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.engine.loop"])
 def test_an_interruption_during_an_import_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]
@@ -142,6 +149,7 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end(tmp_path:
     assert not list(out.rglob("claim.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_commands_work_with_closed_standard_streams(closed: str) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main list kinds {closed}"
@@ -149,6 +157,7 @@ def test_commands_work_with_closed_standard_streams(closed: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_running_out_of_memory_is_an_error_in_one_line(tmp_path: Path) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main train linear {LINEAR} --out {tmp_path / 'run'}"
     done = subprocess.run(

@@ -73,7 +73,8 @@ def ask(ask: Callable[..., tuple[int, str]], files: dict[str, str], monkeypatch:
     def run_line(line: str, out: Path) -> tuple[int, str]:
         paths = {**files, "OUT": str(out)}
         line = re.sub(rf"\b({'|'.join(paths)})\b", lambda name: paths[name[0]], line)
-        monkeypatch.chdir(out.parent)
+        if out.parent.is_dir():
+            monkeypatch.chdir(out.parent)
         monkeypatch.setenv("SUPPLE_CACHE", files["CACHE"])
         monkeypatch.setattr(work, "can_compile", lambda: False)
         return ask(*shlex.split(line))

@@ -5,7 +5,6 @@ import os
 import runpy
 import signal
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from supple.engine.kinds import all_kinds
 from supple.engine.storage.files import lock
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
-from tests.processes import die_when, ended, wait_until
+from tests.processes import die_when, ended
 
 SMALL = runpy.run_path(str(Path(__file__).parents[2] / "tests" / "stress" / "small_runs.py"))
 RUNS, train, logs, weights = (SMALL[name] for name in ("RUNS", "command", "logs", "weights"))
@@ -56,16 +55,18 @@ def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
 ) -> None:
     """tests/stress/test_woken_owners.py has every kind, suspended at any moment."""
     out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
-    owner = process(train("linear", places, out), first)
-    wait_until(lambda: list(out.glob("checkpoints/0*")))
+    go = tmp_path / "go"
+
+    def suspended() -> bool:
+        return not go.exists() and bool(list(out.glob("checkpoints/0*")))
+
+    owner = process(train("linear", places, out), first, partial(die_when, suspended, number=signal.SIGSTOP))
     while True:  # no process takes over from one that was stopped while it writes
-        os.kill(owner, signal.SIGSTOP)
         assert os.WIFSTOPPED(os.waitpid(owner, os.WUNTRACED)[1])
         with (out / "claim.json").open("r+b") as claim:
             if lock(claim.fileno(), patience=0):
                 break
         os.kill(owner, signal.SIGCONT)
-        time.sleep(0.002)
     os.utime(out / "claim.json", (1e9, 1e9))
     with monkeypatch.context() as patch:
         patch.setattr("platform.node", lambda: "another-machine")
@@ -75,6 +76,7 @@ def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
         return {str(file): file.read_bytes() for file in out.rglob("*") if file.is_file()}
 
     before = files()
+    go.touch()
     os.kill(owner, signal.SIGCONT)
     assert ended(owner) == 1
     assert first.read_text().count("\n") == 1

@@ -141,6 +141,7 @@ def test_nothing_is_learned_before_learning_starts() -> None:
     assert not same(before, parameters(agent))
 
 
+@pytest.mark.slow
 def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32() -> None:
     ends, agents = [], [agent_with(precision=precision) for precision in ("float32", "bfloat16")]
     for agent in agents:

@@ -188,6 +188,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(largest: float, monkeypatc
         torch.testing.assert_close(theirs, ours, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_loss_is_hubers_or_the_square() -> None:
     for loss, expected in (("huber", [0.5 * 0.25, 2.0 - 0.5]), ("mse", [0.25, 4.0])):
         agent = lived(loss=loss)

@@ -42,6 +42,7 @@ def _echo() -> None:
     gym.register("Echo-v0", Echo)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalization", ["none", "layer", "spectral"])
 def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path) -> None:
     settings = DQNSettings(
@@ -55,6 +56,7 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
     assert rows[-1]["eval/return"] > 3.5  # 0.8 at random
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
     killed(RUN, tmp_path / "reference")
     killed(RUN, tmp_path / "killed", 200, 400)

@@ -32,6 +32,7 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("anneal", "expected"), [("off", [1, 1, 1, 1]), ("run", [1, 0.75, 0.5, 0.25]), ("task", [1, 0.5, 1, 0.5])]
 )
@@ -42,6 +43,7 @@ def test_an_update_has_the_learning_rate_of_its_rollouts_first_step(
     assert rates == pytest.approx([0.01 * factor for factor in expected])
 
 
+@pytest.mark.slow
 def test_muon_keeps_its_ratio_to_an_annealed_learning_rate(rates: list[float], tmp_path: Path) -> None:
     arguments = ["--hook", "muon@0.25", "--anneal", "run", "--learning-rate", "0.01", "--out", str(tmp_path / "run")]
     train.main([*RUN, *arguments])
@@ -49,6 +51,7 @@ def test_muon_keeps_its_ratio_to_an_annealed_learning_rate(rates: list[float], t
     assert rates == pytest.approx([rate for pair in steps for rate in pair])
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
     arguments = [*RUN, "--anneal", "run", "--hook", "muon@0.25"]
     train.main([*arguments, "--out", str(tmp_path / "reference")])
@@ -56,6 +59,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path
     same.assert_runs(tmp_path / "run", tmp_path / "reference")
 
 
+@pytest.mark.slow
 def test_an_arm_continues_with_the_learning_rate_of_the_trunk(here: Any, same: Any, tmp_path: Path) -> None:
     arguments = [*RUN, "--anneal", "run"]
     train.main([*arguments, "--out", str(tmp_path / "whole")])

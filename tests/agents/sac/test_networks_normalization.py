@@ -28,6 +28,7 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(value, b[name]) for name, value in a.items())
 
 
+@pytest.mark.slow
 @NORMALIZED
 @pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo", "injection"])
 def test_interventions_work_and_learning_goes_on(small: Any, name: str, normalization: str) -> None:
@@ -37,6 +38,7 @@ def test_interventions_work_and_learning_goes_on(small: Any, name: str, normaliz
     assert np.isfinite(list(agent.numbers().values())).all()
 
 
+@pytest.mark.slow
 @NORMALIZED
 def test_only_training_changes_the_state(small: Any, normalization: str) -> None:
     agent, steps = small.trained(network="mlp", normalization=normalization)
@@ -51,6 +53,7 @@ def test_only_training_changes_the_state(small: Any, normalization: str) -> None
     assert not same(states(agent), before)
 
 
+@pytest.mark.slow
 @NORMALIZED
 def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, normalization: str) -> None:
     agent, _ = small.trained(network="mlp", normalization=normalization)
@@ -75,6 +78,7 @@ def test_the_wiring_that_is_named_is_the_one_that_tracing_finds(small: Any, norm
     assert all(bool(wires.norms) == (normalization == "layer") for wires in found.values())
 
 
+@pytest.mark.slow
 def test_spectral_layers_are_the_hidden_ones_and_targets_take_their_vectors(small: Any) -> None:
     agent, _ = small.trained(network="mlp", normalization="spectral")
     kinds = {name: type(module) for name, module in agent.actor.named_modules() if hasattr(module, "weight")}
@@ -111,6 +115,7 @@ def _rooms() -> Iterator[None]:
     del gym.registry["Rooms-v0"]
 
 
+@pytest.mark.slow
 def test_discrete_observations_become_one_hot() -> None:
     work = SACWork(SACSettings(env="Rooms-v0", steps=10_000, learning_starts=0, replay_size=300, device="cpu"))
     assert work.agent.control == Control(6, (-1.0, -1.0), (2.0, 2.0))

@@ -203,6 +203,7 @@ def test_a_condition_on_a_layer_applies_to_the_learner_that_has_it():
     assert where(events) == [(10, "critic")]
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_condition_by_learner_is_part_of_the_checkpoint(tmp_path):
     driver, _ = drive("reset@when:srank<20")
     measure(driver, (10, 30))

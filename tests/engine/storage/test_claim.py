@@ -228,6 +228,7 @@ def test_a_claim_from_another_container_with_this_host_name_is_judged_by_its_hea
                 claim(tmp_path)
 
 
+@pytest.mark.slow
 def test_of_eight_processes_that_replace_a_claim_at_once_one_succeeds(tmp_path: Path) -> None:
     write(tmp_path, started=-5.0)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

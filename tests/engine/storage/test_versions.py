@@ -54,6 +54,7 @@ def half(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_a_run_that_continues_under_other_versions_gets_one_line_about_it(
     half: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +76,7 @@ def test_the_command_line_prints_that_line(half: Path, capsys: pytest.CaptureFix
     assert line.startswith(f"supple: {half} was trained with python 3.11.0 (here ")
 
 
+@pytest.mark.slow
 def test_a_run_keeps_all_versions_it_was_trained_under_and_its_report_names_them(
     half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def comparison(tmp_path: Path, here: Callable[[], AbstractContextManager[None]])
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_comparison_prints_one_line_and_its_report_names_the_arms(
     comparison: Path, here: Callable[[], AbstractContextManager[None]], capsys: pytest.CaptureFixture[str]
 ) -> None:

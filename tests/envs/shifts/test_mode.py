@@ -30,6 +30,7 @@ def breakout() -> gym.Env:
     return gym.make("ALE/Breakout-v5", obs_type="ram", disable_env_checker=True)
 
 
+@pytest.mark.slow
 def test_a_game_is_played_in_the_drawn_mode(breakout: gym.Env) -> None:
     env = Shifted(breakout, "mode", seed=1)
     seen = []
@@ -44,6 +45,7 @@ def test_a_game_is_played_in_the_drawn_mode(breakout: gym.Env) -> None:
     np.testing.assert_array_equal(play(env), play(breakout))
 
 
+@pytest.mark.slow
 def test_the_mode_holds_after_a_reset_without_a_seed(breakout: gym.Env) -> None:
     def after_two_resets(env: gym.Env) -> np.ndarray:
         env.reset(seed=5)
@@ -56,6 +58,7 @@ def test_the_mode_holds_after_a_reset_without_a_seed(breakout: gym.Env) -> None:
     np.testing.assert_array_equal(after_two_resets(env), after_two_resets(made))
 
 
+@pytest.mark.slow
 def test_a_gradual_change_of_mode_is_drawn_for_each_episode(breakout: gym.Env) -> None:
     env = Shifted(breakout, "mode(over=10)", seed=1, task=1)
     new = env.shifts.values(breakout, 1, 1)["mode"]
@@ -79,6 +82,7 @@ def test_a_game_of_one_mode_is_refused() -> None:
         make_pixels("asterix", 1, shifts="mode")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sticky", [0.0, 1.0])  # since between them, other actions are sticky
 def test_a_game_with_shifts_has_the_pixels_and_rules_of_one_without(sticky: float) -> None:
     settings = {"sticky": sticky, "sticky_per": "step", "max_frames": 130}
@@ -98,6 +102,7 @@ def test_a_game_with_shifts_has_the_pixels_and_rules_of_one_without(sticky: floa
     assert ended == 2
 
 
+@pytest.mark.slow
 def test_a_sticky_action_repeats_what_reached_the_game_in_half_of_the_steps() -> None:
     envs = make_pixels("breakout", 1, sticky=0.5, sticky_per="step", shifts="none")
     told: list[int] = []
@@ -111,6 +116,7 @@ def test_a_sticky_action_repeats_what_reached_the_game_in_half_of_the_steps() ->
     assert 70 < late.sum() < 130
 
 
+@pytest.mark.slow
 def test_actions_and_rewards_of_games_are_shifted() -> None:
     plain = make_pixels("breakout", 1, sticky=0.0, shifts="none")
     envs = make_pixels("breakout", 1, sticky=0.0, shifts="flip_actions + negate_reward", task=1)

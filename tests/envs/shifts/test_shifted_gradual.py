@@ -18,6 +18,7 @@ def offset(env: Shifted) -> np.ndarray:
     return env.step(0)[0] - env.unwrapped.shown
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), task=st.integers(1, 4), share=st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]))
 def test_gradual_numbers_are_interpolated_linearly(toy: Make, seed: int, task: int, share: float) -> None:
     inner = toy(gym.spaces.Box(0, 0, (3,), np.float64))

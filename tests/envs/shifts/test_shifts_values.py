@@ -39,6 +39,7 @@ def test_every_shift_is_tested() -> None:
     assert known == set(shifts.names())
 
 
+@pytest.mark.slow
 @given(seed=seeds, task=tasks)
 def test_values_are_a_pure_function_of_seed_and_task(env: gym.Env, seed: int, task: int) -> None:
     values = parse_shifts(HERE).values(env, seed, task)
@@ -57,6 +58,7 @@ def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env,
     assert all(0.5 <= factor <= 1.5 for factor in values["actuators"]["factor"])
 
 
+@pytest.mark.slow
 @given(seed=seeds, task=tasks)
 def test_values_of_a_shift_do_not_depend_on_other_shifts(env: gym.Env, seed: int, task: int) -> None:
     together = parse_shifts(HERE).values(env, seed, task)
@@ -89,6 +91,7 @@ def test_alternating_shifts_are_reversed_in_every_second_task(env: gym.Env) -> N
         assert sides == [False, True, False, True, False]
 
 
+@pytest.mark.slow
 @given(seed=seeds, size=st.integers(2, 6), names=st.sampled_from(["permute", "permute_actions"]))
 def test_no_task_has_the_order_of_the_task_before(toy: Callable[..., Any], seed: int, size: int, names: str) -> None:
     env = toy(gym.spaces.Box(0, 1, (size,)), gym.spaces.Discrete(size))

@@ -48,6 +48,7 @@ def test_the_arms_of_a_comparison_are_checked_on_one_network(built: list[Any], t
     assert len(built) == 1
 
 
+@pytest.mark.slow
 def test_a_run_builds_its_networks_once(built: list[Any], tmp_path: Path, worked: Callable[[Any], list[str]]) -> None:
     comparison = Comparison("linear", SETTINGS, make_points(("none", "snp@task")), (0, 1), fork_at=0.5)
     queue = create(tmp_path / "c", comparison, jobs=1).queue(tmp_path / "c")
@@ -66,6 +67,7 @@ def test_variants_of_one_network_share_it_and_others_have_their_own(built: list[
     assert resolved.settings.learning_rate == SETTINGS.learning_rate  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_thousand_points_of_one_network_build_it_once(built: list[Any], tmp_path: Path) -> None:
     space = Space({"learning_rate": [rate / 10_000 for rate in range(1, 1_001)]})
     settings = {"tasks": SETTINGS.tasks, "updates_per_task": 10}

@@ -35,6 +35,7 @@ def plan(path: Path, **changes: Any) -> Queue:
     return create(path, comparison, 1).queue(path)
 
 
+@pytest.mark.slow
 def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Path, worked: Worked) -> None:
     runs = plan(tmp_path / "out")
     assert worked(runs[:1]) == ["seed 0 · trunk"]
@@ -43,6 +44,7 @@ def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Pa
     assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worked: Worked
 ) -> None:
@@ -66,6 +68,7 @@ def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worke
     assert not (tmp_path / "out/seed-0/none").exists()
 
 
+@pytest.mark.slow
 def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: Path, worked: Worked) -> None:
     runs = plan(tmp_path / "out", seeds=(0,))
     assert worked(runs[:1]) == ["seed 0 · trunk"]
@@ -140,6 +143,7 @@ def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: P
     assert run.outcome == {"outcome": FINISHED}
 
 
+@pytest.mark.slow
 def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked) -> None:
     """Each is a process of its own, forked from this one, and says which runs it took."""
     runs = plan(tmp_path / "out", seeds=tuple(range(12)))
@@ -180,6 +184,7 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
     assert os.environ[resources.VISIBLE] == "4,GPU-7a"
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:
     runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
     (tmp_path / "out/seed-0").write_text("no folder can be made here")

@@ -53,6 +53,7 @@ def test_what_comes_next_depends_on_scores_alone_and_waits_for_them() -> None:
     assert Search({"rate": RATE}, 14).choose(["rate"], good)[0][:10] == whole  # more points are added to these
 
 
+@pytest.mark.slow
 def test_the_estimator_finds_more_than_chance() -> None:
     """Over 20 seeds the best of 24 points is nearer to the optimum of two parameters than with random draws."""
 
@@ -144,6 +145,7 @@ def to_the_end(sweep: Sweep, path: Path, worked: Worked) -> tuple[list[QueuedRun
         worked(jobs)
 
 
+@pytest.mark.slow
 def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_their_best(
     tmp_path: Path, worked: Worked
 ) -> None:
@@ -167,6 +169,7 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
     assert len(tried.rows) == 10
 
 
+@pytest.mark.slow
 def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
     """A learning rate at which every run diverges: the sweep goes on with the others."""
     search = Search({"learning_rate": Choice((0.05, 1e30))}, method="random", **{**SHORT, "points": 6})

@@ -156,6 +156,7 @@ def test_a_study_that_cannot_be_is_refused_by_name(tmp_path: Path, changes: dict
 # -- widening -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_the_file_has_more_is_added_and_what_is_finished_stays(tmp_path: Path, worked: Worked) -> None:
     path = tmp_path / "out"
     first = worked(Sweep([study(space=Space({"learning_rate": [0.1]}))]).begin(path))
@@ -327,6 +328,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         read_sweep(tmp_path / "none.toml")
 
 
+@pytest.mark.slow
 def test_what_a_study_does_not_ask_for_is_not_missing_in_its_report(tmp_path: Path, worked: Worked) -> None:
     """Two points, of two settings and one arm each: no report waits for the other two pairs."""
     points = [{"lam": 2, "learning_rate": 0.1}, {"lam": 5, "learning_rate": 0.2}]
@@ -346,6 +348,7 @@ def test_numbers_of_others_do_not_stand_beside_a_smaller_study(write: Write) -> 
     assert small is None
 
 
+@pytest.mark.slow
 def test_a_sweep_is_read_while_checkpoints_of_its_runs_come_and_go(tmp_path: Path, worked: Worked) -> None:
     jobs = Sweep([study(settings={**LINEAR, "updates_per_task": 1})]).begin(tmp_path / "sweep")
     worked(jobs)

@@ -26,6 +26,7 @@ def measure(name="return", variant="", **arms):
     return Measure(name, {arm: dict(enumerate(values)) for arm, values in arms.items()}, False, variant)
 
 
+@pytest.mark.slow
 @few
 @given(scores)
 def test_what_is_concluded_has_intervals_that_exclude_0(arms) -> None:
@@ -137,6 +138,13 @@ def test_the_opening_says_what_was_compared(tmp_path) -> None:
         "Return: that at the end."
     )
     assert "Holm" in said.test
+
+
+def test_measures_without_a_number_are_not_named(tmp_path) -> None:
+    nothing = measure("ACC", none=[float("nan")], tuned=[float("nan")])
+    data = write_runs(tmp_path / "two", {"none": [], "tuned": []}, (0,))
+    said = make_opening(data, "PPO", [measure(**CLEAR), measure("gap", **CLEAR), nothing])
+    assert said.compared[-1] == "Arms are compared by return and also by gap."
 
 
 def test_one_run_is_compared_with_nothing(tmp_path) -> None:

@@ -44,6 +44,7 @@ def test_names_are_printed_as_plain_text_in_any_encoding(
             assert shown(path) in err
 
 
+@pytest.mark.slow
 def test_a_run_in_a_folder_with_an_odd_name_prints_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "a[/b]\x1b\udce9−"
     code, told, err = said(["train", "linear", *LINEAR, "--out", str(out)], "ascii", monkeypatch)

@@ -52,6 +52,7 @@ def test_a_run_prints_its_plan_first_and_results_and_next_commands_last(
     assert "supple compare linear" in said[done + 3]
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_says_that_it_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     dispatch(shlex.split(f"train {LINEAR} --out {out}"))
@@ -74,6 +75,7 @@ def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch:
     assert (found.seeds, found.fork_at) == ((0, 1, 2, 3, 4), 0)
 
 
+@pytest.mark.slow
 def test_a_comparison_prints_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 1 --out {out}"))
