@@ -83,7 +83,7 @@ class Runner:
         assert self.process.stdout
         assert self.process.stderr
         if not (line := self.process.stdout.readline()):
-            raise SystemExit(f"{' '.join(map(str, self.process.args))}:\n{self.process.stderr.read()[-2000:]}")  # type: ignore[union-attr]
+            raise SystemExit(f"{self.process.args}:\n{self.process.stderr.read()[-2000:]}")
         return line
 
     def close(self) -> None:

@@ -200,3 +200,17 @@ def pretended_gpu() -> Iterator[None]:
             changes.enter_context(patch(name, value))
         changes.enter_context(Pretended())
         yield
+
+
+@contextmanager
+def simulated_gpu() -> Iterator[None]:
+    """Let supple find a GPU whose values are unknown: losses are neither finite nor not, deviations stay at ½, and
+    parameters are rewritten though they are fake tensors."""
+    with ExitStack() as stack:
+        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):
+            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
+        stack.enter_context(patch("supple.interventions.balance.TOLERANCE", 1.0))
+        for user in ("networks.matrices", "metrics.view"):
+            stack.enter_context(patch(f"supple.{user}.unfit", lambda tensor: ""))
+        stack.enter_context(pretended_gpu())
+        yield

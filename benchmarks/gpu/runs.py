@@ -15,9 +15,8 @@ import multiprocessing
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 import tyro
-from pretended_gpu import MIXED, pretended_gpu
+from pretended_gpu import MIXED, simulated_gpu
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import open_run, prepare
@@ -143,20 +142,6 @@ def train_in_two_halves(out: Path, kind: str, settings: RunSettings) -> None:
     open_run(out, lambda line: None).train(lambda step: None)
 
 
-@contextmanager
-def simulated_gpu() -> Iterator[None]:
-    """Let runs find a GPU whose values are unknown: losses are neither finite nor not, deviations stay at ½, and
-    parameters are rewritten though they are fake tensors."""
-    with ExitStack() as stack:
-        for work in ("vision.work.VisionWork", "supervised.SupervisedWork"):
-            stack.enter_context(patch(f"supple.tracks.{work}.check", lambda *_, **__: None))
-        stack.enter_context(patch("supple.interventions.balance.TOLERANCE", 1.0))
-        for user in ("networks.matrices", "metrics.view"):
-            stack.enter_context(patch(f"supple.{user}.unfit", lambda tensor: ""))
-        stack.enter_context(pretended_gpu())
-        yield
-
-
 def try_run(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
     """Return what became of a run, in a word (`fine`, `refused`, `MIXED` or `FAILED`), why, and which of supple's
     metrics it measured."""
@@ -182,7 +167,8 @@ def try_run(name: str, hook: str, data: Path) -> tuple[str, str, list[str]]:
 
 def find_own_line(error: Exception) -> str:
     """Return the last line of ours that the error went through."""
-    own = [f for f in traceback.extract_tb(error.__traceback__) if "torch" not in f.filename and __file__ != f.filename]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "torch" not in f.filename and Path(f.filename).parent != Path(__file__).parent]
     return f"{'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].lineno}" if own else "?"
 
 

@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER.parent / name) for name in ("", "beside", "gpu")]
 
 from entries import ENTRIES, Asked, Entry, Turns  # noqa: E402
-from pretended_gpu import pretended_gpu  # noqa: E402
+from pretended_gpu import simulated_gpu  # noqa: E402
 from timing import begin, take_turns, write_spread  # noqa: E402
 
 
@@ -103,7 +103,7 @@ def main(args: Args) -> None:
         begin(threads, args.flush)
         kept = "" if args.flush else ", denormal numbers kept"
         title = f"{entry.title}: {entry.unit}; {threads} thread{'s' * (threads > 1)}{kept}"
-        with pretended_gpu() if args.simulated else nullcontext():
+        with simulated_gpu() if args.simulated else nullcontext():
             found = take(entry, args)
         print(title)
         Console(width=140).print(show(found))

@@ -45,7 +45,9 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     now = {name: parameter.detach() for name, parameter in learner.module.named_parameters()}
     if missing := learner.trained().keys() - state["initial"].keys():
         raise ValueError(f"initial of '{learner.name}' lacks {min(missing)}")
-    learner.initial = _placed(state["initial"], now, f"initial of '{learner.name}'")
+    buffers = {name: buffer.device for name, buffer in learner.module.named_buffers()}
+    initial = {name: value.to(buffers.get(name, value.device)) for name, value in state["initial"].items()}
+    learner.initial = _placed(initial, now, f"initial of '{learner.name}'")
     # the shape of a parameter may have changed since it was marked: then it is not compared (`View.marked`)
     marked: dict[str, Tensor] = state.get("marked", {})
     same = {name: now[name] for name, value in marked.items() if name in now and now[name].shape == value.shape}

@@ -71,17 +71,13 @@ def test_arms_fork_where_the_call_says_and_the_reference_is_one_of_them(tmp_path
     assert results.events.query("event == 'intervention'")[["arm", "step"]].values.tolist() == [["fire", 120]]
 
 
-def test_the_measure_that_was_declared_leads_whatever_the_kind_has_by_default(tmp_path: Path) -> None:
-    def measures(folder: str, leads: str | None) -> list[str]:
-        compare("linear", LINEAR, ["none", "rebalance(lam=5)@task"], fork_at=0, leads=leads, out=tmp_path / folder)
-        return [measure.name for measure in compose(tmp_path / folder).measures]
-
-    known = find_kind("linear").measures
-    by_default = measures("default", None)
-    assert set(by_default) == set(known)
-    assert by_default[0] == known[0]
-    assert measures("own", "final forgetting")[0] == "final forgetting"
-    assert json.loads((tmp_path / "own/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+def test_the_measure_that_was_declared_leads_and_every_run_knows_it(tmp_path: Path) -> None:
+    compare("linear", LINEAR, ["none"], fork_at=0, leads="final forgetting", out=tmp_path / "c")
+    measures = [measure.name for measure in compose(tmp_path / "c").measures]
+    assert measures[0] == "final forgetting"
+    assert set(measures) == set(find_kind("linear").measures)
+    assert json.loads((tmp_path / "c/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+    assert read_comparison(tmp_path / "c").leads == "final forgetting"
 
 
 @pytest.mark.slow

@@ -34,6 +34,17 @@ def test_restored_initial_values_have_the_memory_layout_of_before() -> None:
         assert torch.equal(theirs.module.get_parameter(name), value)
 
 
+def test_restored_initial_values_lie_where_the_network_does() -> None:
+    """PyTorch's device without values stands for a GPU; of norms and spectral layers, buffers belong to step 0 too."""
+    learners = [learner_for(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))) for _ in range(2)]
+    state = learner_state(learners[0])
+    learners[1].module.to("meta")
+    learners[1].optimizer = None
+    load_learner_state(learners[1], {**state, "module": learners[1].module.state_dict()})
+    assert "1.running_mean" in learners[1].initial
+    assert {value.device.type for value in learners[1].initial.values()} == {"meta"}
+
+
 def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
     """RMSprop counts its steps as Adam does, and has none of its averages of gradients."""
     ours, theirs = world(), world()

@@ -140,6 +140,13 @@ def test_the_opening_says_what_was_compared(tmp_path) -> None:
     assert "Holm" in said.test
 
 
+def test_measures_without_a_number_are_not_named(tmp_path) -> None:
+    nothing = measure("ACC", none=[float("nan")], tuned=[float("nan")])
+    data = write_runs(tmp_path / "two", {"none": [], "tuned": []}, (0,))
+    said = make_opening(data, "PPO", [measure(**CLEAR), measure("gap", **CLEAR), nothing])
+    assert said.compared[-1] == "Arms are compared by return and also by gap."
+
+
 def test_one_run_is_compared_with_nothing(tmp_path) -> None:
     said = make_opening(write_runs(tmp_path / "one", {"none": []}, (3,)), "PPO on E-v0", [measure(none=[1.0])])
     assert " ".join(said.compared).startswith("1 arm of PPO on E-v0 was trained: none (no intervention). Each run has")
