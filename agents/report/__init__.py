@@ -49,7 +49,7 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
         verdict(scores.differences),
         scores.measures,
         overall_shares(data, scores),
-        [run for runs in data.arms.values() for run in runs],
+        data.runs,
     )
 
 

@@ -5,7 +5,7 @@ from matplotlib.colors import TwoSlopeNorm
 
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure
-from ...reports.tables.cells import MISSING
+from ...reports.tables.cells import MISSING, with_minus
 from .scores import AgentScores
 from .tables import short_name
 
@@ -28,7 +28,7 @@ def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
         shares = np.where(np.isfinite(gap), shares, np.nan)
         axes.imshow(shares, cmap="PuOr_r", norm=TwoSlopeNorm(0, -1.25, 1.25), aspect="auto")
         for (cycle, env), value in np.ndenumerate(gap):
-            text = f"{value:+,.0f}".replace("-", "−") if np.isfinite(value) else MISSING
+            text = with_minus(f"{value:+,.0f}") if np.isfinite(value) else MISSING
             if value == 0:
                 text = "0"
             dark = np.isfinite(value) and abs(shares[cycle, env]) > 0.85

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...experiments.history.collect import ComparisonData
 from ...reports.figures.video import Video
-from ...reports.pages.opening import arms_of, in_words, make_opening
-from ...reports.pages.page import limits_text, range_text, render_page, settings_of
+from ...reports.pages.opening import arms_of, in_words, make_opening, range_text
+from ...reports.pages.page import facts_of_arms, limits_text, render_page, settings_of
 from ...reports.tables.differences import verdict
 from ...reports.tables.table import join_words
 from .scores import AgentScores
@@ -40,7 +40,7 @@ def render(
         limits=limits_text(data),
         opening=make_opening(data, what, scores.measures, scores.define(scores.names[0])),
         verdict=verdict(scores.differences),
-        settings=settings_of([run for runs in data.arms.values() for run in runs]),
+        settings=settings_of(data.runs),
         command=data.first.command,
         place=place,
         videos=videos,
@@ -63,8 +63,7 @@ def _facts(data: ComparisonData) -> list[tuple[str, str]]:
         facts.append((range_text(lengths), f"steps per task, {len(first.tasks)} tasks"))
     if shift := first.config.get("settings", {}).get("shift"):
         facts.append((shift, "shift between tasks"))
-    facts.append((str(len(data.methods)), "arm" if len(data.methods) == 1 else "arms"))
-    facts.append((str(data.seeds), "seed" if data.seeds == 1 else "seeds per arm"))
+    facts += facts_of_arms(len(data.methods), {data.seeds})
     if data.fork_step:
         whose = "arms with the same settings" if first.config.get("variant") else "arms"
         facts.append((f"{data.fork_step:,}", f"fork point: {whose} share all steps before it"))

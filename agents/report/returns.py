@@ -16,6 +16,7 @@ from ...reports.figures.style import (
     SHADE,
     Plot,
     arm_styles,
+    curves_by_style,
     draw_band,
     legend,
     mark_stream,
@@ -34,7 +35,7 @@ from .scores import AgentScores
 from .tables import short_name
 
 Array = NDArray[np.float64]
-Curve = Callable[[RunData, Segment, int, int], tuple[Array, Array]]  # (steps, values) between two steps of a task
+CurveInTask = Callable[[RunData, Segment, float, float], tuple[Array, Array]]  # (steps, values) between two steps
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
 COLUMNS = 4  # the most panels in a row
 MOST_SAID = 40  # numbers in the words of a figure
@@ -45,7 +46,7 @@ MARKS = {"intervention": ("Interventions  |", "|", 60), "explosion": ("explosion
 
 def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot training returns, with one row and one scale per environment and a common axis of steps."""
-    if not any(run.episodes.steps.size for runs in data.arms.values() for run in runs):
+    if not any(run.episodes.steps.size for run in data.runs):
         return None
     marks = _find_marks(data)
     figure = _draw_stream(data, scores, _training_curve, marks, dots=False)
@@ -94,8 +95,7 @@ def _describe_jump(data: ComparisonData) -> str:
 
 def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | None:
     """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
-    runs = [run for arm in data.arms.values() for run in arm]
-    if not any(run.series("eval/return", task.index)[0].size > 1 for run in runs for task in run.tasks):
+    if not any(run.series("eval/return", task.index)[0].size > 1 for run in data.runs for task in run.tasks):
         return None
     figure = _draw_stream(data, scores, _evaluation_curve, marks=[], dots=True)
     settings = data.first.config.get("settings", {})
@@ -109,7 +109,7 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
     return Plot("evaluation", "Evaluation", caption, figure)
 
 
-def _draw_stream(data: ComparisonData, scores: AgentScores, curve: Curve, marks: list[str], dots: bool) -> Figure:
+def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, marks: list[str], dots: bool) -> Figure:
     """Return a figure with one row per environment and below them the marks of events, if there are any."""
     run = data.first
     divisor, steps_label, _ = step_unit(run.total_steps)
@@ -151,22 +151,17 @@ def _leave_room(axes: Axes) -> None:
         axes.set_ylim(-0.12 * top, top)
 
 
-def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, curve: Curve, dots: bool) -> None:
-    fork, styles = data.fork_step, arm_styles(list(data.arms))
-    split = fork is not None and task.start < fork
-    if split and fork is not None:
-        # Up to the fork point all arms of a seed are the same run, which is drawn once.
-        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
-        steps, values = on_common_steps([curve(r, task, task.start, min(fork, task.end)) for r in trunks.values()])
-        draw_band(axes, steps / divisor, values, {"color": FAINT, "linestyle": "-"}, dots)
-    begin = max(task.start, fork or 0)
-    if begin < task.end:
-        for label, runs in data.arms.items():
-            steps, values = on_common_steps([curve(run, task, begin, task.end) for run in runs])
-            draw_band(axes, steps / divisor, values, styles[label], dots)
+def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, curve: CurveInTask, dots: bool) -> None:
+    def within_task(run: RunData, low: float, high: float) -> tuple[Array, Array]:
+        start, end = max(low, task.start), min(high, task.end)
+        return curve(run, task, start, end) if start < end else (np.empty(0), np.empty(0))
+
+    for style, series in curves_by_style(data, within_task):
+        steps, values = on_common_steps(series)
+        draw_band(axes, steps / divisor, values, style, dots)
 
 
-def _training_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
     """Return (steps, mean returns of the training episodes in the trailing window), where there are any."""
     in_stretch = (run.episodes.tasks == task.index) & ~run.episodes.exploded
     in_stretch &= (run.episodes.steps > start) & (run.episodes.steps <= end)
@@ -182,7 +177,7 @@ def _training_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[
     return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
 
 
-def _evaluation_curve(run: RunData, task: Segment, start: int, end: int) -> tuple[Array, Array]:
+def _evaluation_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
     """Return (steps, mean returns of the evaluations)."""
     steps, values = run.series("eval/return", task.index)
     inside = (steps > start) & (steps <= end)

@@ -89,10 +89,6 @@ class ArmScores:
         """Return the numbers of a measure by which arms are compared, (seeds, environments)."""
         return {MEAN: self.mean_returns, LATER: self.later_returns, FINAL: self.last}[measure]
 
-    def by_seed(self, values: Array) -> dict[int, float]:
-        """Return seed → number for one number per seed, (seeds,)."""
-        return dict(zip(self.seeds, values.tolist(), strict=True))
-
     def spread(self, measure: str, environment: int) -> Spread:
         """Return the numbers of a measure in one environment."""
         return Spread(self.of(measure)[:, environment], self.seeds)
@@ -202,8 +198,7 @@ def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
         for i, environment in enumerate(scores.environments):
             place = environment if len(scores.environments) > 1 else ""
             for name in names:
-                arms = {arm: scores.arms[label] for arm, label in labels.items()}
-                by_seed = {arm: of.by_seed(of.of(name)[:, i]) for arm, of in arms.items()}
+                by_seed = {arm: scores.arms[label].spread(name, i).by_seed for arm, label in labels.items()}
                 full = f"{name} in {place}" if place else name
                 measures.append(Measure(full, by_seed, False, variant, points, name, place))
     scores.notes += missing_lead(measures, leads)
@@ -339,10 +334,10 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     """Return the contents of scores.json for agents. NaN becomes null.
 
     Keys:
-    `supple`, `algorithm`, `leads` (the measure declared to lead the report), `total_steps`, `fork_step` (null for a
-    single run), `environments` (a label for each position in the sequence), `cycles`, `notes` (missing data, in
-    words), `human_normalized_from` ("evaluation"
-    or "training", the returns that were human-normalised, see `scores.score`), and `arms`: label →
+    `supple`, `algorithm`, `leads` (the measure that leads the report), `total_steps`, `fork_step` (null for a single
+    run), `environments` (a label for each position in the sequence), `cycles`, `notes` (missing data, in words),
+    `human_normalized_from` ("evaluation" or "training", the returns that were human-normalised, see `scores.score`),
+    and `arms`: label →
         `seeds`: the seeds, in the order of every list below;
         `plasticity_score`, `plasticity_score_interval`: IQM and 95 % interval [low, high] (null with one seed);
         `human_normalized`, `human_normalized_interval`: the same for the human-normalised scores, and

@@ -12,11 +12,12 @@ from ...experiments.history.collect import ComparisonData, Row, RunData, any_log
 from ..tables.cells import number
 from ..tables.metrics import IN_FIGURE, TITLES, means_at_events
 from .style import (
-    FAINT,
     INK,
     MOST_SWITCHES,
+    Pieces,
     Plot,
     arm_styles,
+    curves_by_style,
     draw_band,
     legend,
     mark_stream,
@@ -29,7 +30,6 @@ from .style import (
 )
 
 Array = NDArray[np.float64]
-Pieces = list[tuple[Row, list[tuple[Array, Array]]]]  # (style, (steps, values) of each seed)
 
 STOOD_FOR = ("dfi_per_dim", "dfi")  # by dfi_unscaled, which tables have
 INJECTED = (
@@ -117,21 +117,14 @@ def _is_flat(pieces: Pieces) -> bool:
 
 
 def _series_by_style(data: ComparisonData, name: str) -> Pieces:
-    """Return (style, series per seed) for the trunks, and for each arm from the fork on."""
-    fork, styles = data.fork_step or 0, arm_styles(data.labels)
-    pieces: Pieces = []
-    if fork:
-        trunks = {run.seed: run for run in data.runs}
-        before = [_between(run.series(name), -1, fork) for run in trunks.values()]
-        pieces.append(({"color": FAINT, "linestyle": "-"}, before))
-    for label, runs in data.arms.items():
-        pieces.append((styles[label], [_between(run.series(name), fork if fork else -1, np.inf) for run in runs]))
-    return pieces
+    """Return (style, series per seed) of a metric for the trunks, and for each arm from the fork on."""
 
+    def curve(run: RunData, low: float, high: float) -> tuple[Array, Array]:
+        steps, values = run.series(name)
+        inside = (steps > low) & (steps <= high)
+        return steps[inside], values[inside]
 
-def _between(series: tuple[Array, Array], low: float, high: float) -> tuple[Array, Array]:
-    inside = (series[0] > low) & (series[0] <= high)
-    return series[0][inside], series[1][inside]
+    return curves_by_style(data, curve)
 
 
 def _metric_names(runs: Sequence[RunData]) -> list[str]:

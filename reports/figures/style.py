@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH, NONE
-from ...experiments.history.collect import RunData
+from ...experiments.history.collect import ComparisonData, RunData
 from ...metrics import t_interval
 from ...registry import shown
 
 Array = NDArray[np.float64]
+Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # (steps, values) at low < step ≤ high
+Pieces = list[tuple[dict[str, Any], list[tuple[Array, Array]]]]  # (style, (steps, values) of each seed)
 
 # Okabe & Ito (2008): distinguishable with all common kinds of colour blindness. Yellow is pale on white and comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
@@ -210,6 +212,18 @@ def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, 
     if total >= 2_000:
         return 1e3, f"{unit} (thousands)", "k"
     return 1.0, unit, ""
+
+
+def curves_by_style(data: ComparisonData, curve: Curve) -> Pieces:
+    """Return (style, curve of each seed) for the trunks, which are drawn once, and for each arm from the fork on."""
+    fork, styles = data.fork_step, arm_styles(data.labels)
+    pieces: Pieces = []
+    if fork:
+        trunks = {run.seed: run for run in data.runs}
+        pieces.append(({"color": FAINT, "linestyle": "-"}, [curve(run, -1, fork) for run in trunks.values()]))
+    for label, runs in data.arms.items():
+        pieces.append((styles[label], [curve(run, fork or -1, np.inf) for run in runs]))
+    return pieces
 
 
 def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:

@@ -1,6 +1,6 @@
 """The opening of a report: what was compared, and what can and cannot be concluded, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
@@ -49,7 +49,7 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
     if not measures or len(data.arms) == 1:
         return Opening(compared)
     name = measures[0].group
-    others = [other for other in dict.fromkeys(m.group for m in measures if m.known) if other != name]
+    others = list(dict.fromkeys(measure.group for measure in measures if measure.known and measure.group != name))
     before = ", as declared before the runs" if data.first.config.get("leads") else ""
     also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
     compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
@@ -170,26 +170,28 @@ def _about(arm: str, runs: Sequence[RunData]) -> str:
 
 
 def _steps_sentence(data: ComparisonData) -> str:
-    steps, tasks = sorted({run.total_steps for run in data.runs}), sorted({len(run.tasks) for run in data.runs})
-    sentence = f"Each run has {_range_text(steps)} {find_kind(data.first.kind).unit}"
-    return f"{sentence}, in {_range_text(tasks)} tasks." if tasks != [1] else f"{sentence}."
+    steps, tasks = {run.total_steps for run in data.runs}, {len(run.tasks) for run in data.runs}
+    sentence = f"Each run has {range_text(steps)} {find_kind(data.first.kind).unit}"
+    return f"{sentence}, in {range_text(tasks)} tasks." if tasks != {1} else f"{sentence}."
 
 
 def _seeds_sentence(data: ComparisonData) -> str:
     of_arms = [sorted(set(map(attrgetter("seed"), runs))) for runs in data.arms.values()]
-    counts = sorted(set(map(len, of_arms)))
+    counts = set(map(len, of_arms))
     who = "Each arm was trained with" if len(of_arms) > 1 else "It was trained with"
     if all(seeds == of_arms[0] for seeds in of_arms) and len(of_arms[0]) <= MOST_ARMS:
         sentence = f"{who} {count_text(len(of_arms[0]), 'seed')} ({join_words([str(seed) for seed in of_arms[0]])})"
     else:
-        sentence = f"{who} {_range_text(counts)} seed{'' if counts == [1] else 's'}"
+        sentence = f"{who} {range_text(counts)} seed{'' if counts == {1} else 's'}"
     if not data.fork_step or len(of_arms) == 1:
         return f"{sentence}."
     return f"{sentence}, and the arms of a seed continue from one trunk of {data.fork_step:,} steps."
 
 
-def _range_text(numbers: Sequence[int]) -> str:
-    return f"{numbers[0]:,}" + (f" to {numbers[-1]:,}" if len(numbers) > 1 else "")
+def range_text(numbers: Collection[int]) -> str:
+    """Return a range as text: `1,000`, or `1,000 to 2,000` if the numbers differ."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _test_sentence(measures: Sequence[Measure]) -> str:

@@ -1,6 +1,6 @@
 """The page of a report: one HTML file beside its figures, without network access."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..studies.side_by_side import differing_settings
 from ..tables.cells import first_number, hover, show
 from ..tables.table import Table, contracts, event_rows
 from .exports import with_file_names
-from .opening import Opening
+from .opening import Opening, range_text
 from .run_list import run_lines
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ def _limits_of_seeds(data: ComparisonData) -> str:
     return "Intervals are over seeds, for this stream and these settings. They say nothing about others."
 
 
-def range_text(numbers: set[int]) -> str:
-    """Return a range as text: `1,000`, or `1,000 to 2,000` if the numbers differ."""
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+def facts_of_arms(arms: int, seeds: Collection[int]) -> list[tuple[str, str]]:
+    """Return the facts on how many arms there are, and how many seeds each has, as (number, what it counts)."""
+    words = "arm" if arms == 1 else "arms", "seed" if set(seeds) == {1} else "seeds per arm"
+    return [(str(arms), words[0]), (range_text(seeds), words[1])]
 
 
 def setting_texts(values: Any) -> list[tuple[str, str]]:

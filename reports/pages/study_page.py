@@ -10,8 +10,8 @@ from ...experiments.history.collect import ComparisonData
 from ..studies.study import ReportedStudy
 from ..tables.differences import Measure
 from ..tables.table import Table
-from .opening import make_opening
-from .page import limits_text, range_text, render_page, setting_texts, settings_of
+from .opening import make_opening, range_text
+from .page import facts_of_arms, limits_text, render_page, setting_texts, settings_of
 
 if TYPE_CHECKING:
     from ..figures.style import Plot
@@ -70,7 +70,4 @@ def _facts(study: ReportedStudy) -> list[tuple[str, str]]:
         facts.append((range_text(tasks), "tasks per run"))
     if len(study.groups) > 1:
         facts.append((str(len(study.groups)), f"variants of {', '.join(study.varied).replace('_', ' ')}"))
-    facts.append((str(len(study.arms)), "arm" if len(study.arms) == 1 else "arms"))
-    seeds = {len(runs) for _, _, runs in study.cells}
-    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds per arm"))
-    return facts
+    return [*facts, *facts_of_arms(len(study.arms), {len(runs) for _, _, runs in study.cells})]

@@ -1,6 +1,7 @@
 """Reports on classifiers: online accuracy and test accuracy, on one benchmark or several, and around shocks."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def compose(paths: Sequence[Path]) -> Content:
         page,
         sentences(scores),
         [measure for of_benchmark in scores.values() for measure in of_benchmark.measures],
-        runs=[run for data in studies.values() for runs in data.arms.values() for run in runs],
+        runs=list(chain.from_iterable(data.runs for data in studies.values())),
     )
 
 

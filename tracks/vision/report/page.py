@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....experiments.history.collect import ComparisonData, RunData
-from ....reports.pages.opening import make_opening
-from ....reports.pages.page import limits_text, range_text, render_page, setting_texts
+from ....reports.pages.opening import make_opening, range_text
+from ....reports.pages.page import facts_of_arms, limits_text, render_page, setting_texts
 from ....reports.studies.side_by_side import differing_settings
 from ....reports.tables.differences import Measure
 from ....reports.tables.table import join_words
@@ -34,7 +34,6 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         for label, runs in data.arms.items():
             arms[label] += runs
     together = ComparisonData(first.path, dict(arms), first.fork_step)
-    all_runs = [run for runs in arms.values() for run in runs]
     network = first.first.config.get("settings", {}).get("network", "")
     title = f"Classifiers on {len(studies)} benchmarks" if several else f"Classifiers: {next(iter(studies))}, {network}"
     return render_page(
@@ -43,12 +42,12 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         tables(studies, scores),
         name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()}),
         title=title,
-        facts=_facts(studies, all_runs),
+        facts=_facts(studies, together.runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),
         opening=make_opening(together, f"vision on {join_words(list(studies))}", _measures(scores)),
         verdict=sentences(scores),
         settings=_settings(arms),
-        command="\n".join(dict.fromkeys(run.command for run in all_runs)),
+        command="\n".join(dict.fromkeys(run.command for run in together.runs)),
         place=place,
     )
 
@@ -64,13 +63,11 @@ def _measures(scores: Results) -> list[Measure]:
 
 def _facts(studies: Studies, runs: Sequence[RunData]) -> list[tuple[str, str]]:
     facts = [
-        (range_text({run.total_steps for run in runs}), "updates a run"),
-        (range_text({len(run.tasks) for run in runs}), "tasks a run"),
+        (range_text({run.total_steps for run in runs}), "updates per run"),
+        (range_text({len(run.tasks) for run in runs}), "tasks per run"),
     ]
-    labels = dict.fromkeys(label for data in studies.values() for label in data.arms)
-    facts.append((str(len(labels)), "arm" if len(labels) == 1 else "arms"))
-    seeds = {len(of_arm) for data in studies.values() for of_arm in data.arms.values()}
-    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds an arm"))
+    labels = {label for data in studies.values() for label in data.arms}
+    facts += facts_of_arms(len(labels), {len(of_arm) for data in studies.values() for of_arm in data.arms.values()})
     first = next(iter(studies.values()))
     if first.fork_step:
         facts.append((f"{first.fork_step:,}", "update of the fork: arms share all before it"))

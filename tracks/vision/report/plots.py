@@ -1,8 +1,7 @@
 """Figures of classifiers: accuracy by task and within tasks, and saturation around shocks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 
 from ....experiments.history.collect import ComparisonData, RunData, Segment
 from ....reports.figures.style import (
-    FAINT,
     FORK,
     INK,
     MOST_SWITCHES,
+    Curve,
     Plot,
     arm_styles,
+    curves_by_style,
     draw_band,
     legend,
     mark_stream,
@@ -30,17 +30,16 @@ from .scores import accuracies_between, counted_outcomes
 from .shocks import Window, windows_by_factor
 
 Array = NDArray[np.float64]
-Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # of what happened at low < step ≤ high
 FEW_TASKS = 4  # as many have a panel each, in epochs
 BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accuracy at the end of the task (%)"}
 
 
 def accuracy_by_task(data: ComparisonData) -> Plot | None:
     """Plot the online accuracy and the test accuracy of each task, along the stream."""
-    if max(len(run.outcomes) for runs in data.arms.values() for run in runs) < 2:
+    if max(len(run.outcomes) for run in data.runs) < 2:
         return None
     figure = new_figure(3.6)
-    last = max(len(run.tasks) for runs in data.arms.values() for run in runs)
+    last = max(len(run.tasks) for run in data.runs)
     for axes, (name, title) in zip(figure.subplots(1, 2, sharey=True), BY_TASK.items(), strict=True):
         tidy(axes, title)
         _draw(axes, data, partial(_by_task, name), dots=last <= 20)
@@ -57,10 +56,9 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
 
 def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     """Plot the test accuracy within tasks, if there are several tests per task."""
-    runs = [run for arm in data.arms.values() for run in arm]
-    tasks = max((run.tasks for run in runs), key=len)
+    tasks = max((run.tasks for run in data.runs), key=len)
     if len(tasks) > MOST_SWITCHES or not any(
-        len(accuracies_between(run, t.start, t.end, t)) > 1 for run in runs for t in tasks
+        len(accuracies_between(run, t.start, t.end, t)) > 1 for run in data.runs for t in tasks
     ):
         return None
     if len(tasks) <= FEW_TASKS:
@@ -151,15 +149,7 @@ def _draw_tests(axes: Axes, data: ComparisonData, task: Segment, origin: float, 
 
 def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
     """Draw the trunk once, and each arm from the fork on."""
-    fork, styles = data.fork_step, arm_styles(data.labels)
-    pieces: list[tuple[dict[str, Any], list[tuple[Array, Array]]]] = []
-    if fork:
-        trunks = {run.seed: run for runs in data.arms.values() for run in runs}
-        before = [curve(run, -1, fork) for run in trunks.values()]
-        pieces.append(({"color": FAINT, "linestyle": "-"}, before))
-    for label, runs in data.arms.items():
-        pieces.append((styles[label], [curve(run, fork or -1, np.inf) for run in runs]))
-    for style, series in pieces:
+    for style, series in curves_by_style(data, curve):
         steps, values = on_common_steps(series)
         draw_band(axes, steps, values, style, dots, 100.0)
 

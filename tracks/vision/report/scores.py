@@ -69,7 +69,7 @@ def score(data: ComparisonData) -> ClassifierScores:
     scores = ClassifierScores(arms, list(data.notes), measures, differences(measures))
     for label, runs in data.arms.items():
         scores.notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
-    if len({len(run.tasks) for runs in data.arms.values() for run in runs}) > 1:
+    if len({len(run.tasks) for run in data.runs}) > 1:
         scores.notes.append("the runs were planned with different numbers of tasks")
     if len({arm.tasks for arm in scores.arms.values()}) > 1:
         scores.notes.append(
