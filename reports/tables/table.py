@@ -1,11 +1,12 @@
 """Tables of reports, reset contracts, and the list of events."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Self
 
 from ...experiments.history.collect import ComparisonData, Row
-from .cells import Heading, Label, Pair, Value, is_missing, show
+from .cells import BySeed, Heading, Label, Pair, Value, is_missing, show
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -57,17 +58,16 @@ class Table:
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> Iterator["RichTable"]:
         """Print the table with one column per arm, as wide as the console allows.
 
-        If there are more arms than measures, or several rows per arm, it has one row per arm.
+        If there are more arms than measures, or several rows per arm, it has one row per arm. Numbers by seed are left
+        out if words would have to be broken.
         """
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
 
-        lines = self.texts
-        if self.turns and len({line[0] for line in lines[1:]}) == len(self.rows) < len(self.header):
-            lines = list(map(list, zip(*lines, strict=True)))
-        if lines[0][0] == "arm":
-            lines[0] = ["", *lines[0][1:]]
-        columns = list(zip(*lines, strict=True))
+        columns = self._columns_in_terminal()
+        if sum(_least_widths(columns)) + 3 * len(columns) + 1 > options.max_width:
+            columns = self._without_seeds()._columns_in_terminal()
+        lines = list(zip(*columns, strict=True))
         table = RichTable(title=self.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
         around = 3 * len(columns) + 1  # spaces and edges
         for texts, width in zip(columns, _widths(columns, options.max_width - around), strict=True):
@@ -75,6 +75,23 @@ class Table:
         for line in lines[1:]:
             table.add_row(*line)
         yield table
+
+    def _columns_in_terminal(self) -> list[tuple[str, ...]]:
+        """Return the columns that the terminal shows, with their headings."""
+        lines = self.texts
+        turned = self.turns and len({line[0] for line in lines[1:]}) == len(self.rows) < len(self.header)
+        columns = list(map(tuple, lines if turned else zip(*lines, strict=True)))
+        return [("", *columns[0][1:]), *columns[1:]] if lines[0][0] == "arm" else columns
+
+    def _without_seeds(self) -> Self:
+        """Return the table without its columns of numbers by seed."""
+        kept = filterfalse(_has_seeds, zip(self.header, *self.rows, strict=True))
+        header, *rows = zip(*kept, strict=True)
+        return replace(self, header=header, rows=rows)
+
+
+def _has_seeds(cells: Iterable[Value]) -> bool:
+    return any(isinstance(cell, BySeed) for cell in cells)
 
 
 def _is_number(cell: Value) -> bool:
@@ -86,12 +103,17 @@ def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
 
     Rich narrows columns too, but cuts the table off at the right edge if they have minimum widths."""
     widths = [max(map(len, texts), default=0) or 1 for texts in columns]
-    words = [max(map(len, " ".join(texts).split()), default=1) for texts in columns]
-    least = [min(words[0], NAME), *(min(length, WORD) for length in words[1:])]
+    least = _least_widths(columns)
     while sum(widths) > available and max(widths) > 1:
         wide = [i for i, width in enumerate(widths) if width > least[i]] or range(len(widths))
         widths[max(wide, key=widths.__getitem__)] -= 1
     return widths
+
+
+def _least_widths(columns: Sequence[Sequence[str]]) -> list[int]:
+    """Return the widths below which words are broken that should not be."""
+    words = [max(map(len, " ".join(texts).split()), default=1) for texts in columns]
+    return [min(words[0], NAME), *(min(length, WORD) for length in words[1:])]
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 import pytest
 from rich.console import Console
 
+from supple.reports.tables.cells import BySeed, Heading, Label, Value
 from supple.reports.tables.table import Table
 
 HEADER = ["arm", "measure", "difference", "p", "seeds needed", "by seed"]
@@ -27,3 +28,18 @@ def test_a_wide_terminal_breaks_no_text() -> None:
     with console.capture() as captured:
         console.print(Table("Difference to none", HEADER, [ROW], turns=False))
     assert all(text in captured.get() for text in (*HEADER[1:], *ROW))
+
+
+@pytest.mark.parametrize(("width", "shown"), [(55, False), (140, True)])
+def test_a_narrow_terminal_leaves_out_numbers_by_seed_before_it_breaks_words(width: int, shown: bool) -> None:
+    columns: dict[Heading, list[Value]] = {
+        "arm": 2 * ["rebalance(lam=5)@task"],
+        "variant": ["learning rate 0.05", "learning rate 0.1"],
+        "measure": 2 * ["mean excess loss"],
+        Label("difference", "by seed"): 2 * [BySeed(dict.fromkeys(range(3), -0.000454))],
+    }
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as captured:
+        console.print(Table.from_columns("Difference to none", columns))
+    assert ("by seed" in captured.get()) is shown
+    assert captured.get().count("rebalance(lam=5)@task") == 2
