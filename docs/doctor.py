@@ -37,7 +37,7 @@ from supple.agents.suites import NINE_ROOMS
 from supple.engine.runs import prepare
 from supple.engine.settings import RunSettings
 from supple.engine.spec import RunSpec
-from supple.engine.states import states, steps_of
+from supple.engine.states import load_states, steps_of
 from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.vision.settings import VisionSettings
@@ -80,7 +80,7 @@ def train_to_end(kind: str, settings: RunSettings, look: int, path: Path) -> Pat
 def diagnose_at(path: Path, look: int) -> Diagnosis:
     """Return the diagnosis of a run's one network at the checkpoint of step `look`."""
     folders = {look: steps_of(path)[look]}
-    (diagnosis,) = (diagnose(*work.learners.values()) for _, work in states(path, folders, print))
+    (diagnosis,) = (diagnose(*work.learners.values()) for _, work in load_states(path, folders, print))
     return diagnosis
 
 

@@ -17,7 +17,7 @@ from .work import Work
 
 
 def steps_of(path: Path) -> dict[int, Path]:
-    """Return the folders of all checkpoints of a run by step, including kept and best load_states, the oldest first.
+    """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
 
     Raises RunError if there is no checkpoint, or the run contains a link.
     """

@@ -49,7 +49,7 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
     if not measures or len(data.arms) == 1:
         return Opening(compared)
     name = measures[0].group
-    others = [other for other in dict.fromkeys(m.group for m in measures if m.known) if other != name]
+    others = list(dict.fromkeys(measure.group for measure in measures if measure.known and measure.group != name))
     before = ", as declared before the runs" if data.first.config.get("leads") else ""
     also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
     compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
