@@ -181,6 +181,7 @@ def vgg(device: str, batch: int, images: int) -> Learner:
         batches=batches,
         layers=network.layers(),
         units=network.units(),
+        fresh=lambda: VGG16((3, 64, 64), 200),
     )
     with torch.no_grad():
         for norm in (part for part in network.modules() if isinstance(part, nn.BatchNorm2d)):

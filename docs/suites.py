@@ -394,7 +394,12 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("folder", nargs="?", type=Path, help="of a sweep; without it, the rows in docs/results")
     parser.add_argument("--rows", type=Path, help="write the numbers to this file")
     given = parser.parse_args(words)
-    frame = read(given.suite, given.folder)
+    try:
+        frame = read(given.suite, given.folder)
+    except (ValueError, KeyError) as error:  # no runs, those of another sweep, or too few that have finished
+        parser.error(f"no numbers of {given.suite} in {given.folder}: {error}")
+    if frame.empty:
+        parser.error(f"no numbers of {given.suite} in {given.folder}: it is another sweep, or no run has finished")
     if given.rows:
         frame.to_json(given.rows, orient="records", lines=True)
     header, *lines = table(given.suite, frame)

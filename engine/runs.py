@@ -5,7 +5,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
         warn(note)
     torch.set_num_threads(settings.torch_threads)
     try:
-        with Allocations(vars(settings)):
+        with Allocations(_chosen_first(settings)):
             work = kind.builder()(settings)
         settings.fit(work.tasks[-1].end)
         work.check_memory(1)
@@ -69,6 +69,12 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     if settings.keep_best and work.no_best:
         raise UsageError(f"--keep-best: {work.no_best}")
     return work
+
+
+def _chosen_first(settings: RunSettings) -> dict[str, Any]:
+    """Return the settings by name, those that differ from their defaults first."""
+    defaults = {field.name: field.default for field in fields(settings)}
+    return dict(sorted(vars(settings).items(), key=lambda item: item[1] == defaults.get(item[0])))
 
 
 def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int | None = None) -> HookDriver:

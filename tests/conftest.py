@@ -6,8 +6,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
 from tests.processes import skipping_without_posix
 
+NEEDED = (  # imported late, by each process anew unless they are here before it is forked
+    *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"),
+    *("supple.agents.ppo.work", "supple.agents.dqn.work", "supple.agents.sac.work", "supple.agents.report.scores"),
+)
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
@@ -119,6 +124,9 @@ def start(words: Sequence[str], errors: Path, first: Callable[[], object] = list
 @pytest.fixture(scope="session")
 def process() -> Callable[..., int]:
     """`process(words, errors, first=list)` runs `supple` in a process of its own."""
+    for name in NEEDED:
+        with suppress(ImportError):  # an extra
+            import_module(name)
     return start
 
 

@@ -73,6 +73,16 @@ def cell(name: str, frame: Any, study: str, arm: str, column: str) -> str:
     return str(line[header.index(column)])
 
 
+def test_a_folder_without_the_runs_of_a_suite_is_an_error_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        suites.main(["gym-control", str(tmp_path)])
+    *_, says = capsys.readouterr().err.splitlines()
+    assert "no numbers of gym-control in" in says
+    assert "neither a run directory" in says
+
+
 @pytest.mark.parametrize(("name", "page", "study", "arm", "column", "begins"), CELLS)
 def test_a_number_of_the_committed_rows_is_on_its_page(
     committed: Callable[[str], Any], name: str, page: str, study: str, arm: str, column: str, begins: str

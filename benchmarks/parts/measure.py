@@ -102,7 +102,7 @@ def main(args: Args) -> None:
         entry, threads = ENTRIES[args.entries[0]], args.threads[0]
         begin(threads, args.flush)
         kept = "" if args.flush else ", denormal numbers kept"
-        title = f"{entry.title}: {entry.unit}; {threads} thread{'s' * (threads > 1)}{kept}"
+        title = f"{entry.title}{': ' * bool(entry.unit)}{entry.unit}; {threads} thread{'s' * (threads > 1)}{kept}"
         with simulated_gpu() if args.simulated else nullcontext():
             found = take(entry, args)
         print(title)

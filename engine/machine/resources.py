@@ -96,7 +96,10 @@ class Allocations(TorchFunctionMode):
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Set the mode up. The error message names the one of these settings that made a tensor large."""
+        """Set the mode up.
+
+        The error message names the one of these settings that made a tensor large: of equal ones, the first.
+        """
         super().__init__()
         self.settings = settings
 
@@ -108,12 +111,26 @@ class Allocations(TorchFunctionMode):
         shape, dtype = _allocation(function.__name__, args, keywords)
         count = math.prod(shape) * (dtype or torch.get_default_dtype()).itemsize
         on = torch.device(keywords.get("device") or "cpu").type
-        if count >= LOOKED_AT and on == "cpu" and count > (free := free_memory()):
-            raise UsageError(
-                f"{_largest_part(self.settings, shape)}a tensor of shape {(*shape,)} needs {format_bytes(count)}, but "
-                f"only {format_bytes(free)} of memory is free: use smaller sizes"
-            )
+        if count >= LOOKED_AT and on == "cpu":
+            _require_room(self.settings, shape, count)
         return function(*args, **keywords)
+
+
+def require_room_for_arrays(settings: Mapping[str, Any], *shapes: Sequence[int]) -> None:
+    """Raise UsageError if one of these arrays of float64 does not fit into memory.
+
+    It is for arrays of NumPy, which `Allocations` does not see. The error message names one of these settings.
+    """
+    for shape in shapes:
+        _require_room(settings, shape, 8 * math.prod(shape))
+
+
+def _require_room(settings: Mapping[str, Any], shape: Sequence[int], count: int) -> None:
+    if count > (free := free_memory()):
+        raise UsageError(
+            f"{_largest_part(settings, shape)}a tensor of shape {(*shape,)} needs {format_bytes(count)}, but only "
+            f"{format_bytes(free)} of memory is free: use smaller sizes"
+        )
 
 
 def _allocation(name: str, args: Sequence[Any], given: Mapping[str, Any]) -> tuple[Sequence[int], torch.dtype | None]:

@@ -3,8 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import chain, count
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
     "−": r"$-$", "–": "--", "→": r"$\to$", "×": r"$\times$", "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$",
-    "·": r"$\cdot$",
+    "·": r"$\cdot$", "∞": r"$\infty$",
     "λ": r"$\lambda$", "γ": r"$\gamma$", "Δ": r"$\Delta$", "τ": r"$\tau$", "²": r"$^2$", "₁": r"$_1$", "₂": r"$_2$",
     "ᵀ": r"$^\top$", "‖": r"$\|$", "½": r"$\frac{1}{2}$", "≈": r"$\approx$", "’": "'",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def with_file_names(tables: Sequence[Table]) -> list[tuple[str, Table]]:
     found: dict[str, Table] = {}
     for table in tables:
         plain = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:80] or "table"
-        found[plain if plain not in found else f"{plain}-{len(found)}"] = table
+        found[_unused(plain, (f"{plain}-{i}" for i in count(len(found))), found)] = table
     return list(found.items())
 
 
@@ -63,11 +63,14 @@ def as_csv(table: Table) -> str:
 
     A number with an interval becomes three columns, a number before and after an intervention two, and numbers by seed
     one for each seed. Shares are not in %. Missing values are empty, and an interval without bounds ends at `-inf` and
-    `inf`. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`.
+    `inf`. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`. Headings are unique: the second column of an equal name is `NAME (2)`.
     """
     columns = chain.from_iterable(map(_split, zip(table.header, *table.rows, strict=True)))
+    unique: dict[str, list[str]] = {}
+    for heading, *cells in columns:
+        unique[_unused(heading, (f"{heading} ({i})" for i in count(2)), unique)] = cells
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
+    csv.writer(text, lineterminator="\n").writerows([list(unique), *zip(*unique.values(), strict=True)])
     return text.getvalue()
 
 
@@ -77,6 +80,11 @@ def _split(column: Sequence[Value]) -> Iterator[list[str]]:
     plain = str(heading[""]).replace("−", "-")
     for ending in dict.fromkeys(chain.from_iterable(cells)) or [""]:
         yield [_field(plain + ending), *(_field(cell.get(ending)) for cell in cells)]
+
+
+def _unused(name: str, numbered: Iterable[str], used: Container[str]) -> str:
+    """Return the name, or the first of the numbered ones if it is used already."""
+    return next(each for each in chain([name], numbered) if each not in used)
 
 
 def as_latex(table: Table) -> str:

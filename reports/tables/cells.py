@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import floor, isfinite, isinf, log10
+from math import floor, isfinite, isinf, isnan, log10
 from typing import Self
 
 from ...metrics import Score
@@ -56,7 +56,7 @@ class PForm(Form):
     """P-values: `.034`, or `< .001`."""
 
     def text(self, value: float | None) -> str:
-        if value is None:
+        if value is None or isnan(value):
             return MISSING
         return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
 
@@ -192,7 +192,9 @@ def show(value: Value) -> str:
 
 def parts(value: Value) -> dict[str, Scalar]:
     """Return the texts and numbers of a cell, by what each adds to its heading in a CSV file."""
-    return {"": value} if value is None or isinstance(value, (str, int, float)) else value.parts()
+    if value is None:
+        return {}
+    return {"": value} if isinstance(value, (str, int, float)) else value.parts()
 
 
 def first_number(value: Value) -> float | None:
@@ -216,6 +218,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Return a number as text with about `digits` digits and a true minus sign, or a dash if it was not measured."""
     if not isinstance(value, (int, float)) or not isfinite(value):
         return MISSING
+    value += 0.0  # no −0
     large = abs(value) >= 10 ** (digits - 1)
     return with_minus(f"{value:,.0f}" if large and abs(value) < 1e7 else f"{value:.{digits}g}")
 

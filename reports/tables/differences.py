@@ -18,7 +18,7 @@ from .table import Table, variant_text
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
-ENOUGH = AtMost(100)  # seeds: no comparison has more, and from few seeds a larger number is not known better
+ENOUGH = AtMost(most=100)  # seeds: no comparison has more, and from few seeds a larger number is not known better
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
 ABOUT = (
     "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "

@@ -9,12 +9,12 @@ import pytest
 
 pytestmark = pytest.mark.slow
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+FOLDERS = [str(BENCHMARKS / name) for name in ("", "beside", "parts", "gpu")]
 
 
 def run(code: str) -> None:
     """Run code in a process of its own, which finds the benchmarks."""
-    folders = [str(BENCHMARKS), str(BENCHMARKS / "beside")]
-    begin = f"import sys, torch; torch.set_num_threads(1); sys.path[:0] = {folders}\n"
+    begin = f"import sys, torch; torch.set_num_threads(1); sys.path[:0] = {FOLDERS}\n"
     done = subprocess.run([sys.executable, "-c", begin + textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -41,3 +41,9 @@ def test_the_plain_loop_of_a_classifier_has_the_losses_of_the_stacks_first_seed(
             stack()
             torch.testing.assert_close(stack.loss[0], next(theirs), rtol=0, atol=1e-3)
     """)
+
+
+def test_every_file_finds_what_it_imports_from_others() -> None:
+    needs_peers = ("simba_jax", "learning")
+    names = sorted({file.stem for file in BENCHMARKS.rglob("*.py")} - set(needs_peers))
+    run(f"import {', '.join(names)}")

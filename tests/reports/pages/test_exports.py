@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supple.reports.pages.exports import as_csv, as_latex, with_file_names
-from supple.reports.tables.cells import P_VALUE, PERCENT, BySeed, Interval, Number, Pair, percent
+from supple.reports.tables.cells import (
+    P_VALUE,
+    PERCENT,
+    BySeed,
+    Heading,
+    Interval,
+    Label,
+    Number,
+    Pair,
+    Value,
+    percent,
+    show,
+)
 from supple.reports.tables.table import Table
 
 TABLE = Table(
@@ -74,6 +86,33 @@ def test_a_text_that_a_spreadsheet_would_compute_follows_an_apostrophe() -> None
     ]
 
 
+def test_columns_in_csv_have_different_names() -> None:
+    interval = Interval(1.0, 0.5, 1.5)
+    table = Table("t", ["arm", "x low", "x", "x", "3", "−3", "-3"], [["a", 7, interval, interval, 1, 2, 3]])
+    header, cells = read(table)
+    assert header == ["arm", "x low", "x", "x low (2)", "x high", "x (2)", "x low (3)", "x high (2)", "3", "'-3",
+                      "'-3 (2)"]  # fmt: skip
+    assert cells == ["a", "7", "1.0", "0.5", "1.5", "1.0", "0.5", "1.5", "1", "2", "3"]
+
+
+def test_missing_numbers_by_seed_add_no_column_to_csv() -> None:
+    columns: dict[Heading, list[Value]] = {
+        "difference": [1.0, 2.0], Label("difference", "by seed"): [None, BySeed({0: 3.0})]
+    }  # fmt: skip
+    assert read(Table.from_columns("t", columns)) == [["difference", "difference, seed 0"], ["1.0", ""], ["2.0", "3.0"]]
+
+
+def test_what_is_no_number_is_shown_as_missing_and_zero_has_no_sign() -> None:
+    assert [str(Number(x, P_VALUE)) for x in (None, math.nan, 0.0, 1.0)] == ["–", "–", "< .001", "1.000"]
+    assert [*map(show, (-0.0, Number(-0.0), Interval(-0.0, -0.0, -0.0)))] == ["0", "0", "0 [0, 0]"]
+
+
+def test_latex_shows_intervals_without_bounds() -> None:
+    table = Table("t", ["arm", "share"], [["a", Interval(0.5, -math.inf, math.inf)]])
+    assert r"0.5 [$-$$\infty$, $\infty$]" in as_latex(table)
+    assert read(table)[1] == ["a", "0.5", "", ""]
+
+
 def test_pages_and_latex_show_the_same_text() -> None:
     assert TABLE.texts[1] == ["none", "1,112 [−85, 1,139]", "30.00", "–", "33 → 1.2e−08", "11, −59.5"]
     assert TABLE.texts[0][2] == "accuracy (%)"
@@ -90,3 +129,5 @@ def test_latex_escapes_special_characters() -> None:
 def test_tables_with_the_same_title_have_different_file_names() -> None:
     names = [name for name, _ in with_file_names([TABLE, TABLE, Table("../§", ["a"], [])])]
     assert names == ["redo-l2-init-95", "redo-l2-init-95-1", "table"]
+    names = [name for name, _ in with_file_names([Table(title, ["a"], []) for title in ("x", "x 2", "x", "X", "x-1")])]
+    assert len(names) == 5
