@@ -63,7 +63,8 @@ def as_csv(table: Table) -> str:
 
     A number with an interval becomes three columns, a number before and after an intervention two, and numbers by seed
     one for each seed. Shares are not in %. Missing values are empty, and an interval without bounds ends at `-inf` and
-    `inf`. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`. Headings are unique: the second column of an equal name is `NAME (2)`.
+    `inf`. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`. Headings are unique: the second
+    column of an equal name is `NAME (2)`.
     """
     columns = chain.from_iterable(map(_split, zip(table.header, *table.rows, strict=True)))
     unique: dict[str, list[str]] = {}
