@@ -88,7 +88,7 @@ class Kind:
         if name and self.measures and name not in self.measures:
             raise UsageError(
                 f"--leads {name!r}: no report of {self.name} compares arms by it"
-                f"{did_you_mean(name, self.measures)} (measures: {', '.join(self.measures)})"
+                f"{did_you_mean(name, self.measures)} (measures: {', '.join(map(repr, self.measures))})"
             )
 
     def check(self) -> None:

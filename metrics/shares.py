@@ -81,10 +81,10 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
             "share_over_seeds: needs three arrays of one shape, (seeds,) or (seeds, environments), and 0 < level < 1; "
             f"got shapes {a.shape}, {f.shape} and {r.shape}, and level {level}"
         )
-    x, y = (a - r).reshape(len(a), -1), (f - r).reshape(len(a), -1)
+    x, y = (each if each.ndim == 2 else each[:, None] for each in (a - r, f - r))
     known = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
     x, y, n = x[known], y[known], int(known.sum())
-    learned = y.mean(axis=0) if n else np.zeros(1)
+    learned = y.mean(axis=0) if y.size else np.zeros(1)
     if (learned <= 0).any():
         return FreshShare(n, float("nan"))
     shares = x.mean(axis=0) / learned

@@ -22,12 +22,13 @@ TEXT: Types = {str: "a text"}
 OBJECT: Types = {dict: "an object"}
 LIST: Types = {list: "a list"}
 FLAG: Types = {bool: "true or false"}
+REWARD: Types = {**MEASURED, **TEXT}  # of an explosion: "nan", "inf" and "-inf" tell what it was
 ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # for fields that only one kind has
 
 PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
 EVENT = {
     "event": TEXT, "hook": TEXT, "intervention": TEXT, "learner": TEXT, "contract": OBJECT, "before": OBJECT,
-    "after": OBJECT, "change": OBJECT, "shift": OBJECT, "seconds": MEASURED, "return": MEASURED, "reward": MEASURED,
+    "after": OBJECT, "change": OBJECT, "shift": OBJECT, "seconds": MEASURED, "return": MEASURED, "reward": REWARD,
 }  # fmt: skip
 LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
 OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}

@@ -11,6 +11,7 @@ import pytest
 from supple.agents.ppo import PPOSettings
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
+from supple.experiments.history.logs import read_log
 from supple.registry.errors import RunError
 
 BAD = (math.nan, -math.inf, math.inf)
@@ -57,6 +58,7 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
     assert len(explosions) == len(episodes)
     assert {str(e["reward"]) for e in explosions} == {"nan", "inf", "-inf"}
     assert [e["step"] for e in explosions] == [e["step"] for e in episodes]
+    assert len(read_log(tmp_path / "run", "events", 1)) >= len(explosions)  # reports read what runs write
     metrics = lines("metrics")
     assert metrics[-1]["step"] == 200
     assert all(math.isfinite(value) for line in metrics for value in line.values())

@@ -22,6 +22,13 @@ def test_lines_as_runs_write_them_are_read(tmp_path: Path, log: str) -> None:
     assert read_log(tmp_path, log, 2) == 2 * [GOOD[log]]
 
 
+@pytest.mark.parametrize("reward", [-3e7, "nan", "-inf"])
+def test_an_explosion_has_any_reward(tmp_path: Path, reward: float | str) -> None:
+    row = {"event": "explosion", "step": 8, "task": 0, "reward": reward}
+    (tmp_path / "events.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_log(tmp_path, "events", 1) == [row]
+
+
 @pytest.mark.parametrize(
     ("log", "edit", "words"),
     [
