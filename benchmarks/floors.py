@@ -113,6 +113,6 @@ def simulator(name: str) -> Callable[[], object]:
     return step
 
 
-def of_simulator(name: str) -> float:
-    """Return its microseconds."""
+def time_simulator(name: str) -> float:
+    """Return the median microseconds of an environment's own step."""
     return microseconds(simulator(name), 500)

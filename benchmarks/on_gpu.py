@@ -159,8 +159,8 @@ def main(words: Sequence[str] | None = None) -> int:
     args = parser.parse_args(words)
     if args.list:
         for entry in ENTRIES:
-            print(f"{entry.name:24} {entry.seconds:4} s  {entry.proves}")
-        print(f"{'all':24} {sum(entry.seconds for entry in ENTRIES):4} s")
+            print(f"{entry.name:27} {entry.seconds:4} s  {entry.proves}")
+        print(f"{'all':27} {sum(entry.seconds for entry in ENTRIES):4} s")
         return 0
     began, results = time.monotonic(), Results(args.out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the entry at work is killed too

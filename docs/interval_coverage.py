@@ -117,7 +117,7 @@ def main(args: Args) -> None:
         places = f"{environments} environment{'s' * (environments > 1)}"
         table = Table(f"share of a fresh agent, {places}", *(f"{n} seeds" for n in args.seeds))
         for noise in NOISES:
-            found = [cover_share(noise, n, args.sets, environments) for n in args.seeds]
+            found = [cover_share(noise, n, 10 * args.sets, environments) for n in args.seeds]
             table.add_row(f"noise {noise}", *(f"{covered:.3f}, {bounded:.0%} bounded" for covered, bounded in found))
         console.print(table)
 

@@ -25,6 +25,7 @@ from supple.engine.kinds import as_text
 from supple.experiments import load
 from supple.experiments.results import Results
 from supple.metrics import generalization_gap, iqm, plasticity_score, t_interval
+from supple.reports.tables.cells import with_minus
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("study", "arm", "seed", "column", "value")
@@ -80,7 +81,7 @@ def _cell(column: str, values: Sequence[float]) -> str:
     around = t_interval(known)
     span = f" [{around[0]:,.{digits}f}, {around[1]:,.{digits}f}]" if around else ""
     seeds = f": {', '.join(f'{value:,.{by_seed}f}' for value in known)}" if len(known) > 1 else ""
-    return f"{fmean(known):,.{digits}f}{span}{seeds}".replace("-", "−")
+    return with_minus(f"{fmean(known):,.{digits}f}{span}{seeds}")
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -53,10 +53,12 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
     In an environment, it is mean(A − A_random) / mean(A_fresh − A_random). The mean of the seeds' own shares would be
     ruled by the seeds in which the fresh agent happened to learn little, and is biased.
 
-    One environment has Fieller's interval (1954), which is exact if both differences are normal, however they
-    correlate. It is not bounded if what the fresh agent learned is not above 0 with the same confidence: the data then
-    allow any share. Several environments have Student's interval of the mean over environments of
-    (A − A_random − share · (A_fresh − A_random)) / mean(A_fresh − A_random) of each seed, the delta method.
+    One environment has Fieller's interval (1954): the shares θ for which a t test with seeds − 1 degrees of freedom
+    does not reject that the mean of A − A_random − θ · (A_fresh − A_random) is 0. It is exact if both differences are
+    normal, however they correlate, as they do since a seed has one A_random. It is not bounded if what the fresh agent
+    learned is not above 0 with the same confidence: the data then allow any share. Several environments have Student's
+    interval, with as many degrees of freedom, of the mean over environments of (A − A_random − share · (A_fresh −
+    A_random)) / mean(A_fresh − A_random) of each seed. This is the delta method, whose interval is always bounded.
     docs/interval_coverage.py simulates how often both contain the true share.
 
     Args:

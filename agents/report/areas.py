@@ -151,6 +151,7 @@ def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
         "of a task, A_fresh that of an agent that begins with the task, A_random the mean return of the untrained "
         "policy. 1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on "
         f"count. In all: {whole}share of sums over tasks. [ ]: {interval}; [−∞, ∞] if A_fresh is not clearly above "
-        f"A_random. {MISSING}: unfinished, or A_fresh is below A_random."
+        f"A_random. {MISSING}: unfinished, or A_fresh is below A_random. Under the pointer: the share of each seed "
+        "alone, whose mean is another number."
     )
     return Table("Share of a fresh agent", ["task", *share_of_arm], rows, note)

@@ -102,7 +102,4 @@ def _bracket(scores: Iterable[Score | None]) -> str:
 
 def score_cell(score: Score | None, digits: int) -> Interval | None:
     """Return a score with its interval, shown as `0.61 [0.52, 0.70]` with `digits` decimal places."""
-    if score is None:
-        return None
-    low, high = interval(score) or (None, None)
-    return Interval(score.iqm, low, high, form=Form(decimals=digits))
+    return None if score is None else Interval.of_score(score, Form(decimals=digits))

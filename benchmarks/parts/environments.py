@@ -30,8 +30,11 @@ Step = Callable[[np.ndarray], object]
 
 
 def physics(asked: Asked) -> Turns:
-    """The floor is `mj_step` alone, in this thread. Beside it MuJoCo's own `rollout`, the same arithmetic on states
-    that are passed in, which does not return the warm start of the constraint solver."""
+    """Return turns that step eight copies of each MuJoCo task.
+
+    The floor is `mj_step` alone, in this thread. Beside it is MuJoCo's own `rollout`, the same arithmetic on states
+    that are passed in, which does not return the warm start of the constraint solver.
+    """
     steps, envs = (5, list(TASKS)[:2]) if asked.small else (25, list(TASKS))
     makers: dict[str, Callable[[str], Step]] = {
         "one by one": lambda env: stepping(Vector(lambda: make_env(env), COPIES)),
@@ -119,8 +122,11 @@ def physics_ppo(asked: Asked) -> Turns:
 
 
 def workers(asked: Asked) -> Turns:
-    """The processes of others wait meanwhile. Beside the time that goes by stands this process's own, with workers that
-    of messages."""
+    """Return turns that step copies in this process and in workers.
+
+    The processes of others wait meanwhile. Beside the time that goes by is this process's own, which is that of
+    messages if there are workers.
+    """
     names, sizes = (
         (("cartpole",), (2,)) if asked.small else (("cartpole", "halfcheetah", "humanoid", "asterix"), (1, 8))
     )
@@ -168,7 +174,7 @@ def make_copies(env: str, copies: int) -> Envs:
 
 
 def humanoid(asked: Asked) -> Turns:
-    """All from the same start with the same actions: the keyframe's pose with a little noise."""
+    """Return turns that step h1-walk, from the same start with the same actions: the keyframe's pose with noise."""
     import mujoco
 
     env, steps = make_env("h1-walk"), 20 if asked.small else 200

@@ -130,7 +130,7 @@ class Floor:
 
 
 def idle(asked: Asked) -> Turns:
-    """Hooks that fire at the end, or on a metric that never gets there."""
+    """Return turns without hooks, and with hooks that fire at the end or on a metric that never gets there."""
     found: dict[str, Turn] = {}
     for name, hooks in {"no hooks": (), "waiting": ("fire@1.0", "fire@when:dormant_fraction>0.999")}.items():
         run = subjects.ppo(rollout_steps=32 if asked.small else 256, compile="off")
@@ -149,8 +149,11 @@ def idle(asked: Asked) -> Turns:
 
 
 def denormals(asked: Asked) -> Turns:
-    """Adam alone on slots that are all denormal; agents with a third of the units of every hidden layer dead: biases of
-    −100, and slots as far decayed as they get where denormal numbers are kept (β·m is rounded to m in the end)."""
+    """Return turns with living and with dead units: of Adam alone, on slots that are all denormal, and of agents.
+
+    A third of the units of every hidden layer is dead: biases of −100, and slots as far decayed as they get where
+    denormal numbers are kept (β·m is rounded to m in the end).
+    """
     threads: dict[str, Any] = {"threads": asked.threads}
     makers: dict[str, tuple[Callable[[], SteppedAgent], int]] = {
         "PPO": (lambda: subjects.ppo(activation="relu", compile="off", rollout_steps=256, **threads), 2_048),

@@ -8,7 +8,7 @@ import floors
 import subjects
 import torch
 from entries import Asked, Turn, Turns
-from floors import mlp, of_simulator, parameters
+from floors import mlp, parameters, time_simulator
 from stepped import SteppedAgent
 from timing import microseconds, seconds
 
@@ -26,7 +26,7 @@ def floor_of_ppo(env: str, networks: list[list[tuple[int, int, int]]], epochs: i
     calls = [floors.multiply(floors.products_of(network, batch)) for network in networks]
     calls.append(floors.step_adam(sum(map(parameters, networks))))
     return lambda: {
-        "environment": of_simulator(env), "updating": epochs * sum(map(microseconds, calls)) / batch,
+        "environment": time_simulator(env), "updating": epochs * sum(map(microseconds, calls)) / batch,
     }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def sac(asked: Asked, ways: tuple[str, ...] = ("off", "on"), **own: Any) -> Turn
     steps, warm = (20, 120) if asked.small else (100, 300)  # learning starts after 100
     return {name: live(run, steps, warm) for name, run in runs.items()} | {
         "floor": lambda: {
-            "environment": of_simulator(subjects.CHEETAH), "updating": microseconds(products) + microseconds(adam),
+            "environment": time_simulator(subjects.CHEETAH), "updating": microseconds(products) + microseconds(adam),
         },
     }  # fmt: skip
 

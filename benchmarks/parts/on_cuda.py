@@ -84,7 +84,10 @@ def updating(way: Way, updates: int) -> Turn:
 
 
 def simba_humanoid(asked: Asked) -> Turns:
-    """The copies step one after the other on the CPU. The first steps, before learning, are random."""
+    """Return turns that train SimBa end to end.
+
+    The copies step one after the other on the CPU. The first steps, before learning, are random.
+    """
     copies, random_steps, steps = (2, 8, 8) if asked.small else (16, 1_024, 960)
 
     def living(way: Way) -> Turn:

@@ -132,9 +132,12 @@ TALENT = {"none": 0.5, "fire@task": 1.0}
 
 
 def report(asked: Asked) -> Turns:
-    """The runs of four studies of ten arms and five seeds are made up from one real small one: its config.json, and its
+    """Return the turn that writes the report of a sweep.
+
+    The runs of four studies of ten arms and five seeds are made up from one real small one: its config.json, and its
     logs lengthened to what PPO writes in a million steps, five episodes in 1,000 of them and a measurement every 4,000.
-    The floor reads the same bytes and parses every line."""
+    The floor reads the same bytes and parses every line.
+    """
     studies, seeds, steps = (1, 1, 100_000) if asked.small else (4, 5, 1_000_000)
     folder = temporary_folder()
     jobs = Sweep(make_studies(studies, seeds, steps)).begin(folder / "sweep", command="supple sweep made.toml")
@@ -248,8 +251,11 @@ JOBS = 2
 
 
 def sweep(asked: Asked) -> Turns:
-    """The floor is what the runs took by their own clocks, over the processes: what comes before (the network, the
-    folder) and between runs is the sweep's. Then a new process where a thousand points are at their end."""
+    """Return the turn that trains a sweep.
+
+    The floor is what the runs took by their own clocks, over the processes: what comes before (the network, the
+    folder) and between runs is the sweep's. Then a new process joins a sweep of a thousand points that are finished.
+    """
     points, wanted, many = (2, 1.0, 4) if asked.small else (40, 20.0, 1_000)
     found: dict[str, float] = {}
 

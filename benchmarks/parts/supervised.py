@@ -96,8 +96,11 @@ def passes(module: nn.Module, x: torch.Tensor, gather_from: int = moram_module.G
 
 
 def moram_tasks(asked: Asked) -> Turns:
-    """The floor for n tokens, width d and N atoms, in operations: Linear 2nd²; LoRA of rank r adds 4nrd; MoRAM adds
-    2nNd for the keys, and 2nkd (values gathered) or 2nNd (dense). N = 160, r = k = 16: 1.14 or 1.27 × LoRA's."""
+    """Return turns that pass tokens through a Linear, LoRA, and MoRAM with more and more tasks.
+
+    The floor for n tokens, width d and N atoms, in operations: Linear 2nd²; LoRA of rank r adds 4nrd; MoRAM adds
+    2nNd for the keys, and 2nkd (values gathered) or 2nNd (dense). N = 160, r = k = 16: 1.14 or 1.27 × LoRA's.
+    """
     linear, x = nn.Linear(1024, 1024), torch.randn(512, 1024)
     counts = (1, 10) if asked.small else (1, 2, 5, 10, 20, 40)
     modules = {"LoRA r=16 (PEFT)": peft_lora(linear), "Linear": linear}

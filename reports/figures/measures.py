@@ -59,6 +59,12 @@ def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], t
     """Draw one row per arm into a panel: its mean as a mark with its number, its interval, and a dot for each seed.
 
     A Student-t interval of few seeds is left out.
+
+    Args:
+        axes: The panel.
+        rows: The cells that tables have, by arm.
+        styles: The styles of the arms, from `arm_styles`.
+        title: The title of the panel, or "".
     """
     tidy(axes, title, grid="x")
     for place, (arm, cell) in enumerate(rows.items()):

@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, count
-from math import isfinite
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +62,9 @@ def as_csv(table: Table) -> str:
     """Return a table as CSV, with one number in a cell and all of its digits.
 
     A number with an interval becomes three columns, a number before and after an intervention two, and numbers by seed
-    one for each seed. Shares are not in %. Missing values are empty. A text that a spreadsheet would compute, such as
-    `=1+1`, follows a `'`. Headings are unique: the second column of an equal name is `NAME (2)`.
+    one for each seed. Shares are not in %. Missing values are empty, and an interval without bounds ends at `-inf` and
+    `inf`. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`. Headings are unique: the second
+    column of an equal name is `NAME (2)`.
     """
     columns = chain.from_iterable(map(_split, zip(table.header, *table.rows, strict=True)))
     unique: dict[str, list[str]] = {}
@@ -112,6 +113,6 @@ def _field(value: Scalar) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(float(value)) if isfinite(value) else ""  # the repr of NumPy's floats names their type
+        return "" if isnan(value) else repr(float(value))  # the repr of NumPy's floats names their type
     text = shown(value or "")
     return f"'{text}" if text.lstrip().startswith(FORMULA) else text

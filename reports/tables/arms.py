@@ -100,9 +100,7 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
     columns: dict[Heading, list[Value]] = {
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
-        _with_level("IQM"): [
-            Interval(s.iqm, s.low, s.high) if len(s.normalized) > 1 else s.iqm for s in scores.values()
-        ],
+        _with_level("IQM"): list(map(Interval.of_score, scores.values())),
         "published": [None if published is None else published.rows.get(point.folder) for point in points],
     }
     about = f" Published: {published.measure}, {published.source}." if published else ""

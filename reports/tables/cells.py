@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import floor, isfinite, isinf, isnan, log10
 from typing import Self
 
+from ...metrics import Score
 from .statistics import Spread
 
 MISSING = "–"
@@ -116,6 +117,12 @@ class Interval:
         """Return the mean over seeds with Student's 95 % interval."""
         low, high = spread.interval or (None, None)
         return cls(spread.mean, low, high, spread.by_seed, form)
+
+    @classmethod
+    def of_score(cls, score: Score, form: Form = PLAIN) -> Self:
+        """Return an interquartile mean with its bootstrap interval, which a single run does not have."""
+        low, high = (score.low, score.high) if len(score.normalized) > 1 else (None, None)
+        return cls(score.iqm, low, high, form=form)
 
     def __str__(self) -> str:
         return self.form.interval(self.mean, self.low, self.high)

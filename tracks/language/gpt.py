@@ -145,16 +145,6 @@ class GPT(nn.Module):
         )  # 0 where ignored
         return flat.view(targets.shape).sum(1) / (targets != IGNORED).sum(1)
 
-    def flops_per_token(self, length: int | None = None) -> int:
-        """Return the floating-point operations per training token, forward and backward: 6N + 12·L·H·Q·T.
-
-        Source: Chowdhery et al. 2022, Appendix B, as in nanoGPT's MFU. H·Q is the width. N counts all parameters except
-        the positions; the tied embedding counts once, for the head, because its lookup costs nothing. Causality, which
-        would halve the second term, is not taken into account. length: T, by default the block size."""
-        c = self.config
-        parameters = sum(p.numel() for p in self.parameters()) - self.wpe.weight.numel()
-        return 6 * parameters + 12 * c.layers * c.width * (length or c.block_size)
-
     def scale_symmetries(self) -> list[ScalePair]:
         """Return the pairs of `sib`: the value rows of c_attn with the columns of c_proj, channel by channel.
 

@@ -121,13 +121,10 @@ def test_the_mean_loss_is_that_of_the_targets_that_count():
     torch.testing.assert_close(model.losses(x, y), torch.stack([torch.stack(row).mean() for row in rows]))
 
 
-def test_the_default_is_the_124m_configuration_and_its_flops_are_those_of_nanogpt():
+def test_the_default_is_the_124m_configuration():
     model = GPT(replace(GPTConfig(), layers=1), draws())  # the other eleven blocks are like this one
     block, total = (sum(p.numel() for p in part.parameters()) for part in (model.h[0], model))
     assert total + 11 * block == 124_373_760  # 50,304 tokens and no biases
-    counted = total - 1024 * 768
-    assert model.flops_per_token() == 6 * counted + 12 * 12 * 64 * 1024
-    assert model.flops_per_token(512) == 6 * counted + 12 * 12 * 64 * 512
 
 
 def test_only_matrices_and_embeddings_decay():

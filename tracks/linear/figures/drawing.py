@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from ....reports.figures.style import BASELINE, INK, PALETTE
+from ....reports.tables.cells import with_minus
 
 # Negative, zero, positive: told apart with any common colour blindness; seen on white, and below black dots.
 DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", "#8c8c8c", "#f0944a", PALETTE[1]])
@@ -33,7 +34,7 @@ def wide_lambda_colour(lam: float) -> str:
 
 
 def lambda_title(lam: float) -> str:
-    return f"λ = {lam:g}".replace("-", "−")
+    return with_minus(f"λ = {lam:g}")
 
 
 def shades(colour: str, count: int) -> list[str]:

@@ -27,7 +27,7 @@ from ....reports.tables.differences import (
 )
 from ....reports.tables.metrics import means_at_events
 from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json, strict_json
-from ..presets import ACC, FINAL, ONLINE, TEST
+from ..presets import ACC, FINAL, MEASURES, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
@@ -87,16 +87,22 @@ def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) 
     Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
     """
     leads, fork = data.first.leads, data.fork_step
-    usual = {ONLINE: "online"} | ({FINAL: "final_after"} if fork else {TEST: "test", ACC: "acc"})
-    others = {TEST: "test", ACC: "acc", FINAL: "last_test"} if leads not in usual else {}
+    usual = (ONLINE, FINAL) if fork else (ONLINE, TEST, ACC)
     measures = []
-    for title, name in (usual | {title: name for title, name in others.items() if title == leads}).items():
+    for title in (*usual, *(title for title in MEASURES if title == leads and title not in usual)):
+        name = measure_name(title, fork)
         for variant, labels in variants_of(data).items():
             most = max(arms[label].tasks for label in labels.values())
             finished = {arm: arms[label] for arm, label in labels.items() if arms[label].tasks == most}
             by_seed = {arm: of_arm.measures[name].by_seed for arm, of_arm in finished.items()}
             measures.append(Measure(title, by_seed, True, variant, points_of(data, labels)))
     return lead(measures, leads)
+
+
+def measure_name(title: str, fork: int | None) -> str:
+    """Return the name in `measures_of` of one of `MEASURES`, or "" for another title."""
+    names = {ONLINE: "online", TEST: "test", ACC: "acc", FINAL: "final_after" if fork else "last_test"}
+    return names.get(title, "")
 
 
 def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:

@@ -8,8 +8,7 @@ from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, V
 from ....reports.tables.differences import difference_tables, verdict
 from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from ....reports.tables.table import Table, over_seeds
-from ..presets import ACC, FINAL, ONLINE, TEST
-from .scores import ClassifierArm, ClassifierScores
+from .scores import ClassifierArm, ClassifierScores, measure_name
 
 Studies = Mapping[str, ComparisonData]
 Results = Mapping[str, ClassifierScores]
@@ -69,8 +68,8 @@ def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "
     }
     notes = []
     hidden = {"last_test"} if data.fork_step else set()  # the final test says it
-    leads = {ONLINE: "online", TEST: "test", ACC: "acc", FINAL: "final_after" if data.fork_step else "last_test"}
-    for name in sorted(COLUMNS, key=lambda name: name != leads.get(data.first.leads)):
+    leads = measure_name(data.first.leads, data.fork_step)
+    for name in sorted(COLUMNS, key=lambda name: name != leads):
         heading, meaning = COLUMNS[name]
         cells: list[Value] = [Interval.of(arm.measures[name], PERCENT) for arm in arms.values()]
         if name not in hidden and not all(map(is_missing, cells)):
