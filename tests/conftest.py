@@ -34,10 +34,10 @@ NEEDED = (  # imported late, by each process anew unless they are here before it
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
+# A process in the background of a script ignores one of these, one under nohup the other; what tests start would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP"):
-    signal.signal(
-        signal.SIGHUP, signal.SIG_DFL
-    )  # under nohup it is ignored, and commands that tests start leave that so
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # On a busy machine, examples may take longer than Hypothesis allows. Its other settings, such as those for CI, stay.
 patient = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("patient", patient)
