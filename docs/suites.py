@@ -227,7 +227,7 @@ ENDS = {"dormant units, %": "agent/dormant_fraction", "srank": "agent/srank"}
 
 
 @dataclass(frozen=True)
-class Stream:
+class CyclingRun:
     """One run over cycles of environments; all arrays are (cycles, environments)."""
 
     training: Any
@@ -239,7 +239,7 @@ class Stream:
 def streams(results: Results) -> Iterator[Row]:
     tasks, events = results.parts(1, list(ENDS.values())), results.events
     for study, scores in results.scores.items():
-        runs: dict[str, dict[int, Stream]] = {}
+        runs: dict[str, dict[int, CyclingRun]] = {}
         for arm, entry in scores["arms"].items():
             for i, seed in enumerate(entry["seeds"]):
                 training, friction = (np.array(entry[name][i], float) for name in ("train_return", "test_return"))
@@ -248,24 +248,24 @@ def streams(results: Results) -> Iterator[Row]:
                 burst = of_run.loc[of_run["event"] == "explosion", "task"].astype(int) if len(of_run) else []
                 exploded = np.isin(np.arange(training.size), burst).reshape(training.shape)
                 ends = {name: own[f"{metric}.last"].to_numpy().reshape(training.shape) for name, metric in ENDS.items()}
-                runs.setdefault(arm, {})[seed] = Stream(training, friction, exploded, ends)
+                runs.setdefault(arm, {})[seed] = CyclingRun(training, friction, exploded, ends)
         yield from _streams(study, runs, scores["environments"])
 
 
 def committed_streams() -> Iterator[Row]:
-    runs: dict[str, dict[int, Stream]] = {}
+    runs: dict[str, dict[int, CyclingRun]] = {}
     for row in _lines(RESULTS / "cycling" / "runs.jsonl"):
         training, friction = (np.array(row[name], float) for name in ("training", "friction"))
         exploded = np.isin(np.arange(training.size).reshape(training.shape), row["exploded"])
         ends = {name: np.reshape(row["ends"][metric], training.shape) for name, metric in ENDS.items()}
         own = {name: value for name, value in row["settings"].items() if name != "hook"}
         variant = ", ".join(f"{name}={_text(value)}" for name, value in own.items())
-        runs.setdefault(f"{variant} · none", {})[row["job"]["seed"]] = Stream(training, friction, exploded, ends)
+        runs.setdefault(f"{variant} · none", {})[row["job"]["seed"]] = CyclingRun(training, friction, exploded, ends)
         environments = row["environments"]
     yield from _streams("text", runs, environments)
 
 
-def _streams(study: str, runs: dict[str, dict[int, Stream]], environments: Sequence[str]) -> Iterator[Row]:
+def _streams(study: str, runs: dict[str, dict[int, CyclingRun]], environments: Sequence[str]) -> Iterator[Row]:
     of = {arm: [own[seed] for seed in sorted(own)] for arm, own in runs.items()}
     scores = plasticity_score(
         {arm: np.array([run.training[-1] for run in own]) for arm, own in of.items()},

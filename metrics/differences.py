@@ -37,6 +37,15 @@ class PairedDifference:
     seeds_needed: int | None = None
 
 
+def t_quantile(seeds: int, level: float) -> float:
+    """Return the quantile of Student's t with seeds − 1 degrees of freedom that bounds a two-sided interval.
+
+    seeds: 2 or more. level: Confidence, in (0, 1)."""
+    from scipy.special import stdtrit  # scipy.stats.t has the same number, but takes half a second to import
+
+    return float(stdtrit(seeds - 1, (1 + level) / 2))
+
+
 def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | None:
     """Return the ends (low, high) of Student's interval for the mean over seeds; None for fewer than two seeds.
 
@@ -55,9 +64,7 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
     n = len(x)
     if n < 2:
         return None
-    from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes half a second to import
-
-    half = stdtrit(n - 1, (1 + level) / 2) * x.std(axis=0, ddof=1) / np.sqrt(n)
+    half = t_quantile(n, level) * x.std(axis=0, ddof=1) / np.sqrt(n)
     middle = x.mean(axis=0)
     return middle - half, middle + half
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .differences import t_quantile
+
 Array = NDArray[np.float64]
 
 
@@ -91,9 +93,7 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
     mean = float(shares.mean())
     if n < 2:
         return FreshShare(n, mean)
-    from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes half a second to import
-
-    quantile = float(stdtrit(n - 1, (1 + level) / 2))
+    quantile = t_quantile(n, level)
     if x.shape[1] == 1:
         return FreshShare(n, mean, *_fieller(x[:, 0], y[:, 0], quantile))
     half = quantile * ((x - shares * y) / learned).mean(axis=1).std(ddof=1) / np.sqrt(n)

@@ -10,6 +10,7 @@ from .collect import RunData
 from .logs import Row
 
 Array = NDArray[np.float64]
+WHICH = ("last", "lowest", "highest")  # what a row has of a metric
 
 
 def parts_of(run: RunData, count: int = 1, metrics: Sequence[str] = (), limit: int | None = None) -> Iterator[Row]:
@@ -50,9 +51,6 @@ def parts_of(run: RunData, count: int = 1, metrics: Sequence[str] = (), limit: i
                 found = (own[-1], own.min(), own.max()) if own.size else (np.nan,) * 3
                 row |= {f"{name}.{which}": float(x) for which, x in zip(WHICH, found, strict=True)}
             yield row
-
-
-WHICH = ("last", "lowest", "highest")  # what a row has of a metric
 
 
 def rollout_of(run: RunData) -> int:

@@ -7,29 +7,24 @@ changed; nothing is trained. It holds if it is refused in one line and leaves no
 then the value was one that the option has (`--seed 0`).
 """
 
-import contextlib
-import io
 import json
 import shutil
-import signal
-import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import tyro
+from asking import REFUSED, ask
 from rich.console import Console
 from rich.table import Table
 from small_runs import RUNS, command, places
 
 from supple.engine.kinds import find_kind
 from supple.scripts.cli import training
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
 
 VALUES = ("", "text", "nan", "inf", "-1", "0", "1e300", str(10**30), "[1,2]")
-TAKEN, REFUSED = "taken", "refused in one line"
+TAKEN = "taken"
 BAD = ("several lines", "something left", "traceback", "hung")
 LIMIT = 60  # seconds
 
@@ -40,33 +35,7 @@ class Args:
     kinds: tuple[str, ...] = tuple(RUNS)  # of runs
 
 
-def ask(words: list[str], folder: Path) -> tuple[str, str]:
-    """Run `supple` with these words; returns what came of it and what it said on stderr."""
-    said, sys.argv = io.StringIO(), ["supple", *words]
-    signal.alarm(LIMIT)
-    try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            run(dispatch)
-    except SystemExit as stop:
-        if stop.code == 0:
-            return TAKEN, said.getvalue()
-        if said.getvalue().count("\n") != 1:
-            return "several lines", said.getvalue()
-        return "something left" if folder.exists() else REFUSED, said.getvalue()
-    except TimeoutError:
-        return "hung", said.getvalue()
-    except BaseException as error:
-        return "traceback", f"{type(error).__name__}: {error}"
-    finally:
-        signal.alarm(0)
-    raise AssertionError("the entry always exits")
-
-
 def main(args: Args) -> None:
-    def raise_timeout(*_: object) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, raise_timeout)
     training.finish_run = lambda *_: None  # type: ignore[assignment]  # what is taken is not trained
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -78,7 +47,10 @@ def main(args: Args) -> None:
             counts[kind] = Counter()
             for option in (f"--{field.name.replace('_', '-')}" for field in fields(known)):
                 for value in VALUES:
-                    outcome, said = ask([*words, option, value], folder / "run")
+                    outcome, said = ask(*words, option, value, limit=LIMIT)
+                    if outcome == REFUSED and (folder / "run").exists():
+                        outcome = "something left"
+                    outcome = outcome or TAKEN
                     counts[kind][outcome] += 1
                     if outcome in BAD:
                         print(f"{kind} {option} {value!r}: {outcome}: {said.strip()[:400]}", flush=True)

@@ -11,13 +11,10 @@ wrote, and a run like any other.
 """
 
 import contextlib
-import io
 import json
 import os
 import random
 import shutil
-import signal
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,6 +25,7 @@ from typing import Any
 
 import torch
 import tyro
+from asking import REFUSED, ask
 from rich.console import Console
 from rich.table import Table
 from safetensors.torch import load as from_bytes
@@ -35,10 +33,8 @@ from safetensors.torch import save as to_bytes
 from small_runs import RUNS, command, logs, places, weights
 
 from supple.engine.storage import checkpoint, files, signed_json
-from supple.scripts.cli.console import run
-from supple.scripts.main import dispatch
 
-SAME, BACK, REFUSED, ACCEPTED = "the same bytes", "went back, the same bytes", "refused in one line", "accepted"
+SAME, BACK, ACCEPTED = "the same bytes", "went back, the same bytes", "accepted"
 BAD = ("other bytes", "several lines", "traceback", "hung")
 JUNK: tuple[Any, ...] = (None, True, -1, 0, 2.5, "", "x", "²", "a/../b", [], {}, [[]], {"a": None}, [1, "x"])
 LIMIT = 120  # seconds
@@ -50,26 +46,6 @@ class Args:
     rounds: int = 2  # how often every damage is done to every kind of run, each time elsewhere in it
     kinds: tuple[str, ...] = tuple(RUNS)  # of runs
     seed: int = 0
-
-
-def ask(*words: str) -> tuple[str, str]:
-    """Run `supple` with these words; returns what came of it ("" for exit code 0) and what it said on stderr."""
-    said, sys.argv = io.StringIO(), ["supple", *words]
-    signal.alarm(LIMIT)
-    try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            run(dispatch)
-    except SystemExit as stop:
-        if stop.code == 0:
-            return "", said.getvalue()
-        return REFUSED if said.getvalue().count("\n") == 1 else "several lines", said.getvalue()
-    except TimeoutError:
-        return "hung", said.getvalue()
-    except BaseException as error:
-        return "traceback", f"{type(error).__name__}: {error}"
-    finally:
-        signal.alarm(0)
-    raise AssertionError("the entry always exits")
 
 
 # -- damage to a file -------------------------------------------------------------------------------------------------
@@ -242,7 +218,7 @@ def describe(damage: Callable[..., None]) -> str:
 
 def resume(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
     """Return what came of resuming a run, and what was said."""
-    outcome, said = ask("resume", str(copy))
+    outcome, said = ask("resume", str(copy), limit=LIMIT)
     if outcome:
         return outcome, said
     if logs(copy) == logs(whole) and weights(copy) == weights(whole):
@@ -256,7 +232,7 @@ def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> 
     for place, seed in ((whole, "0"), (other, "1")):
         words = command(kind, data, place)
         words += ["--keep-checkpoints", "3", *(["--seeds", seed] if "--seeds" in words else ["--seed", seed])]
-        outcome, said = ask(*words)
+        outcome, said = ask(*words, limit=LIMIT)
         assert not outcome, said
     to_checkpoints: list[Callable[..., None]] = [
         *(partial(where, damage) for damage in TO_FILES for where in (in_the_newest, in_all)),
@@ -275,7 +251,7 @@ def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> 
         with temporary_copy(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
             damage(draw, copy / "config.json")
-            outcome, said = ask("report", str(copy))
+            outcome, said = ask("report", str(copy), limit=LIMIT)
             yield "reports of damaged configs", describe(damage), outcome or ACCEPTED, said
             yield "configs", describe(damage), *resume(copy, whole, damage is edit_and_sum)
 
@@ -292,10 +268,6 @@ def temporary_copy(whole: Path) -> Iterator[Path]:
 
 
 def main(args: Args) -> None:
-    def raise_timeout(*_: object) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, raise_timeout)
     counts: dict[str, dict[str, Counter[str]]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
