@@ -47,9 +47,8 @@ class RolloutBatch:
     def split(self, size: int) -> list["RolloutBatch"]:
         """Return parts of this number of rows each, as views; the last one may have fewer."""
         axis = self.returns.ndim - 1
-        return [
-            RolloutBatch(*part) for part in zip(*(tensor.split(size, axis) for tensor in self.tensors()), strict=True)
-        ]
+        parts = zip(*(tensor.split(size, axis) for tensor in self.tensors()), strict=True)
+        return [RolloutBatch(*part) for part in parts]
 
 
 class Rollout:
