@@ -155,8 +155,7 @@ class PPO:
         if self.last is None:
             return None
         key, batch = self.last
-        rows = torch.arange(0, batch.size, -(-batch.size // PROBE_ROWS), device=self.device)
-        return key, batch.take(rows.expand(*self.stack, -1))
+        return key, batch.thin(-(-batch.size // PROBE_ROWS))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
