@@ -89,6 +89,7 @@ class HookDriver:
         self.total, self.start, self.ends = total, start, ends
         self.planned = total if planned is None else planned
         self.extras = extras
+        self.before_firing: Callable[[], object] = lambda: None  # called before an intervention is applied
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
@@ -256,6 +257,7 @@ class HookDriver:
                 continue
             for learner in self.learners.values():
                 if self._concerns(hook, learner) and hook.due(moment, learner):
+                    self.before_firing()
                     self._apply(hook, learner, moment)
 
     def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
