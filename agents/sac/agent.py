@@ -13,7 +13,6 @@ members' environments, one member after the other. The shape `stack` is (members
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +91,8 @@ class SAC:
         self.control = only_space("SAC", spaces)
         self.device = torch.device(s.device)
         self.size = len(self.control.low)  # of an action
-        self.stack = (len(s.members),) if s.stacked else ()
+        self.seeds = len(s.members) if s.stacked else 0
+        self.stack = (self.seeds,) if self.seeds else ()
         self._draws = generators(s, "initial parameters")
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
         self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
@@ -121,12 +121,12 @@ class SAC:
         return body, body.width, uniform
 
     def _new_actor(self) -> Actor:
-        s, members = self.settings, sum(self.stack)
+        s, members = self.settings, self.seeds
         body, width, draw = self._new_body(self.control.observation, s.actor_width, s.actor_blocks, members)
         return Actor(body, width, self.size, draw, self._draws, members, s.log_std == "clipped")
 
     def _new_critics(self) -> Critics:
-        s, members = self.settings, prod(self.stack) * self.settings.critics
+        s, members = self.settings, max(self.seeds, 1) * self.settings.critics
         d_in = self.control.observation + self.size
         body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, members)
         return Critics(QNetworks(body, width, members, draw, self._draws))
@@ -147,7 +147,7 @@ class SAC:
             found = {"generator": own[0], "redraw_draws": sources_of(self._draws)}
             if s.stacked:
                 purpose = f"interventions on {name}"
-                found |= {"generator": generator(s.members[0], purpose), "generators": own, "seeds": len(own)}
+                found |= {"generator": generator(s.members[0], purpose), "generators": own, "seeds": self.seeds}
             return found
 
         temperature = Learner(
