@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from .stream import EnvTask
 
 MOST_ENVS = 65_536  # copies of an environment
+MEMBERS = 5  # most seeds of a stack whose number is "auto"
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
+Stack = Annotated[int | Literal["auto", "off"], tyro.conf.arg(metavar="auto|off|INT")]
 SET_HERE = {  # names that `gymnasium.make` takes for itself
     "id": "use --env",
     "max_episode_steps": "use --max-episode-steps",
@@ -40,6 +43,9 @@ class AgentSettings(RunSettings):
     seeds: SeedsOption = ()
     """Seeds to train at once as one stack, 0 1 2 or 0-4, each with its own agent and environments (default: --seed
     alone)."""
+    stack: Stack = "auto"
+    """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
+    other rounding errors than runs alone."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Environment to train on: a short name (halfcheetah, asterix), a Gymnasium id or my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
@@ -79,15 +85,17 @@ class AgentSettings(RunSettings):
     """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
 
     groups: ClassVar[Groups] = {
+        "run": ("seeds",),
         "environment": (
             "env", "sequence", "cycles", "steps_per_task", "steps", "max_episode_steps", "env_kwargs", "shift", "fresh",
             "num_envs",
         ),
         "measuring": ("eval_episodes",),
-        "speed": ("env_workers", "physics", "env_threads"),
+        "speed": ("stack", "env_workers", "physics", "env_threads"),
     }  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
     most_unsaved: ClassVar[int] = 250_000
+    stackable: ClassVar[bool] = False  # whether the agent can train several seeds as one stack
 
     @property
     def members(self) -> Seeds:
@@ -100,11 +108,35 @@ class AgentSettings(RunSettings):
 
     def unstackable(self) -> str:
         """Return why the agents of several seeds cannot be trained as one stack, in words, or ""."""
+        if not self.stackable:
+            return "agents of this kind are trained one seed at a time"
+        if self.keep_best:
+            return "--keep-best keeps the state of one seed"
         return ""
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time, by the sizes of the networks and never by a measurement."""
         return True
+
+    def group(self, seeds: Seeds) -> tuple[Seeds, ...]:
+        """Return the seeds of each stack: as equal in number as possible, and at most as many as `stack` says."""
+        reason = self.unstackable()
+        if self.stack == "off" or len(seeds) == 1 or (self.stack == "auto" and (reason or not self.worth_stacking())):
+            return super().group(seeds)
+        if reason:
+            raise UsageError(f"--stack {self.stack}: {reason}")
+        most = MEMBERS if self.stack == "auto" else self.stack
+        if self.stack != "auto" and most > len(seeds):
+            raise UsageError(f"--stack {most} needs {most} seeds or more, got {len(seeds)}")
+        stacks = -(-len(seeds) // most)
+        ends = [len(seeds) * number // stacks for number in range(stacks + 1)]
+        return tuple(seeds[start:end] for start, end in pairwise(ends))
+
+    def of(self, members: Seeds) -> RunSettings:
+        several = len(members) > 1
+        return replace(
+            self, seed=members[0], seeds=members if several else (), stack=len(members) if several else "off"
+        )
 
     def least(self, name: str) -> tuple[int, int]:
         return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
@@ -242,6 +274,9 @@ class AgentSettings(RunSettings):
         return replace(self, steps=steps)
 
     def resolve(self) -> str | None:
+        if len(self.seeds) == 1:
+            self.seed, self.seeds = self.seeds[0], ()
+        self.stack = len(self.seeds) if self.stacked else "off"
         if self.physics != "single":
             batched = self.can_batch()
             asked, self.physics = self.physics, "batched" if batched else "single"
@@ -254,6 +289,20 @@ class AgentSettings(RunSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
+        seeds = " ".join(map(str, self.seeds))
+        if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
+            yield f"--seeds must be different numbers of 0 or more, got {seeds}"
+        if self.seeds and self.seed not in (0, self.seeds[0]):
+            yield f"--seed {self.seed} and --seeds {seeds} both say which seeds: give one of them"
+        if isinstance(self.stack, int) and self.stack < 2:
+            yield f"--stack must be auto, off or a number of 2 or more, got {self.stack}"
+        if self.stacked:
+            if self.stack == "off":
+                yield "--stack off trains one seed per run: use `supple compare` for several"
+            elif self.stack != "auto" and self.stack != len(self.seeds):
+                yield f"--stack {self.stack} with {len(self.seeds)} seeds is several runs: use `supple compare`"
+            if reason := self.unstackable():
+                yield f"several --seeds need a stack, but {reason}: use `supple compare`"
         for name, value, most in (("--num-envs", self.num_envs, MOST_ENVS), ("--cycles", self.cycles, MOST_TASKS)):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"

@@ -141,9 +141,16 @@ class RunSettings:
         """The seeds that one run trains."""
         return (self.seed,)
 
-    def of_seeds(self, seeds: Sequence[int]) -> "dict[Seeds, RunSettings]":
-        """Return the settings of the runs that train these seeds. A key is one seed, or all seeds of a stacked run."""
-        return {(seed,): replace(self, seed=seed) for seed in seeds}
+    def group(self, seeds: Seeds) -> tuple[Seeds, ...]:
+        """Return the seeds of each run that together train these seeds: one each, or those of a stack.
+
+        Raises UsageError if a stack is asked for that is not possible.
+        """
+        return tuple((seed,) for seed in seeds)
+
+    def of(self, members: Seeds) -> "RunSettings":
+        """Return the settings of the run that trains these seeds, a result of `group`."""
+        return replace(self, seed=members[0])
 
     def lengthen(self, steps: int) -> "RunSettings":
         """Return the settings of this run, extended to `steps` steps in total. Raises UsageError if not possible."""

@@ -120,10 +120,7 @@ def compare(
         row, given, made = _read_settings(kind, preset, settings)
         if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
             raise UsageError(f"jobs must be a number of 1 or more, got {jobs!r}")
-        numbers = (given.seeds if given else (0,)) if seeds is None else _read_seeds(seeds)
-        stacked = hasattr(made, "seeds")
-        if stacked and seeds is not None:
-            made = replace(made, **dict[str, Any](seeds=numbers))
+        numbers = None if seeds is None else _read_seeds(seeds)
         varied = {name: _read_values(row, name, values) for name, values in (vary or {}).items()}
         texts = _read_texts(arms, "arms", "fire@0.5") or (given.arms if given else None) or row.arms
         path = _read_path(out)
@@ -133,7 +130,7 @@ def compare(
             row,
             given,
             made,
-            made.members if stacked else numbers,
+            comparisons.choose_seeds(made, numbers, given),
             points,
             reference,
             fork_at,

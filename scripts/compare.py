@@ -99,12 +99,12 @@ def parse_options(request: Request) -> Any:
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
     from supple.engine.scaling import scale_value
-    from supple.experiments.comparisons.comparison import make_comparison
+    from supple.experiments.comparisons.comparison import choose_seeds, make_comparison
     from supple.experiments.comparisons.points import make_points, vary_of
 
     kind, preset, settings = request.kind, request.preset, options.settings
-    stacked = hasattr(settings, "seeds")
-    if settings.seed and not stacked:
+    stacks = hasattr(settings, "seeds")
+    if settings.seed and not stacks:
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
     vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
@@ -116,7 +116,7 @@ def plan_comparison(request: Request, options: Any, command: str) -> "Comparison
             else values
             for name, values in vary.items()
         }
-    seeds = settings.members if stacked else options.seeds
+    seeds = choose_seeds(settings, None if stacks else options.seeds, preset)
     reference = None if options.reference == "preset" else options.reference
     asked = reference, options.fork_at, options.fork_at_task, options.leads
     return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), *asked, command)

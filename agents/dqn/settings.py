@@ -90,6 +90,7 @@ class DQNSettings(AgentSettings):
         "measuring": ("eval_epsilon",),
         "speed": ("replay_folder", "device", "precision", "capture"),
     }
+    stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
         *AgentSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
         "eval_epsilon",

@@ -101,6 +101,7 @@ class PPOSettings(AgentSettings):
         "measuring": ("eval_friction",),
         "speed": ("device", "compile"),
     }  # fmt: skip
+    stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
         *AgentSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
         "value_coefficient", "max_grad_norm",

@@ -86,6 +86,7 @@ class SACSettings(AgentSettings):
         ),
         "speed": ("replay_folder", "device", "compile", "capture"),
     }  # fmt: skip
+    stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
         *AgentSettings.same_network, "learning_rate", "gamma", "tau", "target_entropy",
     )  # fmt: skip

@@ -37,6 +37,7 @@ class Plan(TypedDict):
     settings: dict[str, Any]
     arms: tuple[str, ...]
     seeds: Seeds
+    stacks: NotRequired[tuple[Seeds, ...]]
     fork_step: int
     command: str
     variants: tuple[dict[str, Any], ...]
@@ -65,6 +66,7 @@ class Comparison:
         leads: The measure that leads reports; "" for that of the kind.
         command: The command line as typed.
         note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
+        stacks: The seeds that each run trains. () before `resolve`: as the settings group them.
     """
 
     kind: str
@@ -79,6 +81,7 @@ class Comparison:
     leads: str = ""
     command: str = ""
     note: str = field(default="", compare=False)
+    stacks: tuple[Seeds, ...] = ()
 
     @property
     def kind_row(self) -> Kind:
@@ -104,7 +107,12 @@ class Comparison:
     @property
     def first(self) -> RunSettings:
         """The settings of the first run, of one seed or of a stack. The other runs differ only in the seed."""
-        return next(iter(self.settings.of_seeds(self.seeds).values()), self.settings)
+        return self.settings.of(self.groups[0]) if self.groups else self.settings
+
+    @cached_property
+    def groups(self) -> tuple[Seeds, ...]:
+        """The seeds that each run trains: one, or those of a stack. Seeds that are added later form new stacks."""
+        return self.stacks or (self.settings.group(self.seeds) if self.seeds else ())
 
     def settings_at(self, point: Point, settings: RunSettings | None = None) -> RunSettings:
         """Return the settings of a point, with its hooks. `settings` are those of its seed, by default of the first."""
@@ -114,15 +122,15 @@ class Comparison:
 
     def queue(self, path: Path, study: str = "") -> Queue:
         """Return all runs of the comparison in `path`, trunks first. `study` is its folder inside a sweep."""
-        of_seeds, trunks = self.settings.of_seeds(self.seeds), self.trunks
+        trunks = self.trunks
         runs = [
-            self._trunk(path, name_seeds(seeds), settings, variant, study)
-            for seeds, settings in of_seeds.items()
+            self._trunk(path, name_seeds(members), self.settings.of(members), variant, study)
+            for members in self.groups
             for variant in trunks
         ]
         runs += [
-            self._arm(path, name_seeds(seeds), settings, point, study)
-            for seeds, settings in of_seeds.items()
+            self._arm(path, name_seeds(members), self.settings.of(members), point, study)
+            for members in self.groups
             for point in self.points
         ]
         return Queue(runs)
@@ -244,10 +252,10 @@ class Comparison:
         """
         work = networks.build(self.first)
         try:
-            work.check_memory(min(jobs, len(self.settings.of_seeds(self.seeds)) * len(self.points)))
+            work.check_memory(min(jobs, len(self.groups) * len(self.points)))
         except ValueError as error:
             raise UsageError(str(error)) from error
-        kept = {"seed", "seeds", *self.settings.same_network}  # the work may be that of other values of these
+        kept = {"seed", "seeds", "stack", *self.settings.same_network}  # the work may be that of other values of these
         resolved = {name: value for name, value in vars(work.settings).items() if name not in kept}
         return replace(self, settings=replace(self.settings, **resolved))
 
@@ -289,18 +297,21 @@ class Comparison:
         resolved = settings_to_json((wanted := wanted.resolve(jobs, warn, self)).settings)
         for name, before in settings_to_json(self.settings).items():
             # "auto" may become another value on another machine or in another version: the one of the start stays
-            if name not in ("seed", "seeds") and asked[name] != AUTO and before not in (asked[name], resolved[name]):
+            if (
+                name not in ("seed", "seeds", "stack")
+                and asked[name] != AUTO
+                and before not in (asked[name], resolved[name])
+            ):
                 raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
         if wanted.stop_step != self.stop_step:
             raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {self.stop_step}")
         self.require_same_lead(wanted)
         if wanted.fork_step != self.fork_step:
             raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
-        seeds = (*self.seeds, *(seed for seed in wanted.seeds if seed not in self.seeds))
-        if hasattr(self.settings, "seeds") and len(seeds) > len(self.seeds):
-            raise UsageError("the seeds of a stack are trained together, so none can be added after the start")
+        later = tuple(seed for seed in wanted.seeds if seed not in self.seeds)
+        seeds, stacks = (*self.seeds, *later), (*self.groups, *(self.settings.group(later) if later else ()))
         new = [point for point in wanted.points if point not in self.points]
-        extended = replace(self, seeds=seeds, points=sort_points([*self.points, *new]), note=wanted.note)
+        extended = replace(self, seeds=seeds, stacks=stacks, points=sort_points([*self.points, *new]), note=wanted.note)
         extended._check(new)
         return extended
 
@@ -313,6 +324,15 @@ class Comparison:
 
 
 # -- as asked for ----------------------------------------------------------------------------------------------------
+
+
+def choose_seeds(settings: RunSettings, asked: Seeds | None, preset: Preset | None) -> Seeds:
+    """Return the seeds of a comparison: those asked for, else those of the settings, else those of the preset, or 0."""
+    if asked is not None:
+        return asked
+    if settings.members != (0,):
+        return settings.members
+    return preset.seeds if preset else (0,)
 
 
 def make_comparison(
@@ -396,6 +416,7 @@ def _to_json(comparison: Comparison) -> dict[str, Any]:
         settings=settings_to_json(comparison.settings),
         arms=arms,
         seeds=comparison.seeds,
+        stacks=comparison.groups,
         fork_step=comparison.fork_step or 0,
         command=comparison.command,
         variants=tuple(map(dict, variants)),
@@ -434,10 +455,13 @@ def read_comparison(path: Path) -> Comparison:
         raise
     except (ValueError, IndexError) as error:
         raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
+    # before agents could be stacked, each of their seeds was a run of its own
+    group = RunSettings.group if "stack" in vars(settings) else type(settings).group
+    stacks = plan.get("stacks") or group(settings, plan["seeds"])
     comparison = Comparison(
         plan["algorithm"], settings, points, plan["seeds"],
         fork_step=plan["fork_step"], stop_step=plan["stop_step"], leads=plan.get("leads", ""),
-        command=plan["command"],
+        command=plan["command"], stacks=stacks,
     )  # fmt: skip
     comparison._check()
     return comparison

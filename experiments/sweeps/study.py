@@ -10,7 +10,7 @@ from ...engine.settings import Seeds
 from ...engine.storage import names
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
-from ..comparisons.comparison import Comparison, make_comparison
+from ..comparisons.comparison import Comparison, choose_seeds, make_comparison
 from ..comparisons.points import Point, make_points, vary_of
 from .search import Search
 from .space import Space, Values
@@ -105,10 +105,7 @@ class Study:
         kind = find_kind(self.kind)
         preset = None if self._is_benchmark(kind, name) else preset_of(kind, name)
         settings = settings_with(kind, preset, {k: value for k, value in self.settings.items() if not holes(value)})
-        stacked = hasattr(settings, "seeds")
-        if self.seeds is not None and stacked:
-            settings = replace(settings, **dict[str, Any](seeds=self.seeds))
-        seeds = settings.members if stacked else self.seeds or (preset.seeds if preset else (0,))
+        seeds = choose_seeds(settings, self.seeds, preset)
         arms = self.arms or (preset.arms if preset else None) or kind.arms
         varied = {key for values in points for key in values}
         vary = {key: values for key, values in vary_of(preset, settings).items() if key not in varied}

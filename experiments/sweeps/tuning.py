@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...engine.forks import FRESH
 from ...engine.kinds import as_text, require_setting
@@ -67,13 +66,10 @@ def tune(
         if chosen is not None:
             best[template.label] = at(chosen)
     labels = {label: [point.label for point in points] for label, points in tried.items()}
-    settings = comparison.settings
-    if hasattr(settings, "seeds"):
-        settings = replace(settings, **dict[str, Any](seeds=search.seeds))
     early = replace(
         comparison,
-        settings=settings,
         seeds=search.seeds,
+        stacks=(),
         points=tuple(point for points in tried.values() for point in points),
         stop_at=search.share,
     )

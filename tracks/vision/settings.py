@@ -1,6 +1,6 @@
 """The settings of vision runs. `supple train vision BENCHMARK` starts from a benchmark's, which options override."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -107,10 +107,12 @@ class VisionSettings(TrackSettings):
     def members(self) -> Seeds:
         return self.seeds or (self.seed,)
 
-    def of_seeds(self, seeds: Sequence[int]) -> dict[Seeds, RunSettings]:
+    def group(self, seeds: Seeds) -> tuple[Seeds, ...]:
         """Return one stack for the small networks of all seeds, or one run per seed for large networks."""
-        together = [tuple(seeds)] if self.stacked else [(seed,) for seed in seeds]
-        return {members: replace(self, seed=members[0], seeds=members) for members in together}
+        return (seeds,) if self.stacked else super().group(seeds)
+
+    def of(self, members: Seeds) -> RunSettings:
+        return replace(self, seed=members[0], seeds=members)
 
     @property
     def stacked(self) -> bool:
