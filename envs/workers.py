@@ -24,7 +24,7 @@ from ..registry import signals, streams
 from .fault import BLAMED, EnvironmentFault
 from .vector import Envs, Episode, StepResult, require_one_each
 
-Make = Callable[[int], Envs]  # number of copies → copies; it is sent to the workers, so it cannot be a lambda
+Make = Callable[[slice], Envs]  # rows → those copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end
 
 
@@ -107,7 +107,7 @@ class WorkerVector:
     Args:
         workers: The processes.
         env: The environment's name.
-        make: Returns copies, in a worker process.
+        make: Returns the copies of some rows, in a worker process.
         copies: Number of copies, at least one for each worker.
 
     Raises:
@@ -129,7 +129,7 @@ class WorkerVector:
         except Exception as error:
             what = f"it cannot be sent to a worker process ({error}): use --env-workers 0"
             raise EnvironmentFault(env, what) from error
-        spaces_of_workers = self._ask("make", *((spec, make, rows.stop - rows.start) for rows in self._rows))
+        spaces_of_workers = self._ask("make", *((spec, make, rows) for rows in self._rows))
         if any(spaces != spaces_of_workers[0] for spaces in spaces_of_workers):
             raise EnvironmentFault(env, "its copies have different spaces, but all must be equal")
         self.single_observation_space, self.single_action_space = spaces_of_workers[0]
@@ -196,10 +196,10 @@ class WorkerVector:
 class _Share:
     """The copies of one worker, and their rows in the shared memory."""
 
-    def make(self, spec: Any, make: Make, copies: int) -> tuple[gym.Space, gym.Space]:
+    def make(self, spec: Any, make: Make, rows: slice) -> tuple[gym.Space, gym.Space]:
         if spec is not None:
             gym.registry.setdefault(spec.id, spec)
-        self.envs: Any = make(copies)
+        self.envs: Any = make(rows)
         return self.envs.single_observation_space, self.envs.single_action_space
 
     def share(self, name: str, copies: int, rows: slice) -> None:

@@ -3,6 +3,7 @@
 from . import process  # noqa: F401  (completes what `calling` compares)
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
+from .adam import StackedAdam
 from .inference import direct
 from .layers import Layer, Role, Scope, chain
 from .learner import Learner, no_batches
@@ -18,7 +19,7 @@ from .normalization import (
     hidden_norm,
     stacked_hidden_linear,
 )
-from .parameters import copy_module_, restore_, snapshot
+from .parameters import copy_module_, restore_, snapshot, stack_networks
 from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
@@ -40,6 +41,7 @@ __all__ = [
     "ScalePair",
     "Scope",
     "SpectralLinear",
+    "StackedAdam",
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
@@ -71,6 +73,7 @@ __all__ = [
     "scale_pairs",
     "set_generators",
     "snapshot",
+    "stack_networks",
     "stacked_hidden_linear",
     "trace_wiring",
     "unchanged",

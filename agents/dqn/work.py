@@ -1,14 +1,17 @@
 """The environments of DQN, and their sizes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from ...envs import Envs, Vector, flatten, is_image, make_env, make_pixels, resolve_env
 from ..spaces import vector_space
-from ..work import AgentWork
+from ..work import AgentWork, World
 from .agent import DQN, STATISTICS, Pixels, Vectors
 from .settings import DQNSettings
 
@@ -23,7 +26,7 @@ class DQNWork(AgentWork):
         if not shows_images(env, s.kwargs):
             shown = vector_space(env, "dqn", s.kwargs)
             return Vectors(shown.observation, spaces.flatdim(shown.action))
-        envs: Any = self.envs(s, env, 1, **s.world)
+        envs: Any = self.envs(s, env, [s.world])
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
@@ -33,19 +36,29 @@ class DQNWork(AgentWork):
         return DQN(settings, spaces)
 
     @staticmethod
-    def envs(settings: DQNSettings, env: str, copies: int, **world: Any) -> Envs:
+    def envs(settings: DQNSettings, env: str, worlds: Sequence[World]) -> Envs:
         s = settings
         if not shows_images(env, s.kwargs):
-            return Vector(lambda: flatten(make_env(env, **world)), copies)
-        return make_pixels(
-            env,
-            copies,
-            sticky=s.sticky,
-            sticky_per=s.sticky_per,
-            max_frames=s.max_frames,
-            threads=s.stepping["threads"],
-            **world,
+            return Vector([partial(_make_flat, env, world) for world in worlds])
+        of_members = [(world, len(list(copies))) for world, copies in groupby(worlds)]
+        return join(
+            [
+                make_pixels(
+                    env,
+                    copies,
+                    sticky=s.sticky,
+                    sticky_per=s.sticky_per,
+                    max_frames=s.max_frames,
+                    threads=s.stepping["threads"],
+                    **world,
+                )
+                for world, copies in of_members
+            ]
         )
+
+
+def _make_flat(env: str, world: World) -> gym.Env:
+    return flatten(make_env(env, **world))
 
 
 def shows_images(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:

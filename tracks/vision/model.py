@@ -8,9 +8,8 @@ from torch import Tensor
 
 from ...engine.seeding import derive, generator
 from ...interventions import FireScope, Injectable, Learner
-from ...networks import evaluating
+from ...networks import StackedAdam, evaluating
 from ...networks.activations import set_generators
-from .adam import StackedAdam
 from .data import DataSet
 from .feed import ImageFeed
 from .networks import Network, initialize_, make_network
