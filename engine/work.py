@@ -142,8 +142,7 @@ class Work(ABC):
             if (found := trainability(learner)) is None:
                 continue
             for metric, values in found.numbers().items():
-                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
-                own = values.tolist() if self.seeds else [float(values.mean())]
+                own = learner.by_seed(values).mean(1).tolist()
                 for line, value in zip(lines, own, strict=True):
                     line[f"{name}/{metric}"] = value
         return lines

@@ -10,7 +10,7 @@ from .learner import Learner, no_batches
 from .learner_for import learner_for
 from .linear_pairs import LinearPair
 from .matrices import Matrices, Weight, Written, weight_matrices
-from .members import members_of, normal_like
+from .members import normal_like
 from .normalization import (
     Normalization,
     SpectralLinear,
@@ -62,7 +62,6 @@ __all__ = [
     "initial_gain",
     "isometry_scale",
     "learner_for",
-    "members_of",
     "no_batches",
     "normal_like",
     "parse_activation",

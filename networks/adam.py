@@ -61,7 +61,8 @@ class StackedAdam(torch.optim.Optimizer):
                 )
             torch._fused_adam_(
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
-                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"], maximize=False,
+                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"],
+                maximize=False,
             )  # fmt: skip
 
     def _slots(self, parameter: Tensor) -> dict[str, Tensor]:

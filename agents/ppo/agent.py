@@ -33,7 +33,7 @@ from ...registry.errors import Diverged
 from ..agent import Policy
 from ..draws import Draws, generators, set_states, sources_of, states_of
 from ..normalize import Centre, RewardScale, RunningMeanStd
-from .network import MultiHead, PolicySpace
+from .network import MultiHead, PolicySpace, rows_of
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import STATISTICS, GradientStep, Loss, LossSettings, normalize, ppo_loss, ppo_losses, steps_per_call
@@ -146,7 +146,8 @@ class PPO:
         looked_at = self.learning or self.last
         assert looked_at is not None
         key = looked_at[0]
-        return self.spaces[key].policy.distribution(outputs[0], parameters.get(f"log_std.{key}"))
+        scale = parameters.get(f"log_std.{key}")
+        return self.spaces[key].policy.distribution(outputs[0], None if scale is None else rows_of(scale))
 
     @property
     def probe(self) -> tuple[str, RolloutBatch] | None:
@@ -154,8 +155,7 @@ class PPO:
         if self.last is None:
             return None
         key, batch = self.last
-        rows = torch.arange(0, batch.size, -(-batch.size // PROBE_ROWS), device=self.device)
-        return key, batch.take(rows.expand(*self.stack, -1))
+        return key, batch.thin(-(-batch.size // PROBE_ROWS))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
@@ -413,9 +413,7 @@ class PPO:
         like = [torch.empty(*shape, space.observation), drawn, *torch.empty(4, *shape)]
         require_like(batch, like, "the last batch")
         if shape[:-1] != self.stack:
-            raise ValueError(
-                f"the last batch has the shape {tuple(shape)}, not that of {len(self.settings.members)} agents"
-            )
+            raise ValueError(f"the last batch has the shape {tuple(shape)}, not that of this run")
         return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, Draws]:

@@ -39,6 +39,11 @@ def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn
     return layer
 
 
+def rows_of(scale: Tensor) -> Tensor:
+    """Return a parameter of one or of several networks, (a,) or (members, a), in a shape that broadcasts to rows."""
+    return scale if scale.ndim == 1 else scale[:, None]
+
+
 class MultiHead(nn.Module):
     """The actor–critic for a stream of environments: one shared body, and an adapter and two heads for each of them.
 
@@ -174,8 +179,8 @@ class MultiHead(nn.Module):
         return outputs, self.values(observation, key)
 
     def scale(self, key: str) -> Tensor | None:
-        """Return log σ of a Gaussian policy, (a_e,) or for a stack (members, a_e), or None for other policies."""
-        return self.log_std[key] if self.policies[key].scaled else None
+        """Return log σ of a Gaussian policy, (a_e,) or for a stack (members, 1, a_e), or None for other policies."""
+        return rows_of(self.log_std[key]) if self.policies[key].scaled else None
 
     @staticmethod
     def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, body: nn.Sequential) -> Tensor:

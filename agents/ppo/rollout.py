@@ -44,12 +44,16 @@ class RolloutBatch:
         members = torch.arange(len(rows), device=rows.device)[:, None]
         return RolloutBatch(*(tensor[members, rows] for tensor in self.tensors()))
 
+    def thin(self, period: int) -> "RolloutBatch":
+        """Return every `period`-th row, as views."""
+        stack = (slice(None),) * (self.returns.ndim - 1)
+        return RolloutBatch(*(tensor[(*stack, slice(None, None, period))] for tensor in self.tensors()))
+
     def split(self, size: int) -> list["RolloutBatch"]:
         """Return parts of this number of rows each, as views; the last one may have fewer."""
         axis = self.returns.ndim - 1
-        return [
-            RolloutBatch(*part) for part in zip(*(tensor.split(size, axis) for tensor in self.tensors()), strict=True)
-        ]
+        parts = zip(*(tensor.split(size, axis) for tensor in self.tensors()), strict=True)
+        return [RolloutBatch(*part) for part in parts]
 
 
 class Rollout:

@@ -159,7 +159,7 @@ class SAC:
             "critic", self.critics, self._new_adam(self.critics, s.weight_decay), layers_of(net, "net."),
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
-            redraw=lambda: snapshot(self._new_critics()), followers=(self.target,),
+            redraw=lambda: snapshot(self._new_critics()), followers=(self.target,), networks=s.critics,
             features=features_of(net, "net."),
             batches=experience.batches(self._critic_losses, draws["critic"]), values=lambda values: values,
             capabilities=(

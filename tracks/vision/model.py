@@ -66,6 +66,7 @@ class Model:
             generator=generator(s.members[0], "interventions"),
             generators=tuple(generator(seed, "interventions") for seed in s.members) if self.stacked else (),
             redraw=self._redraw,
+            seeds=len(s.members) if self.stacked else 0,
             batches=self._batches,
             activation_draws=self.generators,
             features=getattr(self.network, "features", None),
