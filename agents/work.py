@@ -138,7 +138,7 @@ class AgentWork(Work):
             return make(s.num_envs)
         if self._workers is None:
             self._workers = EnvWorkers(s.env_workers, partial(_begin_worker, flushes(), plugins.sources()))
-        return WorkerVector(self._workers, env, make, s.num_envs)
+        return WorkerVector(self._workers, env, partial(_make_rows, make), s.num_envs)
 
     @property
     def _steps_of_task(self) -> int:
@@ -305,6 +305,11 @@ class AgentWork(Work):
             if self._workers is not None:
                 self._workers.close()
                 self._workers = None
+
+
+def _make_rows(make: Callable[[int], Envs], rows: range) -> Envs:
+    """Return the copies of a worker process."""
+    return make(len(rows))
 
 
 def _begin_worker(flush: bool, sources: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from .fault import EnvironmentFault, ExplosionInfo
 from .flat import Flat, flatten, is_image
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
+from .joined import JoinedVector
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .nine_rooms import register_nine_rooms
@@ -34,6 +35,7 @@ __all__ = [
     "ExplosionInfo",
     "Flat",
     "Guard",
+    "JoinedVector",
     "Repeat",
     "Shift",
     "Shifted",

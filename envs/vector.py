@@ -7,7 +7,7 @@ built and parsed, and a subclass that returned something else would break the wr
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -83,6 +83,21 @@ def require_one_each(num_envs: int, items: Sequence[Any] | np.ndarray, name: str
         raise ValueError(f"{num_envs} environments need as many {name}, got {len(items)}")
 
 
+def join_episodes(starts: Sequence[int], of_parts: Sequence[Sequence[Episode]]) -> list[Episode]:
+    """Return the episodes of parts of a vector, with indices in the vector. starts: the first row of each part."""
+    return [
+        replace(episode, index=start + episode.index)
+        for start, episodes in zip(starts, of_parts, strict=True)
+        for episode in episodes
+    ]
+
+
+def require_rows(num_envs: int, rows: Sequence[int]) -> None:
+    """Raise ValueError unless there are environments with these indices."""
+    if wrong := [row for row in rows if not 0 <= row < num_envs]:
+        raise ValueError(f"rows of {num_envs} environments are from 0 to {num_envs - 1}, got {wrong[0]}")
+
+
 class Frozen:
     """The rows of a vector whose environments are not stepped, and what they show.
 
@@ -95,13 +110,12 @@ class Frozen:
         self._shown: Any = None
 
     def add(self, rows: Sequence[int], shown: np.ndarray | None, num_envs: int) -> None:
-        """Add rows that show these observations from now on, those of all rows, (n, *shape).
+        """Add rows that show their part of these observations of all rows from now on, (n, *shape).
 
         Raises ValueError if there are no observations, before the first reset, or a row does not exist."""
+        require_rows(num_envs, rows)
         if shown is None:
             raise ValueError("environments can only be frozen after a reset")
-        if wrong := [row for row in rows if not 0 <= row < num_envs]:
-            raise ValueError(f"rows must be from 0 to {num_envs - 1}, got {wrong[0]}")
         self.rows = sorted({*self.rows, *map(int, rows)})
         self._shown = shown[self.rows]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from ...envs import Envs, Vector, flatten, is_image, make_env, make_pixels, resolve_env
+from ...envs import Envs, flatten, is_image, make_env, make_pixels, resolve_env, side_by_side
 from ..spaces import vector_space
 from ..work import AgentWork
 from .agent import DQN, STATISTICS, Pixels, Vectors
@@ -36,7 +36,7 @@ class DQNWork(AgentWork):
     def envs(settings: DQNSettings, env: str, copies: int, **world: Any) -> Envs:
         s = settings
         if not shows_images(env, s.kwargs):
-            return Vector(lambda: flatten(make_env(env, **world)), copies)
+            return side_by_side([lambda: flatten(make_env(env, **world))] * copies, **s.stepping)
         return make_pixels(
             env,
             copies,

@@ -31,7 +31,7 @@ class PPOWork(AgentWork):
     @staticmethod
     def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
         world |= {"clip_actions": settings.clip_actions}
-        return side_by_side(lambda: flatten(make_env(env, **world)), copies, **settings.stepping)
+        return side_by_side([lambda: flatten(make_env(env, **world))] * copies, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Collect a rollout and learn from it, with the learning rate of its first step (see `Work.advance`)."""

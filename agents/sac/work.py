@@ -39,4 +39,4 @@ class SACWork(AgentWork):
             one = flatten(make_env(env, **world))
             return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)
 
-        return side_by_side(make, copies, **settings.stepping)
+        return side_by_side([make] * copies, **settings.stepping)

@@ -42,7 +42,7 @@ class Permute(Shift):
         space, order = env.observation_space, values["order"]
         self._start = int(space.start) if isinstance(space, Discrete) else None
         # one order, or one row for each copy
-        self._order = order if isinstance(space, Discrete) else order.reshape(*order.shape[:-1], *space.shape)
+        self._order = order if isinstance(space, Discrete) else order.reshape(*order.shape[:-1], *(space.shape or ()))
 
     def observation(self, observation: Any) -> Any:
         if self._start is None:
