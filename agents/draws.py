@@ -1,10 +1,11 @@
 """The random numbers of an agent: one generator for each purpose or, in a stack, one for each member and purpose."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from ..engine.seeding import derive, generator
 
@@ -32,6 +33,13 @@ def generators(settings: Seeded, *purpose: int | str) -> Draws:
 def sources_of(draws: Draws) -> tuple[torch.Generator, ...]:
     """Return the generators one by one."""
     return (draws,) if isinstance(draws, torch.Generator) else tuple(draws)
+
+
+def draw(function: Callable[..., Tensor], shape: Sequence[int], draws: Draws) -> Tensor:
+    """Return what `function(shape, generator=…)` draws, such as `torch.randn`: (*shape,), or (members, *shape)."""
+    if isinstance(draws, torch.Generator):
+        return function(shape, generator=draws)
+    return torch.stack([function(shape, generator=source) for source in draws])
 
 
 def states_of(draws: Draws) -> Any:
