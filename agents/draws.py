@@ -1,12 +1,13 @@
 """The random numbers of an agent: one generator for each purpose or, in a stack, one for each member and purpose."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ..engine.seeding import generator
+from ..engine.seeding import derive, generator
 
 Draws = torch.Generator | Sequence[torch.Generator]  # in a stack, one for each member
 
@@ -53,3 +54,28 @@ def set_states(draws: Draws, states: Any) -> None:
     else:
         for source, state in zip(draws, states, strict=True):
             source.set_state(state)
+
+
+def activation_generators(settings: Seeded, device: torch.device) -> tuple[torch.Generator, ...]:
+    """Return a generator for the random activations of each member of a stack; () outside a stack.
+
+    One agent draws from PyTorch's global generator, which the loop seeds when training begins. Those of members are
+    seeded alike."""
+    if not settings.stacked:
+        return ()
+    return tuple(torch.Generator(device).manual_seed(derive(seed, "torch")) for seed in settings.members)
+
+
+@contextmanager
+def standing_in(source: torch.Generator) -> Iterator[None]:
+    """Let a member's generator of activations stand for PyTorch's global one on the CPU, if it is on the CPU.
+
+    New modules draw values from the global generator before they are initialised. Alone, an agent with random
+    activations draws these in between."""
+    if source.device.type != "cpu":
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(source.get_state())
+        yield
+        source.set_state(torch.get_rng_state())

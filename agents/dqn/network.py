@@ -176,6 +176,7 @@ class NatureCNN(nn.Module):
         """
         super().__init__()
         units = Units(activation, members)
+        self.channels = (0, 2) if members else (1,)  # in a stack, those of all members are channels of one convolution
         encoder: list[nn.Module] = []
         channels, sides = stack, [height, width]
         for out, kernel, stride in CONVOLUTIONS:
@@ -199,8 +200,7 @@ class NatureCNN(nn.Module):
 
     def forward(self, frames: Tensor) -> Tensor:
         """Return the action values, (n, actions), of frames (n, stack, H, W) in uint8."""
-        axes = (1,) if frames.ndim == 4 else (0, 2)  # in a stack, the channels of all members are those of one image
-        x = _channels_last(frames, *axes)
+        x = _channels_last(frames, *self.channels)
         return self.mlp(self.encoder(x.float().mul_(1 / 255)))
 
     def layers(self) -> tuple[Layer, ...]:
