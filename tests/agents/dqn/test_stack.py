@@ -12,7 +12,6 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN, Pixels, Vectors
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
-from supple.interventions import Intervention, make
 
 SEEDS = (3, 0, 7)
 ENVS = 2
