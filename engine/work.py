@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..interventions import Learner
-from ..metrics import View, measure, trainability
+from ..metrics import View, measure, measure_members, trainability
 from .divergence import return_to_start
 from .hooks.driver import HookDriver
 from .machine.resources import require_memory
@@ -146,13 +146,13 @@ class Work(ABC):
 
     def measure(self, costly: bool) -> list[dict[str, float]]:
         """Return measurements of the learners, `learner/metric` → number, for the run or for each seed of a stack."""
-        return [
-            {
-                f"{name}/{metric}": value
-                for name, learner in self.learners.items()
-                for metric, value in measure(View(learner), True, costly=costly).items()
-            }
-        ]
+        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        for name, learner in self.learners.items():
+            view = View(learner)
+            found = measure_members(view, True, costly) if self.seeds else [measure(view, True, costly)]
+            for line, own in zip(lines, found, strict=True):
+                line |= {f"{name}/{metric}": value for metric, value in own.items()}
+        return lines
 
     def trainability(self) -> list[dict[str, float]]:
         """Return the trainability of the learners, `learner/metric` → number, for the run or for each seed of a stack.

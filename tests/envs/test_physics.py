@@ -7,8 +7,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import BatchedVector, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
+from supple.envs import EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
 from supple.envs import parse_shifts as parsed
+from supple.envs.physics import PhysicsVector
 from supple.envs.physics_tasks import TASKS, HalfCheetah
 
 COPIES = 4
@@ -17,8 +18,8 @@ COPIES = 4
 def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
     """Return copies that are stepped one by one and in one batch, after a reset."""
     make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
-    both = Vector(make, COPIES), side_by_side(make, COPIES, threads=threads)
-    assert isinstance(both[1], BatchedVector)
+    both = Vector([make] * COPIES), side_by_side([make] * COPIES, threads=threads)
+    assert isinstance(both[1], PhysicsVector)
     np.testing.assert_array_equal(*(envs.reset(range(5, 5 + COPIES)) for envs in both))
     return both
 
@@ -103,7 +104,7 @@ def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
     "make",
     [
         lambda: make_env("humanoid"),
-        lambda: make_env("hopper", shifts="friction + offset"),
+        lambda: make_env("hopper", shifts="friction + delay"),
         lambda: Repeat(make_env("hopper"), 2),
         lambda: gym.make("Hopper-v5"),
         lambda: make_env("cartpole"),
@@ -114,14 +115,14 @@ def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
 def test_environments_that_cannot_be_batched_are_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
     gym.register("NoisyHopper-v5", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"reset_noise_scale": 0.1})
     try:
-        assert type(side_by_side(make, 2)) is Vector
+        assert type(side_by_side([make] * 2)) is Vector
     finally:
         del gym.registry["NoisyHopper-v5"]
 
 
 def test_a_single_copy_and_unbatched_copies_are_stepped_one_by_one() -> None:
-    assert type(side_by_side(lambda: make_env("hopper"), 1)) is Vector
-    assert type(side_by_side(lambda: make_env("hopper"), 2, batched=False)) is Vector
+    assert type(side_by_side([lambda: make_env("hopper")])) is Vector
+    assert type(side_by_side([lambda: make_env("hopper")] * 2, batched=False)) is Vector
 
 
 def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,14 +137,15 @@ def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: py
 
 
 def test_is_batched_depends_on_task_and_shifts() -> None:
-    assert is_batched("hopper", parsed("gravity + none"))
-    assert not is_batched("hopper", parsed("gravity + delay"))
-    assert not is_batched("cartpole")
+    assert is_batched("hopper", 2, parsed("gravity + none + offset"))
+    assert not is_batched("hopper", 2, parsed("gravity + delay"))
+    assert not is_batched("humanoid")
+    assert not is_batched("hopper", 1)
 
 
 def test_a_trial_chooses_the_number_of_threads_and_does_not_change_the_results() -> None:
     make: Callable[[], gym.Env] = lambda: make_env("hopper")  # noqa: E731
-    singly, tried = Vector(make, COPIES), side_by_side(make, COPIES, threads=3, fewer=True)
+    singly, tried = Vector([make] * COPIES), side_by_side([make] * COPIES, threads=3, fewer=True)
     np.testing.assert_array_equal(*(envs.reset(range(COPIES)) for envs in (singly, tried)))
     live(singly, tried, 40)
     tried.close()
