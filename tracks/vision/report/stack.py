@@ -34,11 +34,12 @@ def by_seed(run: RunData) -> list[RunData]:
 
 
 def _scale_to_one(event: Row, members: int) -> Row:
-    """Return an intervention on a stack as one on a single network.
+    """Return an intervention on a stack as one on a single network, if its run did not log it so.
 
-    Sums over members, such as SFE and DfI, are divided by their number, and norms are root mean squares. A metric that
-    is not registered here, such as one of a plug-in that was not named, stays as it is."""
-    if event.get("event") != "intervention" or members == 1:
+    Events that name their seeds have means over these. In earlier ones, sums over members, such as SFE and DfI, are
+    divided by their number, and norms are root mean squares. A metric that is not registered here, such as one of a
+    plug-in that was not named, stays as it is."""
+    if event.get("event") != "intervention" or members == 1 or "seeds" in event:
         return event
     sides = {}
     for side in ("before", "after"):
