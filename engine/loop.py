@@ -1,15 +1,15 @@
 """The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NotRequired, TypedDict
 
 import torch
 
+from ..interventions import Hook
 from ..networks import evaluating
 from ..registry import schema
 from ..registry.errors import Diverged, RunError
@@ -84,8 +84,8 @@ class Loop:
                     self.work.check(closely=True)
                     raise
         for hook in self.hooks.hooks:
-            if hook.waits and self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
-                self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle}")
+            if self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
+                self._warn_unfired(hook)
 
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
@@ -144,10 +144,14 @@ class Loop:
                 self.run.event(event="diverged", step=self.step, seed=seed, reason=str(error))
                 others = f"the other {f'{left} seeds go' if left > 1 else 'seed goes'} on"
                 self.warn(f"{self.run.path}: seed {seed} diverged by step {self.step:,}: {error}; {others}")
-            work.freeze(error.members)
+            self._freeze(error.members)
         else:
             if work.frozen:
                 work.settle()
+
+    def _freeze(self, members: Iterable[int]) -> None:
+        self.work.freeze(members)
+        self.hooks.frozen.update(self.work.frozen)
 
     def _check_members(self) -> None:
         """Check closely if this is a stack: a member that is measured together with others must be sound."""
@@ -210,18 +214,11 @@ class Loop:
         learned = self._by_seed(self.work.numbers())
         found = self.work.measure(self.work.settings.curvature)
         counted = self.hooks.numbers()
-        lines = []
-        for member, (learning, own) in enumerate(zip(learned, found, strict=True)):
-            numbers = {
-                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
-                name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
-                for name, value in counted.items()
-            }
-            lines.append({**learning, **own, **numbers})
+        lines = [{**of, **own, **more} for of, own, more in zip(learned, found, counted, strict=True)]
         for labels, line in self._lines(lines):
             self.run.metrics(self.step, {**task.labels, **line}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, {**self._means(learned), **self._means(found)})
+        self.hooks.after_measurement(self.step, *({**of, **own} for of, own in zip(learned, found, strict=True)))
 
     def _measure_trainability(self, task: Task) -> None:
         self._check_members()
@@ -231,7 +228,17 @@ class Loop:
         for labels, own in self._lines(found):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, self._means(found))
+        self.hooks.after_measurement(self.step, *found)
+
+    def _warn_unfired(self, hook: Hook) -> None:
+        """Warn about a condition that has not become true; in a stack of seeds, for which seeds it has not."""
+        stack = {number: s for number, s in enumerate(self.hooks.seeds) if number not in self.hooks.frozen}
+        waiting = {number: seed for number, seed in stack.items() if hook.waits(number)}
+        if hook.waits():
+            self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle(min(stack, default=None))}")
+        elif waiting:
+            seeds, why = " ".join(map(str, waiting.values())), hook.obstacle(min(waiting))
+            self.warn(f"{self.run.path}: {hook.text} never fired for seed {seeds}, because {why}")
 
     def _by_seed(self, numbers: Numbers) -> list[Numbers]:
         """Return the numbers of each seed of a stack, or those of the run if it has one seed."""
@@ -245,11 +252,6 @@ class Loop:
         for member, (label, own) in enumerate(zip(labels, by_seed, strict=True)):
             if member not in self.work.frozen:
                 yield label, own
-
-    def _means(self, by_seed: Sequence[Numbers]) -> dict[str, float]:
-        """Return the mean of each measurement over the seeds."""
-        lines = [own for _, own in self._lines(by_seed)]
-        return {name: fmean(own[name] for own in lines) for name in lines[0]}
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -324,7 +326,7 @@ class Loop:
         self.hooks.load_state_dict(state["hooks"])
         self.diverged.update({int(seed): how for seed, how in state.get("diverged", {}).items()})
         if self.diverged:
-            self.work.freeze(self.work.seeds.index(seed) for seed in self.diverged)
+            self._freeze(self.work.seeds.index(seed) for seed in self.diverged)
         _set_global_generators(state["torch"])
         if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
             self.best = state["best"]
