@@ -1,15 +1,15 @@
 """The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypedDict
 
 import torch
 
+from ..interventions import Hook
 from ..networks import evaluating
 from ..registry import schema
 from ..registry.errors import RunError
@@ -74,8 +74,8 @@ class Loop:
                     self.work.check(closely=True)
                     raise
         for hook in self.hooks.hooks:
-            if hook.waits and self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
-                self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle}")
+            if self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
+                self._warn_unfired(hook)
 
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
@@ -174,16 +174,10 @@ class Loop:
     def _measure(self, task: Task) -> None:
         learned = [own for _, own in self._by_seed(self.work.numbers())]
         found = self.work.measure(self.work.settings.curvature)
-        counted = self.hooks.numbers()
-        for member, (labels, learning, own) in enumerate(zip(self._labels(), learned, found, strict=True)):
-            numbers = {
-                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
-                name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
-                for name, value in counted.items()
-            }
-            self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
+        for labels, learning, own, counted in zip(self._labels(), learned, found, self.hooks.numbers(), strict=True):
+            self.run.metrics(self.step, {**task.labels, **learning, **own, **counted}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, {**_means(learned), **_means(found)})
+        self.hooks.after_measurement(self.step, *({**of, **own} for of, own in zip(learned, found, strict=True)))
 
     def _measure_trainability(self, task: Task) -> None:
         found = self.work.trainability()
@@ -192,7 +186,17 @@ class Loop:
         for labels, own in zip(self._labels(), found, strict=True):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, _means(found))
+        self.hooks.after_measurement(self.step, *found)
+
+    def _warn_unfired(self, hook: Hook) -> None:
+        """Warn about a condition that has not become true; in a stack of seeds, for which seeds it has not."""
+        stack = dict(enumerate(self.hooks.seeds))
+        waiting = {number: seed for number, seed in stack.items() if hook.waits(number)}
+        if hook.waits():
+            self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle(min(stack, default=None))}")
+        elif waiting:
+            seeds, why = " ".join(map(str, waiting.values())), hook.obstacle(min(waiting))
+            self.warn(f"{self.run.path}: {hook.text} never fired for seed {seeds}, because {why}")
 
     def _labels(self) -> list[dict[str, int]]:
         """Return the labels of the lines of each series: the seed, if the run trains several."""
@@ -287,11 +291,6 @@ class Loop:
                     later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
                     for folder in (*later, *checkpoint.leftovers(kept)):
                         files.remove(folder, self.run.path)
-
-
-def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each measurement over the seeds."""
-    return {name: fmean(own[name] for own in found) for name in found[0]}
 
 
 def _global_generators() -> list[torch.Tensor]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from ..interventions import When
 from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import first_not_finite
@@ -91,15 +90,8 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
     """
     s = work.settings
     extras = ExtraMeasurements(s.curvature, s.trainability_every > 0, work.statistics)
-    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, extras=extras, planned=planned)
-    for hook in driver.hooks:
-        if isinstance(hook.schedule, When) and len(work.seeds) > 1:
-            raise UsageError(
-                f"{'--arm' if start else '--hook'} {hook.text}: a condition (when:) is not possible if several --seeds "
-                f"are trained as one stack, because not all seeds would meet it at the same step; train one seed at "
-                f"a time"
-            )
-    return driver
+    texts = (*work.hooks, *hooks)
+    return read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
 
 
 def prepare(
