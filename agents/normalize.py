@@ -1,4 +1,8 @@
-"""Normalisation of observations and rewards by running statistics."""
+"""Normalisation of observations and rewards by running statistics.
+
+For a stack of agents, the statistics have the members as their first axis, and so has what they normalise. The shape
+`stack` is (members,) then, and () for one agent.
+"""
 
 from typing import Any
 
@@ -13,7 +17,7 @@ LARGE = 128.0  # from here on, steps of float32 are 1.5e-5
 
 
 class RunningMeanStd:
-    """The running mean and variance of vectors, by Welford's update for batches.
+    """The running mean and variance of vectors, (*stack, size), by Welford's update for batches.
 
     They are those of all observations so far: no prior counts as one. A prior of mean 0 would add offset²·prior/n to
     the variance, which is far more than the variance itself where the offset is large (Stable-Baselines3's, of weight
@@ -21,29 +25,30 @@ class RunningMeanStd:
     and the variance 1. They are float64, because the variance drifts in long runs with float32 sums.
     """
 
-    def __init__(self, size: int, epsilon: float = 1e-8) -> None:
-        self.mean: Array = np.zeros(size)
-        self.variance: Array = np.ones(size)
+    def __init__(self, size: int, stack: tuple[int, ...] = (), epsilon: float = 1e-8) -> None:
+        self.mean: Array = np.zeros((*stack, size))
+        self.variance: Array = np.ones((*stack, size))
         self.count = 0.0
         self.epsilon = epsilon
 
     def update(self, batch: NDArray[np.floating]) -> None:
-        """Update the statistics with a batch of shape (n, size) and any floating type."""
-        n = len(batch)
+        """Update the statistics with a batch of shape (*stack, n, size) and any floating type."""
+        n = batch.shape[-2]
         # With one row, NumPy's mean and variance would take longer than all the rest.
-        mean = batch[0] if n == 1 else batch.mean(0, dtype=np.float64)
+        mean = batch[..., 0, :] if n == 1 else batch.mean(-2, dtype=np.float64)
         delta, total = mean - self.mean, self.count + n
         spread = self.variance * self.count
         if n > 1:
-            spread += batch.var(0, dtype=np.float64) * n
+            spread += batch.var(-2, dtype=np.float64) * n
         spread += delta * delta * (self.count * n / total)
         self.mean += delta * (n / total)
         self.variance = spread / total
         self.count = total
 
     def normalize(self, batch: Array, clip: float) -> NDArray[np.float32]:
-        """Return (x − mean)/√(variance + ε), clipped to ±clip, as float32."""
-        scaled = (batch - self.mean) / np.sqrt(self.variance + self.epsilon)
+        """Return (x − mean)/√(variance + ε), clipped to ±clip, as float32: (*stack, n, size) → the same."""
+        deviation = np.sqrt(self.variance + self.epsilon)
+        scaled = (batch - self.mean[..., None, :]) / deviation[..., None, :]
         return np.minimum(np.maximum(scaled, -clip), clip).astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
@@ -65,26 +70,30 @@ class Centre:
     have lost those bits already.
     """
 
-    def __init__(self, size: int) -> None:
-        self.offset: Array = np.zeros(size)
+    def __init__(self, size: int, stack: tuple[int, ...] = ()) -> None:
+        self.offset: Array = np.zeros((*stack, size))
         self.known = self._moves = False
 
     def begin(self, observations: NDArray[Any]) -> None:
-        """Set the offset from the first of these observations, (n, size) after a step, unless it is set already."""
+        """Set the offset from the first of these observations after a step, (*stack, n, size), unless it is set."""
         if not self.known:
-            first = observations[0].astype(np.float64)
+            first = observations[..., 0, :].astype(np.float64)
             large = (np.abs(first) > LARGE) & (observations.dtype == np.float64)
             self.load_state_dict({"offset": np.where(large, first, 0.0), "known": True})
 
     def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """Return the observations, (n, size), less the offset."""
-        return observations - self.offset if self._moves else observations
+        """Return the observations, (*stack, n, size), less the offset."""
+        return observations - self.offset[..., None, :] if self._moves else observations
 
     def centre_result(self, result: StepResult) -> StepResult:
-        """Return the result of a step with centred observations."""
+        """Return the result of a step with centred observations, whose rows are those of all members."""
         if not self._moves:
             return result
-        return result._replace(obs=self(result.obs), final_obs=self(result.final_obs))
+
+        def centre(rows: NDArray[Any]) -> NDArray[Any]:
+            return self(rows.reshape(*self.offset.shape[:-1], -1, rows.shape[-1])).reshape(rows.shape)
+
+        return result._replace(obs=centre(result.obs), final_obs=centre(result.final_obs))
 
     def state_dict(self) -> dict[str, Any]:
         return {"offset": self.offset.copy(), "known": self.known}
@@ -104,17 +113,17 @@ class RewardScale:
     the rewards are larger: 3.8 times after 20 episodes of 1,000 steps with a reward of 1 each.
     """
 
-    def __init__(self, num_envs: int, gamma: float) -> None:
-        self.statistics = RunningMeanStd(1)
-        self.returns: Array = np.zeros(num_envs)
+    def __init__(self, num_envs: int, gamma: float, stack: tuple[int, ...] = ()) -> None:
+        self.statistics = RunningMeanStd(1, stack)
+        self.returns: Array = np.zeros((*stack, num_envs))
         self.gamma = gamma
 
     def __call__(self, rewards: Array, done: NDArray[np.bool_], clip: float) -> Array:
-        """Return the scaled rewards, (num_envs,), clipped to ±clip, and update the scale."""
+        """Return the scaled rewards, (*stack, num_envs), clipped to ±clip, and update the scale."""
         self.returns = self.returns * self.gamma + rewards
-        self.statistics.update(self.returns[:, None])
+        self.statistics.update(self.returns[..., None])
         self.returns[done] = 0.0
-        scaled = rewards / np.sqrt(self.statistics.variance[0] + self.statistics.epsilon)
+        scaled = rewards / np.sqrt(self.statistics.variance + self.statistics.epsilon)
         return np.minimum(np.maximum(scaled, -clip), clip)
 
     def reset_returns(self) -> None:

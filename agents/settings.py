@@ -233,7 +233,7 @@ class AgentSettings(RunSettings):
         try:
             tasks = task_stream(parse_sequence(text), self.cycles, steps)
             shifts = self.parse_shifts()
-            return shift_tasks(tasks, shifts, self.seed, self.kwargs) if shifts else tasks
+            return shift_tasks(tasks, shifts, self.members, self.kwargs) if shifts else tasks
         except ValueError as error:
             raise UsageError(str(error)) from error
         except ImportError as error:

@@ -76,7 +76,7 @@ class Trained:
         env, work = self._check_env(env), self._work
         if episodes < 1:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
-        envs = work.envs(work.settings, env, episodes, **work.world(work.task))
+        envs = work.envs(work.settings, env, work.worlds(work.task, episodes))
         envs.progress(work.task.end - work.task.start)
         return evaluate(work.agent, env, envs, list(range(seed, seed + episodes)))
 

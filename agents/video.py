@@ -62,7 +62,8 @@ def _begun_tasks(work: AgentWork, step: int) -> list[EnvTask]:
 
 def _record_task(work: AgentWork, task: EnvTask, step: int, arm: str) -> Video:
     """Return the video of the first evaluation episode of a task, in a new environment with the task's shifts."""
-    with closing(work.envs(work.settings, task.env, 1, **work.world(task), render_mode="rgb_array")) as envs:
+    world = {**work.worlds(task, 1)[0], "render_mode": "rgb_array"}
+    with closing(work.envs(work.settings, task.env, [world])) as envs:
         envs.progress(min(step, task.end) - task.start)
         pictures, ret = _record_episode(work, task, envs)
     seed = work.settings.seed
@@ -82,7 +83,7 @@ def _record_episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Picture
         return picture
 
     with work.agent.greedy(task.env) as policy:
-        observations = envs.reset(work.evaluation_seeds(task, 1))
+        observations = envs.reset(work.evaluation_seeds(work.settings.members[0], task, 1))
         for _ in range(LONGEST):
             pictures.offer(draw)
             result = envs.step(policy(observations))

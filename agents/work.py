@@ -3,9 +3,8 @@
 import gc
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -29,9 +28,14 @@ from .evaluate import evaluate
 from .settings import AgentSettings
 from .stream import EnvTask
 
+World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
+
 
 class AgentWork(Work):
-    """An agent that is trained on a stream of environments. A step is a step of one copy of an environment.
+    """An agent, or the agents of several seeds as a stack, that is trained on a stream of environments.
+
+    A step is a step of one copy of an environment; the members of a stack make the same steps. Their copies are one
+    vector, those of the first member first.
 
     Checkpoints do not contain the environments. Each checkpoint ends all running episodes, whether or not the run is
     interrupted there, and the environments are reset with seeds derived from (run seed, number of checkpoints so far).
@@ -51,6 +55,7 @@ class AgentWork(Work):
             RunError: An environment cannot be made.
         """
         self.settings = settings
+        self.seeds = settings.members if settings.stacked else ()
         try:
             self.tasks: tuple[EnvTask, ...] = settings.plan_tasks()
             self.shifts = settings.parse_shifts()
@@ -61,7 +66,7 @@ class AgentWork(Work):
         self.task = self.tasks[0]
         self.now = 0  # the step of the run
         self.explosions = 0  # in training, since this process began
-        self.untrained: list[float] | None = None  # returns of a fresh agent before its first update
+        self.untrained: dict[str, list[float]] = {}  # by seed: returns of a fresh agent before its first update
         self._envs: Envs | None = None  # those of the current task
         self._acted = False  # whether the agent has acted in them, so that the shape of its actions is known
         self._workers: EnvWorkers | None = None  # the processes in which they run, for all tasks
@@ -88,20 +93,24 @@ class AgentWork(Work):
 
     @staticmethod
     @abstractmethod
-    def envs(settings: Any, env: str, copies: int, **world: Any) -> Envs:
+    def envs(settings: Any, env: str, worlds: Sequence[World]) -> Envs:
         """Return copies of an environment. Each worker process calls this for its own copies.
 
-        world: further arguments of the function that makes the environment."""
+        worlds: for each copy, further arguments of the function that makes the environment."""
 
-    def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
+    def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies of the held-out variation of an environment for evaluations, or None if it has none."""
         return None
 
-    def world(self, task: EnvTask) -> dict[str, Any]:
-        """Return the arguments of a task's environment that follow from the settings."""
+    def worlds(self, task: EnvTask, copies: int) -> list[World]:
+        """Return the arguments of a task's environments that follow from the settings: those of each member's copies.
+
+        Only the shifts differ between members."""
         s = self.settings
-        shifted = {} if self.shifts is None else {"shifts": self.shifts, "seed": s.seed, "task": task.index}
-        return shifted | s.world
+        if self.shifts is None:
+            return [s.world] * (copies * len(s.members))
+        shifted = {"shifts": self.shifts, "task": task.index, **s.world}
+        return [{**shifted, "seed": seed} for seed in s.members for _ in range(copies)]
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -109,18 +118,18 @@ class AgentWork(Work):
         self._close_envs()
         self.task = task
         if self.settings.fresh:
-            self.untrained = []
+            self.untrained = {str(seed): [] for seed in self.settings.members}
             if task.index:
-                self._begin_anew(derive(self.settings.seed, "fresh agent", task.index))
+                self._begin_anew([derive(seed, "fresh agent", task.index) for seed in self.settings.members])
         self.agent.begin_task(task.env)
 
-    def _begin_anew(self, seed: int) -> None:
+    def _begin_anew(self, seeds: Sequence[int]) -> None:
         # Free the old agent before making the new one: its replay memory may be most of the machine's memory. Others
         # hold the dictionary of learners, so it is emptied, and the agent's reference cycles need a collection.
         self.learners.clear()
         del self.agent
         gc.collect()
-        self.agent = self.new_agent(replace(self.settings, seed=seed), self.spaces)
+        self.agent = self.new_agent(self.settings.of(tuple(seeds)), self.spaces)
 
     def begin_segment(self, number: int, step: int) -> None:
         self.now = step
@@ -128,17 +137,18 @@ class AgentWork(Work):
             if self._envs is None:
                 self._envs = self._new_envs()
             self._envs.progress(self._steps_of_task)
-            seeds = [derive(self.settings.seed, "episodes", number, i) for i in range(self._envs.num_envs)]
+            s = self.settings
+            seeds = [derive(seed, "episodes", number, i) for seed in s.members for i in range(s.num_envs)]
             self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
 
     def _new_envs(self) -> Envs:
         s, env = self.settings, self.task.env
-        make: Callable[[int], Envs] = partial(self.envs, s, env, **self.world(self.task))
+        worlds = self.worlds(self.task, s.num_envs)
         if not s.env_workers:
-            return make(s.num_envs)
+            return self.envs(s, env, worlds)
         if self._workers is None:
             self._workers = EnvWorkers(s.env_workers, partial(_begin_worker, flushes(), plugins.sources()))
-        return WorkerVector(self._workers, env, partial(_make_rows, make), s.num_envs)
+        return WorkerVector(self._workers, env, partial(_make_share, self.envs, s, env, worlds), len(worlds))
 
     @property
     def _steps_of_task(self) -> int:
@@ -205,18 +215,24 @@ class AgentWork(Work):
 
     def _log_untrained(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Log the mean return of a fresh agent's episodes before its first update, or of the first episodes to end."""
-        assert self.untrained
-        mean, n = fmean(self.untrained), len(self.untrained)
-        run.event(event="untrained", step=step, task=task.index, **{"return": mean}, episodes=n)
-        self.untrained = None
+        for seed, returns in list(self.untrained.items()):
+            if returns:
+                place = {"step": step, "task": task.index, **self._label(seed)}
+                run.event(event="untrained", **place, **{"return": fmean(returns)}, episodes=len(returns))
+                del self.untrained[seed]
+
+    def _label(self, seed: int | str) -> dict[str, int]:
+        """Return the label of the lines that belong to one member of a stack: its seed."""
+        return {"seed": int(seed)} if self.seeds else {}
 
     def _log_episode(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
-        where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle}
+        seed = self.settings.members[episode.index // self.settings.num_envs]
+        where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle, **self._label(seed)}
         marks = {"exploded": episode.explosion is not None, "broken_off": episode.broken_off}
         marked = {name: True for name, holds in marks.items() if holds}
         run.episode(**where, **{"return": episode.ret}, length=episode.length, **marked)
-        if self.untrained is not None:
-            self.untrained.append(episode.ret)
+        if str(seed) in self.untrained:
+            self.untrained[str(seed)].append(episode.ret)
         if episode.explosion is not None:
             run.event(event="explosion", **where, reward=episode.explosion)
             self._warn_explosion(episode.explosion)
@@ -249,27 +265,30 @@ class AgentWork(Work):
         return previous < step and bool(s.eval_episodes) and (step >= task.end or crossed(previous, step, s.eval_every))
 
     def evaluate(self, task: EnvTask) -> Numbers:
-        """Return the mean returns of the evaluation policy, in new copies of the environment.
+        """Return the mean returns of the evaluation policy, in new copies of the environment, by member for a stack.
 
         They are also measured in its held-out variation, if it has one."""
         s = self.settings
-        seeds = self.evaluation_seeds(task, s.eval_episodes)
-        world = self.world(task)
+        worlds = self.worlds(task, s.eval_episodes)
+        seeds = [seed for member in s.members for seed in self.evaluation_seeds(member, task, s.eval_episodes)]
         with self._name_faults():
-            values = {"eval/return": self._mean_return(task, self.envs(s, task.env, len(seeds), **world), seeds)}
-            if (score := human_normalized(task.env, values["eval/return"])) is not None:
-                values["eval/human_normalized"] = score
-            if (held_out := self.held_out(task.env, len(seeds), **world)) is not None:
-                values["eval/return_friction"] = self._mean_return(task, held_out, seeds)
-        return values
+            values: Numbers = {"eval/return": self._mean_returns(task, self.envs(s, task.env, worlds), seeds)}
+            scores = [human_normalized(task.env, value) for value in values["eval/return"]]
+            if None not in scores:
+                values["eval/human_normalized"] = scores
+            if (held_out := self.held_out(task.env, worlds)) is not None:
+                values["eval/return_friction"] = self._mean_returns(task, held_out, seeds)
+        return values if self.seeds else {name: value for name, (value,) in values.items()}
 
-    def evaluation_seeds(self, task: EnvTask, episodes: int) -> list[int]:
-        """Return the seeds of the evaluation episodes of a task."""
-        return [derive(self.settings.seed, "evaluation", task.index, i) % 2**31 for i in range(episodes)]
+    def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]:
+        """Return the seeds of a member's evaluation episodes of a task."""
+        return [derive(seed, "evaluation", task.index, i) % 2**31 for i in range(episodes)]
 
-    def _mean_return(self, task: EnvTask, envs: Envs, seeds: list[int]) -> float:
+    def _mean_returns(self, task: EnvTask, envs: Envs, seeds: list[int]) -> list[float]:
+        """Return the mean return of each member's episodes."""
         envs.progress(self._steps_of_task)
-        return float(np.mean(evaluate(self.agent, task.env, envs, seeds)))
+        returns = np.reshape(evaluate(self.agent, task.env, envs, seeds), (len(self.settings.members), -1))
+        return [float(np.mean(own)) for own in returns]
 
     # -- states and resources -----------------------------------------------------------------------------------------
 
@@ -281,7 +300,7 @@ class AgentWork(Work):
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state.get(self._task_key, state))
         # not in the state of a trunk: an agent that continues from it has learned already
-        self.untrained = state.get("untrained")
+        self.untrained = state.get("untrained", {})
 
     @property
     def _task_key(self) -> str:
@@ -307,9 +326,9 @@ class AgentWork(Work):
                 self._workers = None
 
 
-def _make_rows(make: Callable[[int], Envs], rows: range) -> Envs:
-    """Return the copies of a worker process."""
-    return make(len(rows))
+def _make_share(make: Callable[..., Envs], settings: Any, env: str, worlds: Sequence[World], rows: range) -> Envs:
+    """Return those copies of an environment that one worker process steps."""
+    return make(settings, env, worlds[rows.start : rows.stop])
 
 
 def _begin_worker(flush: bool, sources: dict[str, str]) -> None:

@@ -172,9 +172,10 @@ class Loop:
         return numbers
 
     def _measure(self, task: Task) -> None:
-        learning, found = self.work.numbers(), self.work.measure(self.work.settings.curvature)
+        learned = [own for _, own in self._by_seed(self.work.numbers())]
+        found = self.work.measure(self.work.settings.curvature)
         counted = self.hooks.numbers()
-        for member, (labels, own) in enumerate(zip(self._labels(), found, strict=True)):
+        for member, (labels, learning, own) in enumerate(zip(self._labels(), learned, found, strict=True)):
             numbers = {
                 # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
                 name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
@@ -182,7 +183,7 @@ class Loop:
             }
             self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, {**learning, **_means(found)})
+        self.hooks.after_measurement(self.step, {**_means(learned), **_means(found)})
 
     def _measure_trainability(self, task: Task) -> None:
         found = self.work.trainability()

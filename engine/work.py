@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..interventions import Learner
-from ..metrics import View, measure, trainability
+from ..metrics import View, measure, measure_members, trainability
 from .hooks.driver import HookDriver
 from .machine.resources import require_memory
 from .settings import RunSettings
@@ -124,13 +124,13 @@ class Work(ABC):
 
     def measure(self, costly: bool) -> list[dict[str, float]]:
         """Return measurements of the learners, `learner/metric` → number, for the run or for each seed of a stack."""
-        return [
-            {
-                f"{name}/{metric}": value
-                for name, learner in self.learners.items()
-                for metric, value in measure(View(learner), True, costly=costly).items()
-            }
-        ]
+        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        for name, learner in self.learners.items():
+            view = View(learner)
+            found = measure_members(view, True, costly) if self.seeds else [measure(view, True, costly)]
+            for line, own in zip(lines, found, strict=True):
+                line |= {f"{name}/{metric}": value for metric, value in own.items()}
+        return lines
 
     def trainability(self) -> list[dict[str, float]]:
         """Return the trainability of the learners, `learner/metric` → number, for the run or for each seed of a stack.
@@ -142,8 +142,7 @@ class Work(ABC):
             if (found := trainability(learner)) is None:
                 continue
             for metric, values in found.numbers().items():
-                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
-                own = values.tolist() if self.seeds else [float(values.mean())]
+                own = learner.by_seed(values).mean(1).tolist()
                 for line, value in zip(lines, own, strict=True):
                     line[f"{name}/{metric}"] = value
         return lines

@@ -47,7 +47,6 @@ from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
 from ..networks.learner import Learner
-from ..networks.members import members_of
 from .base import Intervention, check_strength, copy_state, interventions
 
 
@@ -153,7 +152,7 @@ class Chain(Intervention):
                 return self._weigh(learner, kl_divergence(was, policy).mean())
         assert learner.values is not None
         squares = (learner.values(outputs) - learner.values(reference)).square()
-        return self._weigh(learner, squares.flatten(1).mean(1).sum() if members_of(learner) else squares.mean())
+        return self._weigh(learner, squares.flatten(1).mean(1).sum() if learner.members else squares.mean())
 
     def _weigh(self, learner: Learner, churn: Tensor) -> Tensor:
         self._churn[learner.name] = churn.detach()

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, has_members, members_of
+from ..networks.members import fit
 from .base import Intervention, Variant, copy_state, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
@@ -85,7 +85,7 @@ class TRAC(Intervention):
             raise ValueError(f"trac: epsilon must lie in (0, 1), got {epsilon}")
         self.epsilon = epsilon
         self.variant: Variant = variant
-        self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (members or 1, 6), S: (members or 1,), by learner
+        self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (networks, 6), S: (networks,), by learner
         self._reference: dict[str, dict[str, Tensor]] = {}  # θ_ref by learner and identity of parameter
         self._sum: dict[str, dict[str, Tensor]] = {}  # δ
         self._before: dict[str, tuple[dict[str, Tensor], Tensor]] = {}  # what moves, and by which S, until it has moved
@@ -105,15 +105,14 @@ class TRAC(Intervention):
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
         scale = self._find_scales(learner)["scale"]
         if self.variant == "as_released":
-            shrunk = _Broadcast(scale + self.epsilon)
+            shrunk = _Broadcast(learner, scale + self.epsilon)
             for key, parameter in moving.items():
                 torch.div(parameter - reference[key], shrunk(parameter), out=sums[key])
-        products = []
+        products, own = [], int(learner.members > 0)
         for key, parameter in moving.items():
             assert parameter.grad is not None
-            total, stacked = sums[key], has_members(parameter, len(scale))
-            product = torch.linalg.vecdot(total.flatten(int(stacked)), parameter.grad.flatten(int(stacked)))
-            products.append(product if stacked or len(scale) == 1 else product.expand(len(scale)))
+            total = sums[key]
+            products.append(torch.linalg.vecdot(total.flatten(own), parameter.grad.flatten(own)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
         self._before[learner.name] = moving, self._rescale_(self._find_scales(learner), torch.stack(products))
 
@@ -123,7 +122,7 @@ class TRAC(Intervention):
             raise RuntimeError("trac: the training loop must call before_update(learner) before every optimizer step")
         moving, scale = before
         reference, sums = self._reference[learner.name], self._sum[learner.name]
-        fitted = _Broadcast(scale)
+        fitted = _Broadcast(learner, scale)
         for key, parameter in moving.items():
             total = sums[key].add_(parameter)
             torch.addcmul(reference[key], total, fitted(parameter), out=parameter.data)
@@ -131,7 +130,7 @@ class TRAC(Intervention):
     def _find_scales(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): for one network, or for the members of a stack."""
         if learner.name not in self._scales:
-            networks, device = max(1, members_of(learner)), next(learner.module.parameters()).device
+            networks, device = max(1, learner.members), next(learner.module.parameters()).device
             zeros = torch.zeros(networks, len(BETAS), dtype=torch.float64, device=device)
             self._scales[learner.name] = {
                 "variance": zeros,
@@ -153,7 +152,7 @@ class TRAC(Intervention):
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return S, the scale of the movement away from the initial parameters."""
         scale = self._find_scales(learner)["scale"]
-        return {"trac_scale": scale if len(scale) > 1 else scale[0]}
+        return {"trac_scale": scale if learner.members else scale[0]}
 
     def state_dict(self) -> dict[str, Any]:
         return {"scales": self._scales, "reference": self._reference, "sum": self._sum}
@@ -164,19 +163,14 @@ class TRAC(Intervention):
 
 
 class _Broadcast:
-    """One number for each network, broadcastable to a parameter; the mean of them if members of a stack share it.
+    """One number for each network of a learner, (networks,), broadcastable to a parameter."""
 
-    numbers: (networks,).
-    """
-
-    def __init__(self, numbers: Tensor) -> None:
-        self.numbers = numbers
-        self._cast: dict[tuple[bool, torch.dtype], Tensor] = {}
+    def __init__(self, learner: Learner, numbers: Tensor) -> None:
+        self.numbers = numbers if learner.members else numbers[0]
+        self._cast: dict[torch.dtype, Tensor] = {}
 
     def __call__(self, parameter: Tensor) -> Tensor:
-        stacked = has_members(parameter, len(self.numbers))
-        if (stacked, parameter.dtype) not in self._cast:
-            value = self.numbers if stacked else self.numbers.mean()
-            self._cast[stacked, parameter.dtype] = value.to(parameter.dtype)
-        value = self._cast[stacked, parameter.dtype]
-        return fit(value, parameter) if stacked else value
+        if parameter.dtype not in self._cast:
+            self._cast[parameter.dtype] = self.numbers.to(parameter.dtype)
+        value = self._cast[parameter.dtype]
+        return fit(value, parameter) if value.ndim else value

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, members_of, normal_like
+from ..networks.members import fit, normal_like
 from .base import Intervention, Variant, copy_state, interventions
 
 
@@ -105,19 +105,16 @@ class UPGD(Intervention):
         averages = {name: utility[key] for name, key in keys.items()}
         corrections = [1.0 - self.beta ** steps[key] for key in keys.values()]
         scaled = dict(zip(before, torch._foreach_div(list(averages.values()), corrections), strict=True))
-        members = members_of(learner)
-        has_members = {name: members > 0 and u.ndim > 0 and len(u) == members for name, u in scaled.items()}
         heights = averages if as_released else scaled
-        tops = [u.flatten(1).amax(1) if has_members[name] else u.amax() for name, u in heights.items()]
-        top = torch.stack(torch.broadcast_tensors(*tops)).amax(0)
+        # () or (members,): each network of a stack has its own
+        top = torch.stack([u.flatten(int(learner.members > 0)).amax(-1) for u in heights.values()]).amax(0)
         tiny = torch.finfo(top.dtype).tiny
         top = top.masked_fill(top == 0, tiny) if as_released else top.clamp_min(tiny)
         parameters = dict(learner.module.named_parameters())
         for name, old in before.items():
             parameter = parameters[name]
             group = groups[parameter]
-            largest = fit(top, parameter) if has_members[name] else top.max()
-            freedom = torch.sigmoid_(scaled[name].div_(largest).neg_())  # 1 − Ū
+            freedom = torch.sigmoid_(scaled[name].div_(fit(top, parameter)).neg_())  # 1 − Ū
             change = parameter - old
             decay = group.get("weight_decay", 0.0) if as_released else 0.0
             if decay:

@@ -24,7 +24,6 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from ..networks.learner import Learner
-from ..networks.members import has_members, members_of
 from .base import Intervention, check_strength, interventions
 
 LONG = 2**15  # entries from which on PyTorch sorts integers by their digits
@@ -71,10 +70,9 @@ class Wasserstein(Intervention):
         """Return the sorted step-0 values, sorted again if a checkpoint, a new head or a freeze has changed them."""
         initial, known = self._starts.get(learner.name, ({}, None))
         if known is None or initial is not learner.initial or known.names != names:
-            members = members_of(learner)
             values = [learner.initial[name] for name in names]
-            rows = [members if has_members(value, members) else 1 for value in values]
-            lengths = [value.numel() // n for value, n in zip(values, rows, strict=True) for _ in range(n)]
+            rows = max(1, learner.members)
+            lengths = [value.numel() // rows for value in values for _ in range(rows)]
             known = SortedStart(names, _flatten(values), _split_rows(lengths, values[0].device))
             for begin, end, of_row in known.parts:
                 part = known.values[begin:end]

@@ -31,16 +31,16 @@ def _norms(part: Tensor) -> Tensor:
 
 @torch.no_grad()
 def policy_churn(before: Distribution | Tensor, now: Distribution | Tensor) -> Tensor:
-    """Return the mean change of a policy over inputs, ().
+    """Return the mean change of a policy over inputs, (), or that of each policy of a stack, (members,).
 
-    For distributions with one batch axis, (n,), it is the mean of KL(before ‖ now), in nats, in [0, ∞). For the actions
-    of a deterministic policy, (n,), it is the share of inputs with another action, in [0, 1] (Schaul et al. 2022,
-    arXiv:2206.00730). Raises ValueError if the two are of different kinds.
+    For distributions with a batch of inputs, (n,) or (members, n), it is the mean of KL(before ‖ now), in nats, in
+    [0, ∞). For the actions of a deterministic policy, (n,) or (members, n), it is the share of inputs with another
+    action, in [0, 1] (Schaul et al. 2022, arXiv:2206.00730). Raises ValueError if the two are of different kinds.
     """
     if isinstance(before, Tensor) and isinstance(now, Tensor):
-        return (before != now).double().mean()
+        return (before != now).double().mean(-1)
     if isinstance(before, Distribution) and isinstance(now, Distribution):
-        return kl_divergence(before, now).double().mean()
+        return kl_divergence(before, now).double().mean(-1)
     raise ValueError(
         f"policy_churn: needs two distributions or the actions of two policies, got {type(before).__name__} and "
         f"{type(now).__name__}"

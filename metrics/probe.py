@@ -127,9 +127,9 @@ def _update_ratio(view: View) -> Tensor:
 
 
 def _policy_churn(view: View) -> Tensor:
-    """Return how far the policy moved on the probe; networks that act are not stacks."""
     assert view.learner.policy is not None
-    return policy_churn(*(view.learner.policy(*of) for of in view.outputs_before_and_now))[None]
+    churn = policy_churn(*(view.learner.policy(*of) for of in view.outputs_before_and_now))
+    return churn.mean()[None] if view.members is None else view.select(churn)
 
 
 def _value_churn(view: View) -> Tensor:
@@ -315,8 +315,11 @@ def measure(
 def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
     """Return `measure` of every member of a stack, in their order, computed for all members at once.
 
+    The members of a stack of seeds are the seeds. Each has what `measure` returns for a run of this seed alone, in
+    which the networks of one seed are combined. Otherwise they are the networks.
+
     Args:
-        learner, per_layer, costly: As for `measure`.
+        learner, per_layer, costly: As for `measure`. A `View` with `seeds` measures these.
 
     Raises:
         ValueError: The learner is not a stack.
@@ -326,8 +329,13 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
     if view.members is None:
         raise ValueError(f"'{view.learner.name}' is no stack of networks; use measure")
     with measuring(view.learner.module):
-        columns = {name: values.tolist() for name, (values, _) in _compute(view, per_layer, costly).items()}
-    return [{name: float(column[i]) for name, column in columns.items()} for i in range(view.networks)]
+        computed = _compute(view, per_layer, costly)
+    each = view.learner.networks if view.learner.seeds and view.member is None else 1
+    columns = {
+        name: [float(own[0] if each == 1 else POOLS[pool](own.double())) for own in values.split(each)]
+        for name, (values, pool) in computed.items()
+    }
+    return [{name: column[i] for name, column in columns.items()} for i in range(view.networks // each)]
 
 
 def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:

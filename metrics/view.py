@@ -16,7 +16,6 @@ from ..networks.forward import check_inputs
 from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
-from ..networks.members import members_of
 from ..networks.passes import leave_inference, unchanged
 from ..networks.recording import Recording, record
 from .features import feature_matrices
@@ -31,10 +30,12 @@ class View:
     Attributes:
         learner: The learner.
         member: Use only this network of a stack. Raises ValueError if it does not exist, or if the learner is no stack.
+        seeds: Use only the networks of these seeds of a stack of seeds, by their positions, ascending.
     """
 
     learner: Learner
     member: int | None = None
+    seeds: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if self.member is None:
@@ -44,21 +45,28 @@ class View:
         if not 0 <= self.member < self.members:
             raise ValueError(f"'{self.learner.name}' has members 0 to {self.members - 1}, not {self.member}")
 
-    @cached_property
+    @property
     def members(self) -> int | None:
-        """The number of networks if all layers and parameters are stacked, else None."""
-        count = members_of(self.learner)
-        alike = all(p.dim() > 0 and len(p) == count for p in self.learner.module.parameters())
-        return count if count and alike else None
+        """The number of networks if the learner is a stack, else None."""
+        return self.learner.members or None
+
+    @cached_property
+    def chosen(self) -> list[int] | None:
+        """The selected members, or None for all."""
+        if self.member is not None:
+            return [self.member]
+        if self.seeds is None or len(self.seeds) == self.learner.seeds:
+            return None
+        return self.learner.networks_of(self.seeds)
 
     @property
     def networks(self) -> int:
         """The number of networks for which each metric has a value."""
-        return 1 if self.member is not None or self.members is None else self.members
+        return self.members or 1 if self.chosen is None else len(self.chosen)
 
     def select(self, values: Tensor) -> Tensor:
         """Return the part of (members, …) values that belongs to the selected members."""
-        return values if self.member is None else values[self.member : self.member + 1]
+        return values if self.chosen is None else values[self.chosen]
 
     def by_network(self, values: Tensor) -> Tensor:
         """Return values (members, …) by network, (networks, …).
@@ -226,13 +234,14 @@ class View:
     def sample_losses(self) -> Tensor | None:
         """The differentiable training losses of single samples of one batch, (n,) or (members, n).
 
-        None if the learner has no `batches`. The state of the learner's generator is restored.
+        None if the learner has no `batches`. The states of the learner's generators are restored.
         """
-        state = self.learner.generator.get_state()
+        states = [source.get_state() for source in self.learner.draws]
         try:
             with unchanged(self.learner.module):
                 return next(self.learner.batches(1), None)
         except ValueError:
             return None
         finally:
-            self.learner.generator.set_state(state)
+            for source, state in zip(self.learner.draws, states, strict=True):
+                source.set_state(state)

@@ -3,13 +3,14 @@
 from . import process  # noqa: F401  (completes what `calling` compares)
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
+from .adam import StackedAdam
 from .inference import direct
 from .layers import Layer, Role, Scope, chain
 from .learner import Learner, no_batches
 from .learner_for import learner_for
 from .linear_pairs import LinearPair
 from .matrices import Matrices, Weight, Written, weight_matrices
-from .members import members_of, normal_like
+from .members import normal_like
 from .normalization import (
     Normalization,
     SpectralLinear,
@@ -18,7 +19,7 @@ from .normalization import (
     hidden_norm,
     stacked_hidden_linear,
 )
-from .parameters import copy_module_, restore_, snapshot
+from .parameters import copy_module_, restore_, snapshot, stack_networks
 from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
@@ -40,6 +41,7 @@ __all__ = [
     "ScalePair",
     "Scope",
     "SpectralLinear",
+    "StackedAdam",
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
@@ -60,7 +62,6 @@ __all__ = [
     "initial_gain",
     "isometry_scale",
     "learner_for",
-    "members_of",
     "no_batches",
     "normal_like",
     "parse_activation",
@@ -71,6 +72,7 @@ __all__ = [
     "scale_pairs",
     "set_generators",
     "snapshot",
+    "stack_networks",
     "stacked_hidden_linear",
     "trace_wiring",
     "unchanged",

@@ -86,6 +86,16 @@ class Layer:
         return Weight(self.name, kernel, layout, self.split)
 
 
+def find_stack(module: nn.Module, layers: Iterable[Layer]) -> int:
+    """Return the number of networks of which a module is a stack, or 0 if it is none.
+
+    It is one if all its layers are stacks of that many, and no parameter belongs to several of the networks.
+    """
+    sizes = {len(layer.kernel) if layer.stacked else 0 for layer in layers}
+    count = sizes.pop() if len(sizes) == 1 else 0
+    return count if count and all(p.ndim > 0 and len(p) == count for p in module.parameters()) else 0
+
+
 def trained_kernels(layers: Iterable[Layer]) -> dict[Tensor, Layer]:
     """Return the kernels of the layers that are trained → the layer, without the factors of adapters; a tied one once.
 

@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 from ..registry import did_you_mean
 from .calls import parse_call_name
 from .forward import Forward, runner
-from .layers import Layer, Scope
+from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
@@ -83,6 +83,14 @@ class Learner:
         followers: Networks of the same architecture that follow this one, such as target networks.
         forward: What runs the network on inputs: the name of a method, or a function of the module and the inputs.
 
+    What the first axis of its parameters is, if they are those of several networks side by side, a stack:
+
+    Attributes:
+        seeds: The number of seeds that are trained together, each as if alone. 0: those of one run, without an axis.
+        networks: The number of networks of one seed (the critics of SAC: 2). The first axis of all parameters has
+            seeds × networks entries, those of a seed one after the other. It exists if there are seeds, or several
+            networks, or if all layers are stacks (of one network).
+
     Its structure:
 
     Attributes:
@@ -106,11 +114,13 @@ class Learner:
 
     Attributes:
         generator: The source of every random draw that an intervention makes on this learner.
-        generators: For a stack, one generator for each member, for draws that do not depend on other members.
+        generators: For a stack of seeds, one generator for each seed, which is used instead of `generator`. It draws
+            for all networks of its seed what a run of this seed alone draws.
         activation_draws: The generators of randomised activations (see `set_generators`). None: PyTorch's own.
         redraw: Returns new initial parameters, by name. One that it leaves out keeps its constant of `initial`, or
             cannot be drawn (see `undrawn`).
-        redraw_draws: The generators that `redraw` advances, besides the learner's own.
+        redraw_draws: The generators that `redraw` advances, besides the learner's own; for a stack of seeds, as many
+            for each seed, those of a seed one after the other.
 
     Outputs, for metrics of change:
 
@@ -148,6 +158,9 @@ class Learner:
     followers: tuple[nn.Module, ...] = ()
     forward: Forward = "forward"
 
+    seeds: int = 0
+    networks: int = 1
+
     features: str | None = None
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     unwired: Mapping[str, str] = field(default_factory=dict)
@@ -174,10 +187,12 @@ class Learner:
     _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
     _settled: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
     _undrawn: list[str] | None = field(default=None, init=False, repr=False)
+    _single: bool = field(default=False, init=False, repr=False)  # a stack of one network
 
     def __post_init__(self) -> None:
         check_values(self.module, self.name)
         self.optimizer = trainer_of(self.module, self.optimizer, self.name)
+        self._check_stack()
         if not self.initial:
             self.initial = snapshot(self.module)
         modules = dict(self.module.named_modules())
@@ -199,6 +214,43 @@ class Learner:
                 if name not in modules:
                     hint = did_you_mean(name, modules)
                     raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
+
+    def _check_stack(self) -> None:
+        """Raise ValueError if the parameters are not those of the networks that `seeds` and `networks` say."""
+        found = find_stack(self.module, self.layers)
+        self._single = found == 1
+        if (count := self.members) == found:
+            return
+        if not count:
+            raise ValueError(f"'{self.name}' is a stack of {found} networks: say what they are, seeds= or networks=")
+        for name, p in self.module.named_parameters():
+            if p.ndim == 0 or len(p) != count:
+                raise ValueError(
+                    f"'{self.name}' says that it is a stack of {count} networks (seeds={self.seeds}, "
+                    f"networks={self.networks}), but '{name}' is {tuple(p.shape)}"
+                )
+        if self.layers:
+            plain = next((layer.name for layer in self.layers if not layer.stacked), None)
+            what = f"a stack of {found}" if plain is None else f"'{plain}' is no stack"
+            raise ValueError(f"'{self.name}' says that it is a stack of {count} networks, but {what}")
+
+    @property
+    def members(self) -> int:
+        """The length of the first axis of all parameters, seeds × networks, or 0 if there is no such axis."""
+        return max(self.seeds, 1) * self.networks if self.seeds or self.networks > 1 or self._single else 0
+
+    def networks_of(self, seeds: Iterable[int]) -> list[int]:
+        """Return the entries of the first axis that belong to these seeds of a stack of seeds, by their positions."""
+        return [seed * self.networks + network for seed in seeds for network in range(self.networks)]
+
+    def by_seed(self, values: Tensor) -> Tensor:
+        """Return values of each network, (members, …), by seed: (seeds or 1, networks, …)."""
+        return values.reshape(max(1, self.seeds), self.networks, *values.shape[1:])
+
+    @property
+    def draws(self) -> tuple[torch.Generator, ...]:
+        """The generators that interventions or a `redraw` may advance."""
+        return (self.generator, *self.generators, *self.redraw_draws)
 
     @property
     def run(self) -> Callable[..., Any]:
@@ -254,10 +306,9 @@ class Learner:
     def undrawn(self) -> list[str]:
         """Return the names of the trained parameters of which no new initial values are known; no generator moves."""
         if self._undrawn is None:
-            sources = (self.generator, *self.generators, *self.redraw_draws)
-            draws = [source.get_state() for source in sources]
+            states = [source.get_state() for source in self.draws]
             drawn = self.redraw()
-            for source, state in zip(sources, draws, strict=True):
+            for source, state in zip(self.draws, states, strict=True):
                 source.set_state(state)
             initial = self.initial
             self._undrawn = [

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..registry import first_line
 from .calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, methods, runner
-from .layers import Layer, chain
+from .layers import Layer, chain, find_stack
 from .learner import Learner, check_values, no_batches
 from .modules import CONV, LINEAR
 from .passes import measuring, unchanged
@@ -104,6 +104,7 @@ def learner_for(
         wiring=wiring or {},
         capabilities=capabilities,
         forward=forward,
+        networks=find_stack(module, layers) or 1,
     )
     if inputs is not None:
         if set(units) - set(known):  # what is known has been called

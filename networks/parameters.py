@@ -1,10 +1,13 @@
 """The state of a network as values: copied out of it, and written back in place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+
+Stacked = TypeVar("Stacked", bound=nn.Module)
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
@@ -43,6 +46,23 @@ def copy_module_(target: nn.Module, source: nn.Module) -> None:
     for theirs, ours in pairs:
         for old, new in zip(theirs, ours, strict=True):
             old.copy_(new)
+
+
+def stack_networks(networks: Sequence[Stacked], make: Callable[[int], Stacked]) -> Stacked:
+    """Return a stack of networks of one shape, with copies of their parameters and buffers, in order.
+
+    Args:
+        networks: The networks.
+        make: Returns a stack of a number of networks. What it draws is overwritten, and no generator moves.
+
+    Raises KeyError or RuntimeError if the stack has other parameters, or other sizes.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        stack = make(len(networks))
+        states = [network.state_dict() for network in networks]
+        for name, tensor in stack.state_dict().items():
+            tensor.copy_(torch.stack([state[name] for state in states]).view_as(tensor))
+    return stack
 
 
 def is_expanded(tensor: Tensor) -> bool:

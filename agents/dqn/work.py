@@ -1,14 +1,17 @@
 """The environments of DQN, and their sizes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ...envs import Envs, flatten, is_image, make_env, make_pixels, resolve_env, side_by_side
+from ...envs import Envs, JoinedVector, flatten, is_image, make_env, make_pixels, resolve_env, side_by_side
 from ..spaces import vector_space
-from ..work import AgentWork
+from ..work import AgentWork, World
 from .agent import DQN, STATISTICS, Pixels, Vectors
 from .settings import DQNSettings
 
@@ -23,7 +26,7 @@ class DQNWork(AgentWork):
         if not shows_images(env, s.kwargs):
             shown = vector_space(env, "dqn", s.kwargs)
             return Vectors(shown.observation, spaces.flatdim(shown.action))
-        envs: Any = self.envs(s, env, 1, **s.world)
+        envs: Any = self.envs(s, env, [s.world])
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
         envs.close()
@@ -33,19 +36,20 @@ class DQNWork(AgentWork):
         return DQN(settings, spaces)
 
     @staticmethod
-    def envs(settings: DQNSettings, env: str, copies: int, **world: Any) -> Envs:
+    def envs(settings: DQNSettings, env: str, worlds: Sequence[World]) -> Envs:
         s = settings
         if not shows_images(env, s.kwargs):
-            return side_by_side([lambda: flatten(make_env(env, **world))] * copies, **s.stepping)
-        return make_pixels(
-            env,
-            copies,
-            sticky=s.sticky,
-            sticky_per=s.sticky_per,
-            max_frames=s.max_frames,
-            threads=s.stepping["threads"],
-            **world,
-        )
+            return side_by_side([partial(_make_flat, env, world) for world in worlds], **s.stepping)
+        settings = {
+            "sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames, "threads": s.stepping["threads"],
+        }  # fmt: skip
+        alike = [(world, len(list(copies))) for world, copies in groupby(worlds)]
+        vectors = [make_pixels(env, copies, **settings, **world) for world, copies in alike]
+        return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]
+
+
+def _make_flat(env: str, world: World) -> gym.Env:
+    return flatten(make_env(env, **world))
 
 
 def shows_images(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:

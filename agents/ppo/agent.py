@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,17 @@ from torch.distributions import Distribution
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.machine.resources import format_bytes, free_memory
-from ...engine.seeding import generator
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.storage.restoring import require_like
+from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
-from ...networks import evaluating
+from ...networks import StackedAdam, evaluating, stack_networks
 from ...registry.errors import Diverged
 from ..agent import Policy
+from ..draws import Draws, generators, set_states, sources_of, states_of
 from ..normalize import Centre, RewardScale, RunningMeanStd
-from .network import MultiHead, PolicySpace
+from .network import MultiHead, PolicySpace, rows_of
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import STATISTICS, GradientStep, Loss, LossSettings, normalize, ppo_loss, ppo_losses, steps_per_call
@@ -47,7 +47,11 @@ SHARED = "all"  # the key of adapter, head and statistics that all environments 
 
 
 class PPO:
-    """The PPO agent. The loop calls act → remember → update, and `begin_task` for another environment."""
+    """The PPO agent, or a stack of them. The loop calls act → remember → update, and `begin_task` for another world.
+
+    The tensors of a stack have the members as their first axis: `stack` is (members,), and () for one agent. Members
+    draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
+    """
 
     def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> None:
         """Make the network, and the statistics of each environment.
@@ -61,14 +65,16 @@ class PPO:
         """
         s = self.settings = settings
         self.device = torch.device(s.device)
-        self._draws = generator(s.seed, "initial parameters")
+        self.stack = (len(s.members),) if s.stacked else ()
+        self._draws = generators(s, "initial parameters")
         self.spaces = spaces = share_space(spaces) if s.one_head else dict(spaces)
         self.network = self._new_network().to(self.device)
-        self.noise = generator(s.seed, "action noise")
-        self.shuffle = generator(s.seed, "minibatches")
-        self.observation_statistics = {key: RunningMeanStd(space.observation) for key, space in spaces.items()}
-        self.centres = {} if s.normalize_observations else {key: Centre(sp.observation) for key, sp in spaces.items()}
-        self.reward_scales = {key: RewardScale(s.num_envs, s.gamma) for key in spaces}
+        self.noise = generators(s, "action noise")
+        self.shuffle = generators(s, "minibatches")
+        stack, sizes = self.stack, {key: space.observation for key, space in spaces.items()}
+        self.observation_statistics = {key: RunningMeanStd(size, stack) for key, size in sizes.items()}
+        self.centres = {} if s.normalize_observations else {key: Centre(size, stack) for key, size in sizes.items()}
+        self.reward_scales = {key: RewardScale(s.num_envs, s.gamma, stack) for key in spaces}
         by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
         loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
         self._loss_settings = loss
@@ -80,11 +86,18 @@ class PPO:
         self.learners = {"agent": self._learner()}
 
     def _new_network(self) -> MultiHead:
+        """Return a new network. The members of a stack draw their weights as if alone."""
         s = self.settings
-        return MultiHead(
-            self.spaces, s.hidden, s.adapter_width, s.activation, s.share_value, self._draws, s.init_lambda,
-            value_hidden=s.value_hidden, initialization=s.initialization, normalization=s.normalization,
-        )  # fmt: skip
+
+        def make(draws: torch.Generator | None, init_lambda: float | None, members: int = 0) -> MultiHead:
+            return MultiHead(
+                self.spaces, s.hidden, s.adapter_width, s.activation, s.share_value, draws, init_lambda,
+                value_hidden=s.value_hidden, initialization=s.initialization, normalization=s.normalization,
+                members=members,
+            )  # fmt: skip
+
+        drawn = [make(draws, s.init_lambda) for draws in sources_of(self._draws)]
+        return stack_networks(drawn, lambda members: make(None, None, members)) if self.stack else drawn[0]
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.one_head else env
@@ -102,10 +115,12 @@ class PPO:
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
+        draws = sources_of(generators(s, "interventions"))
+        adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
             self.network,
-            torch.optim.Adam(
+            adam(
                 self.network.parameters(), lr=s.learning_rate, betas=s.adam_betas, eps=s.adam_epsilon,
                 weight_decay=s.weight_decay,
             ),
@@ -115,13 +130,15 @@ class PPO:
             loss=self._probe_loss,
             batches=self._batches,
             last_inputs=lambda: self._minibatch,
-            generator=generator(s.seed, "interventions"),
+            generator=draws[0],
+            generators=draws if self.stack else (),
+            seeds=len(draws) if self.stack else 0,
             redraw=redraw,
             wiring=self.network.wiring(),
             policy=self._policy,
             values=lambda outputs: outputs[1],
-            redraw_draws=(self._draws,),
-            capabilities=(OtherMinibatch(self._another), LastLoss(lambda: self._latest[-1, 0])),
+            redraw_draws=sources_of(self._draws),
+            capabilities=(OtherMinibatch(self._another), LastLoss(lambda: self._latest[-1, ..., 0])),
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
@@ -129,7 +146,8 @@ class PPO:
         looked_at = self.learning or self.last
         assert looked_at is not None
         key = looked_at[0]
-        return self.spaces[key].policy.distribution(outputs[0], parameters.get(f"log_std.{key}"))
+        scale = parameters.get(f"log_std.{key}")
+        return self.spaces[key].policy.distribution(outputs[0], None if scale is None else rows_of(scale))
 
     @property
     def probe(self) -> tuple[str, RolloutBatch] | None:
@@ -137,8 +155,7 @@ class PPO:
         if self.last is None:
             return None
         key, batch = self.last
-        evenly_spaced = slice(0, None, -(-len(batch.returns) // PROBE_ROWS))
-        return key, RolloutBatch(*(tensor[evenly_spaced] for tensor in batch.tensors()))
+        return key, batch.thin(-(-batch.size // PROBE_ROWS))
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
@@ -153,27 +170,35 @@ class PPO:
         if self.learning is None:
             return None
         key, batch = self.learning
-        n = len(batch.returns)
-        rows = torch.randperm(n, generator=self.learners["agent"].generator)[: self.settings.minibatch_size]
-        return batch.observations[rows.to(self.device)], key
+        rows = self._permute(batch.size, self._intervention_draws)[..., : self.settings.minibatch_size]
+        return batch.take(rows).observations, key
+
+    @property
+    def _intervention_draws(self) -> Draws:
+        learner = self.learners["agent"]
+        return learner.generators or (learner.generator,)
+
+    def _permute(self, rows: int, draws: Draws) -> Tensor:
+        """Return a random order of the rows for each member, (*stack, rows)."""
+        orders = [torch.randperm(rows, generator=own) for own in sources_of(draws)]
+        return (torch.stack(orders) if self.stack else orders[0]).to(self.device)
 
     def _losses(self, key: str, batch: RolloutBatch, count: int | None) -> Iterator[Tensor]:
-        n = len(batch.returns)
+        n = batch.size
         size = min(self.settings.minibatch_size, n)
         for number in range(n // size if count is None else count):
             if number % (n // size) == 0:
-                order = torch.randperm(n, generator=self.learners["agent"].generator).to(self.device).split(size)
-            rows = order[number % (n // size)]
-            minibatch = tuple(tensor[rows] for tensor in batch.tensors())
+                order = self._permute(n, self._intervention_draws).split(size, -1)
+            minibatch = batch.take(order[number % (n // size)])
             with evaluating(self.network):
-                losses = ppo_losses(self.network, key, minibatch, self._loss_settings)
+                losses = ppo_losses(self.network, key, minibatch.tensors(), self._loss_settings)
             yield losses
 
     def _probe_loss(self) -> Tensor:
         if self.probe is None:
             raise RuntimeError("there is no recent batch before the first rollout")
         key, batch = self.probe
-        return ppo_loss(self.network, key, batch.tensors(), self._loss_settings)[0]
+        return ppo_loss(self.network, key, batch.tensors(), self._loss_settings)[0].sum()
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -181,14 +206,19 @@ class PPO:
         """Act in `env` from now on, with its statistics, adapter and heads from earlier visits."""
         s = self.settings
         self.key = self._key(env)
-        self.rollout = Rollout(s.rollout_steps, s.num_envs, *self.spaces[self.key])
+        self.rollout = Rollout(s.rollout_steps, (*self.stack, s.num_envs), *self.spaces[self.key])
 
     def begin_episodes(self, observations: Array) -> None:
-        """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
+        """Begin episodes: all environments were reset to these observations, (rows, d)."""
         self.reward_scales[self.key].reset_returns()
         self._observe(observations)
 
-    def _observe(self, observations: Array) -> None:
+    def _by_member(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return what belongs to the rows of environments, (rows, …), with the members' axis: (*stack, n, …)."""
+        return rows.reshape(*self.stack, -1, *rows.shape[1:])
+
+    def _observe(self, rows: Array) -> None:
+        observations = self._by_member(rows)
         if self.settings.normalize_observations:
             self.observation_statistics[self.key].update(observations)
         self.current = self._normalize(observations, self.key)
@@ -199,47 +229,54 @@ class PPO:
         return self.observation_statistics[key].normalize(observations, clip=10.0)
 
     def act(self) -> np.ndarray:
-        """Sample an action for each current observation, (num_envs, *shape)."""
+        """Sample an action for each current observation, (rows, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
         if not self.rollout.filled:
             self._policy_of = self.network.make_policy(self.key)
             # For the whole rollout at once, like the log-probabilities in `update`: many small tensors are slow.
-            self._noise = policy.noise((s.rollout_steps, s.num_envs), self.noise).numpy()
+            drawn = [policy.noise((s.rollout_steps, s.num_envs), own).numpy() for own in sources_of(self.noise)]
+            self._noise = np.stack(drawn, 1) if self.stack else drawn[0]
             scale = self.network.scale(self.key)
             self._log_std = None if scale is None else scale.detach().cpu()
         self._outputs = self._outputs_of(self._policy_of, self.current)
         noise = self._noise[self.rollout.filled]
         self._actions = policy.draw(self._outputs, noise, self._log_std)
-        return self._actions
+        return self._actions.reshape(-1, *policy.shape)
 
     @torch.no_grad()
     def _outputs_of(self, policy: Callable[[Tensor], Tensor], observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a policy's outputs, (n, outputs), on the CPU, for normalised observations (n, d)."""
+        """Return a policy's outputs, (*stack, n, outputs), on the CPU, for normalised observations (*stack, n, d)."""
         return policy(torch.from_numpy(observations).to(self.device)).cpu().numpy()
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        rewards = result.reward * self.settings.reward_scale
-        done = result.terminated | result.truncated
+        reward, terminated, truncated = map(self._by_member, (result.reward, result.terminated, result.truncated))
+        rewards = reward * self.settings.reward_scale
         if self.settings.normalize_rewards:
-            rewards = self.reward_scales[self.key](rewards, done, clip=10.0)
+            rewards = self.reward_scales[self.key](rewards, terminated | truncated, clip=10.0)
+        final = self._by_member(result.final_obs)
         if self.centres:
-            self.centres[self.key].begin(result.final_obs)
-        self.rollout.add(self.current, self._outputs, self._actions, rewards, result.terminated, result.truncated)
-        for env in np.flatnonzero(result.truncated & ~result.terminated):
-            self.rollout.add_truncation(int(env), self._normalize(result.final_obs[env], self.key))
+            self.centres[self.key].begin(final)
+        self.rollout.add(self.current, self._outputs, self._actions, rewards, terminated, truncated)
+        if (cut := truncated & ~terminated).any():
+            self.rollout.add_truncations(cut, self._normalize(final, self.key))
         self._observe(result.obs)
 
     @contextmanager
     def greedy(self, env: str) -> Iterator[Policy]:
-        """Yield the most likely action for raw observations, (n, d) → (n, *shape), with frozen statistics.
+        """Yield the most likely action for raw observations, (rows, d) → (rows, *shape), with frozen statistics.
 
         The network is in evaluation mode inside the context."""
         key = self._key(env)
         policy = self.spaces[key].policy
         with evaluating(self.network):
             acting = self.network.make_policy(key)
-            yield lambda observations: policy.best(self._outputs_of(acting, self._normalize(observations, key)))
+
+            def act(rows: NDArray[Any]) -> np.ndarray:
+                outputs = self._outputs_of(acting, self._normalize(self._by_member(rows), key))
+                return policy.best(outputs).reshape(-1, *policy.shape)
+
+            yield act
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -254,7 +291,8 @@ class PPO:
         if self.rollout.filled < s.rollout_steps and not last:
             return False
         with torch.no_grad():
-            values = self.network.values(self.rollout.all_observations(self.current).to(self.device), self.key).cpu()
+            observations = self.rollout.all_observations(self.current).to(self.device)
+            values = self.network.values(observations, self.key).cpu()
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
@@ -264,7 +302,7 @@ class PPO:
         self.learning = self.key, batch
         learner = self.learners["agent"]
         loss = self._loss(hooks)
-        n = len(batch.returns)
+        n = batch.size
         size = min(s.minibatch_size, n)
         # A hook that acts between two gradient steps needs them one by one.
         whole = s.rollout_steps * s.num_envs
@@ -276,39 +314,40 @@ class PPO:
         for _ in range(s.epochs):
             # One gather per epoch, so that minibatches are views. Rows beyond the last full minibatch are left out
             # of this epoch.
-            order = torch.randperm(n, generator=self.shuffle)[: n // size * size].to(self.device)
-            for rows in zip(*(tensor[order].split(size * unroll) for tensor in batch.tensors()), strict=True):
+            order = self._permute(n, self.shuffle)[..., : n // size * size]
+            for part in batch.take(order).split(size * unroll):
+                rows = part.tensors()
                 hooks.before_loss(learner)
                 self._latest = self.gradient_step(loss, size, *rows, before=before)
                 self._minibatch = rows[0], self.key
                 statistics.append(self._latest)
                 hooks.after_update(learner)
         self.last, self.learning, self._minibatch = self.learning, None, None
-        means = torch.cat(statistics).mean(0).tolist()
-        if not all(map(isfinite, means)):
+        means = torch.cat(statistics).mean(0)
+        self.sound = means.isfinite().all(-1)
+        if not self.sound.any():
             raise Diverged(f"on {self.key} the loss is not finite")
-        self._numbers = dict(zip(STATISTICS, means, strict=True))
+        self._numbers = dict(zip(STATISTICS, means.unbind(-1), strict=True))
         if n > 1:  # one row has no variance
-            explained = 1 - (batch.returns - batch.values).var() / (batch.returns.var() + 1e-8)
-            self._numbers["value/explained_variance"] = float(explained)
+            explained = 1 - (batch.returns - batch.values).var(-1) / (batch.returns.var(-1) + 1e-8)
+            self._numbers["value/explained_variance"] = explained
         return True
 
     def _log_probs(self) -> Tensor:
-        """Return the log-probabilities of the rollout's actions, (n,), on the CPU."""
-        n = self.rollout.filled
+        """Return the log-probabilities of the rollout's actions, (*stack, n), on the CPU."""
         drawn = (self.rollout.outputs, self.rollout.actions, self._noise)
-        outputs, actions, noise = (torch.from_numpy(array[:n]).flatten(0, 1) for array in drawn)
+        outputs, actions, noise = (torch.from_numpy(self.rollout.flatten(array)) for array in drawn)
         policy = self.spaces[self.key].policy
         return policy.log_prob_from_noise(outputs, actions, noise, self._log_std)
 
-    def numbers(self) -> dict[str, float]:
-        """Return the mean statistics of the last update."""
-        return dict(self._numbers)
+    def numbers(self) -> Numbers:
+        """Return the mean statistics of the last update, by member for a stack."""
+        return {name: value.tolist() for name, value in self._numbers.items()}
 
     def check_memory(self, runs: int) -> None:
         s = self.settings
         values = max(3 * space.observation + 2 * space.policy.outputs + 12 for space in self.spaces.values())
-        needed = 4 * values * s.rollout_steps * s.num_envs * runs  # for the rollout and its batch
+        needed = 4 * values * s.rollout_steps * s.num_envs * len(s.members) * runs  # for the rollout and its batch
         if needed > (free := free_memory()):
             raise ValueError(
                 f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
@@ -347,7 +386,7 @@ class PPO:
             "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
             "centres": {key: centre.state_dict() for key, centre in self.centres.items()},
             "rewards": {key: r.statistics.state_dict() for key, r in self.reward_scales.items()},
-            "generators": {name: g.get_state() for name, g in self._generators().items()},
+            "generators": {name: states_of(draws) for name, draws in self._generators().items()},
             "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
             "key": self.key,
         }
@@ -360,8 +399,8 @@ class PPO:
             centre.load_state_dict(state["centres"][key])
         for key, scale in self.reward_scales.items():
             scale.statistics.load_state_dict(state["rewards"][key])
-        for name, random in self._generators().items():
-            random.set_state(state["generators"][name])
+        for name, draws in self._generators().items():
+            set_states(draws, state["generators"][name])
         self.last = None if state["last"] is None else self._restore_batch(**state["last"])
         if state["key"] not in self.spaces:
             raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
@@ -369,12 +408,15 @@ class PPO:
 
     def _restore_batch(self, env: str, batch: list[Tensor]) -> tuple[str, RolloutBatch]:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
-        space, n = self.spaces[env], len(batch[0])
-        drawn = torch.from_numpy(np.empty((n, *space.policy.shape), space.policy.dtype))
-        require_like(batch, [torch.empty(n, space.observation), drawn, *torch.empty(4, n)], "the last batch")
+        space, shape = self.spaces[env], batch[0].shape[:-1]
+        drawn = torch.from_numpy(np.empty((*shape, *space.policy.shape), space.policy.dtype))
+        like = [torch.empty(*shape, space.observation), drawn, *torch.empty(4, *shape)]
+        require_like(batch, like, "the last batch")
+        if shape[:-1] != self.stack:
+            raise ValueError(f"the last batch has the shape {tuple(shape)}, not that of this run")
         return env, RolloutBatch(*batch).to(self.device)
 
-    def _generators(self) -> dict[str, torch.Generator]:
+    def _generators(self) -> dict[str, Draws]:
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
 
 

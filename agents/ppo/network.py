@@ -7,12 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from ...interventions import Layer, Units, Wiring, balance_layers_
-from ...networks import direct
-from ...networks.normalization import Normalization, hidden_linear, hidden_norm
+from ...networks import StackedLinear, direct
+from ...networks.modules import LAYER_NORM, LINEAR
+from ...networks.normalization import Normalization, hidden_linear, hidden_norm, stacked_hidden_linear
 from ..initialization import uniform_
 from .policies import Policy
 
 Initialization = Literal["orthogonal", "pytorch"]
+AnyLinear = nn.Linear | StackedLinear
 
 
 class PolicySpace(NamedTuple):
@@ -37,10 +39,17 @@ def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn
     return layer
 
 
+def rows_of(scale: Tensor) -> Tensor:
+    """Return a parameter of one or of several networks, (a,) or (members, a), in a shape that broadcasts to rows."""
+    return scale if scale.ndim == 1 else scale[:, None]
+
+
 class MultiHead(nn.Module):
     """The actor–critic for a stream of environments: one shared body, and an adapter and two heads for each of them.
 
         observation (n, d_e) → adapter_e (linear) → body (width × activation, …) → policy_e (n, a_e), value_e (n)
+
+    A stack of networks has the members as the first axis of all tensors: (members, n, d_e) → (members, n, a_e).
 
     The outputs of the policy parameterise its distribution: means or logits (see `policies`).
 
@@ -53,30 +62,32 @@ class MultiHead(nn.Module):
     def __init__(
         self,
         spaces: Mapping[str, PolicySpace],
-        hidden: Sequence[int],
+        widths: Sequence[int],
         adapter: int,
         activation: str,
         share_value: bool,
-        generator: torch.Generator,
+        generator: torch.Generator | None,
         init_lambda: float | None = None,
         value_hidden: Sequence[int] | None = None,
         initialization: Initialization = "orthogonal",
         normalization: Normalization = "none",
+        members: int = 0,
     ) -> None:
-        """Draw a new network.
+        """Draw a new network, or make a stack of them without drawing (see `draw_stack`).
 
         Args:
             spaces: Environment id → its space.
-            hidden: Widths of the body's layers, at least one.
+            widths: Widths of the body's layers, at least one.
             adapter: Width of the adapters. 0: no adapters.
             activation: Name of the activation, with optional parameters.
             share_value: Whether the value function shares adapters and body with the policy.
-            generator: Draws the initial weights.
+            generator: Draws the initial weights. None for a stack.
             init_lambda: Rescale the hidden units to this balance at initialisation (see `balance_`). None: do not.
             value_hidden: Widths of the value function's own body, if it has one. None: as the policy's.
             initialization: Orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero
                 biases, or PyTorch's default for linear layers.
             normalization: The normalisation of the bodies' layers (see `networks.normalization`).
+            members: The number of networks in the stack. 0: no stack.
 
         Raises:
             ValueError: There are no adapters, but the observations differ in length.
@@ -87,36 +98,47 @@ class MultiHead(nn.Module):
             raise ValueError(f"--adapter 0 needs environments with equal observation sizes, got {sizes}")
         width_in = adapter or next(iter(sizes.values()))
 
-        def drawn(layer: nn.Linear, gain: float) -> nn.Linear:
+        def drawn(layer: AnyLinear, gain: float) -> AnyLinear:
+            if generator is None or isinstance(layer, StackedLinear):
+                return layer
             return orthogonal_(layer, gain, generator) if initialization == "orthogonal" else uniform_(layer, generator)
 
-        def adapters() -> nn.ModuleDict:
-            return nn.ModuleDict({key: drawn(nn.Linear(d, adapter), 1.0) for key, d in sizes.items() if adapter})
+        def linear(d_in: int, d_out: int) -> AnyLinear:
+            return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
 
-        units = Units(activation)
+        def hidden(d_in: int, d_out: int) -> AnyLinear:
+            if members:
+                return stacked_hidden_linear(members, d_in, d_out, normalization)
+            return hidden_linear(d_in, d_out, normalization)
+
+        def adapters() -> nn.ModuleDict:
+            return nn.ModuleDict({key: drawn(linear(d, adapter), 1.0) for key, d in sizes.items() if adapter})
+
+        units = Units(activation, members)
 
         def body(widths: Sequence[int]) -> nn.Sequential:
             layers: list[nn.Module] = []
             d_in = width_in
             for width in widths:
                 d_out = units.preactivations(width)
-                layers.append(drawn(hidden_linear(d_in, d_out, normalization), 2**0.5))
-                layers += [*hidden_norm(d_out, normalization), units(width)]
+                layers.append(drawn(hidden(d_in, d_out), 2**0.5))
+                layers += [*hidden_norm(d_out, normalization, members), units(width)]
                 d_in = units.features(width)
             return nn.Sequential(*layers)
 
         def heads(d_in: int, sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
-            return nn.ModuleDict({key: drawn(nn.Linear(units.features(d_in), d), gain) for key, d in sizes.items()})
+            return nn.ModuleDict({key: drawn(linear(units.features(d_in), d), gain) for key, d in sizes.items()})
 
         self.policies = {key: space.policy for key, space in spaces.items()}
         self.share_value = share_value
-        self.adapters, self.body = adapters(), body(hidden)
-        values = hidden if share_value else value_hidden or hidden
+        self.adapters, self.body = adapters(), body(widths)
+        values = widths if share_value else value_hidden or widths
         if not share_value:
             self.value_adapters, self.value_body = adapters(), body(values)
-        self.policy = heads(hidden[-1], {key: policy.outputs for key, policy in self.policies.items()}, 0.01)
+        self.policy = heads(widths[-1], {key: policy.outputs for key, policy in self.policies.items()}, 0.01)
         self.value = heads(values[-1], dict.fromkeys(spaces, 1), 1.0)
-        scales = {key: nn.Parameter(torch.zeros(p.outputs)) for key, p in self.policies.items() if p.scaled}
+        stack = (members,) if members else ()
+        scales = {key: nn.Parameter(torch.zeros(*stack, p.outputs)) for key, p in self.policies.items() if p.scaled}
         self.log_std = nn.ParameterDict(scales)
         if init_lambda is not None:
             self.balance_(init_lambda)
@@ -131,7 +153,7 @@ class MultiHead(nn.Module):
         """
         for tower in self.towers():
             adapters, body = self.get_submodule(tower.adapters), self.get_submodule(tower.body)
-            linears = [[layer] for layer in body.children() if isinstance(layer, nn.Linear)]
+            linears = [[layer] for layer in body.children() if isinstance(layer, LINEAR)]
             heads = [self.get_submodule(name) for name in tower.heads]
             balance_layers_([*([list(adapters.children())] if len(self.adapters) else []), *linears, heads], lam)
 
@@ -157,8 +179,8 @@ class MultiHead(nn.Module):
         return outputs, self.values(observation, key)
 
     def scale(self, key: str) -> Tensor | None:
-        """Return log σ of a Gaussian policy, (a_e,), or None for other policies."""
-        return self.log_std[key] if self.policies[key].scaled else None
+        """Return log σ of a Gaussian policy, (a_e,) or for a stack (members, 1, a_e), or None for other policies."""
+        return rows_of(self.log_std[key]) if self.policies[key].scaled else None
 
     @staticmethod
     def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, body: nn.Sequential) -> Tensor:
@@ -170,7 +192,7 @@ class MultiHead(nn.Module):
         for tower in self.towers():
             adapters, body = (self.get_submodule(name).named_children() for name in (tower.adapters, tower.body))
             layers += [Layer(f"{tower.adapters}.{key}", layer, "encoder", 0) for key, layer in adapters]
-            linears = [(name, layer) for name, layer in body if isinstance(layer, nn.Linear)]
+            linears = [(name, layer) for name, layer in body if isinstance(layer, LINEAR)]
             layers += [Layer(f"{tower.body}.{name}", layer, "hidden", 1 + i) for i, (name, layer) in enumerate(linears)]
         depth = 1 + max(layer.depth for layer in layers)
         heads = [name for head in ("policy", "value") for name in self._names_in(head)]
@@ -182,7 +204,7 @@ class MultiHead(nn.Module):
         Those of the value body come first, so that the last name is the policy's last hidden layer, whose outputs are
         called features."""
         names = [name for tower in reversed(self.towers()) for name in self._names_in(tower.body)]
-        return tuple(name for name in names if not isinstance(self.get_submodule(name), nn.Linear | nn.LayerNorm))
+        return tuple(name for name in names if not isinstance(self.get_submodule(name), (*LINEAR, *LAYER_NORM)))
 
     def wiring(self) -> dict[str, Wiring]:
         """Return the incoming and outgoing layers of each activation module. The last one feeds the heads."""

@@ -21,7 +21,8 @@ class Policy(ABC):
 
     Sampling uses noise that does not depend on the network, so that it can be drawn for a whole rollout at once.
     `log_std` is the logarithm of the standard deviation, (outputs,). It is a separate parameter if `scaled`, and None
-    for other distributions.
+    for other distributions. For a stack of agents, all shapes begin with (members,), and that of log_std is
+    (members, 1, outputs).
     """
 
     outputs: int  # numbers that the network returns for one observation
@@ -103,7 +104,7 @@ class Gaussian(Policy):
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
         assert log_std is not None
-        return (log_std + 0.5 * (1 + LOG_2PI)).sum()
+        return (log_std + 0.5 * (1 + LOG_2PI)).sum(-1)
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
         assert log_std is not None
@@ -151,11 +152,11 @@ class Categoricals(Categorical):
         self.sizes, self.shape, self.outputs = sizes, shape, sum(sizes)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
-        return self._logits(torch.from_numpy(outputs)).argmax(-1).numpy().reshape(len(outputs), *self.shape)
+        return self._logits(torch.from_numpy(outputs)).argmax(-1).numpy().reshape(*outputs.shape[:-1], *self.shape)
 
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
         log_probs = F.log_softmax(self._logits(outputs), -1)
-        return log_probs.gather(-1, actions.flatten(1).unsqueeze(-1)).squeeze(-1).sum(-1)
+        return log_probs.gather(-1, actions.flatten(outputs.ndim - 1).unsqueeze(-1)).squeeze(-1).sum(-1)
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
         log_probs = F.log_softmax(self._logits(outputs), -1)
@@ -192,10 +193,10 @@ class Bernoulli(Policy):
         return torch.rand((*shape, self.outputs), generator=generator).logit_(eps=1e-7)
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
-        return (outputs > 0).astype(self.dtype).reshape(len(outputs), *self.shape)
+        return (outputs > 0).astype(self.dtype).reshape(*outputs.shape[:-1], *self.shape)
 
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
-        drawn = actions.flatten(1).to(outputs.dtype)
+        drawn = actions.flatten(outputs.ndim - 1).to(outputs.dtype)
         return -F.binary_cross_entropy_with_logits(outputs, drawn, reduction="none").sum(-1)
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:

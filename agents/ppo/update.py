@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from ...engine.compile import compile_step as compile_step
+from ...networks import StackedAdam
+from ...networks.optimizers import step
 from .network import MultiHead
 
 Loss = Callable[..., tuple[Tensor, Tensor]]
@@ -29,7 +31,7 @@ class LossSettings:
 
 
 class Terms(NamedTuple):
-    """The terms of PPO's loss for each sample, (n,)."""
+    """The terms of PPO's loss for each sample, (*stack, n)."""
 
     gain: Tensor  # the clipped surrogate objective
     error: Tensor  # the squared error of the value
@@ -39,12 +41,12 @@ class Terms(NamedTuple):
 
 
 def normalize(advantages: Tensor) -> Tensor:
-    """Return advantages, (n,), normalised to mean 0 and standard deviation 1.
+    """Return advantages, (*stack, n), normalised to mean 0 and standard deviation 1 over their last axis.
 
     A single one is returned as it is, as in Stable-Baselines3: it has no standard deviation."""
-    if len(advantages) == 1:
+    if advantages.shape[-1] == 1:
         return advantages
-    return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    return (advantages - advantages.mean(-1, keepdim=True)) / (advantages.std(-1, keepdim=True) + 1e-8)
 
 
 def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
@@ -67,12 +69,13 @@ def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """Return the loss of each sample, (n,), whose mean is the loss of `ppo_loss`.
+    """Return the loss of each sample, (*stack, n), whose mean is the loss of `ppo_loss`.
 
     Args:
         network: The actor–critic.
         key: The environment of the batch.
-        batch: Observations (n, d), actions (n, *shape), log-probabilities, values, advantages and returns (n,).
+        batch: Observations (*stack, n, d), actions (*stack, n, *shape), log-probabilities, values, advantages and
+            returns (*stack, n).
         s: The settings of the loss.
     """
     terms = _ppo_terms(network, key, batch, s)
@@ -85,19 +88,21 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
     Args:
         network: The actor–critic.
         key: The environment of the batch.
-        batch: Observations (n, d), actions (n, *shape), log-probabilities, values, advantages and returns (n,).
+        batch: Observations (*stack, n, d), actions (*stack, n, *shape), log-probabilities, values, advantages and
+            returns (*stack, n).
         s: The settings of the loss.
 
     Returns:
-        The loss, and a detached vector in the order of STATISTICS. approx_kl is Schulman's k3 estimator.
+        The loss of each member, (*stack,), and detached statistics in the order of STATISTICS, (*stack, 5).
+        approx_kl is Schulman's k3 estimator.
     """
     gain, error, ratio, log_ratio, entropies = _ppo_terms(network, key, batch, s)
-    policy, value, entropy = -gain.mean(), error.mean(), entropies.mean()
+    policy, value, entropy = -gain.mean(-1), error.mean(-1), entropies.mean(-1)
     loss = policy + s.value_coefficient * value - s.entropy_coefficient * entropy
     with torch.no_grad():
-        kl = (ratio - 1 - log_ratio).mean()
-        clip_fraction = ((ratio - 1).abs() > s.clip).float().mean()
-        statistics = torch.stack([policy, value, entropy, kl, clip_fraction])
+        kl = (ratio - 1 - log_ratio).mean(-1)
+        clip_fraction = ((ratio - 1).abs() > s.clip).float().mean(-1)
+        statistics = torch.stack([policy, value, entropy.expand_as(policy), kl, clip_fraction], -1)
     return loss, statistics
 
 
@@ -152,7 +157,8 @@ class GradientStep:
         """
         self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
-        self.flat = isinstance(optimizer, torch.optim.Adam)
+        self.flat, self.stacked = isinstance(optimizer, torch.optim.Adam), isinstance(optimizer, StackedAdam)
+        self.compiled = self.compiled and not self.stacked
         if not self.flat:
             return
         (group,) = optimizer.param_groups
@@ -191,7 +197,8 @@ class GradientStep:
         Returns:
             The statistics of all steps, (steps, 5).
         """
-        count = len(rows[0]) // size
+        axis = rows[-1].ndim - 1
+        count = rows[0].shape[axis] // size
         if self.compiled and self.flat and count == self.unroll and before is None:
             # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
             # NumPy is three times as fast as PyTorch here, which on a GPU is worth one transfer of counters per call.
@@ -203,7 +210,10 @@ class GradientStep:
             return _compile_steps()(loss, size, self.adam, self.max_norm, *state, *rows)
         statistics = []
         gradient_of = _compile_gradient() if self.compiled and before else _gradient
-        for minibatch in zip(*(tensor.split(size) for tensor in rows), strict=True):
+        for minibatch in zip(*(tensor.split(size, axis) for tensor in rows), strict=True):
+            if self.stacked:
+                statistics.append(self._step_stack(loss, minibatch, before))
+                continue
             gradient, numbers = gradient_of(loss, self.max_norm, self.parameters, *minibatch)
             statistics.append(numbers)
             gradients = self._views(gradient)
@@ -221,6 +231,24 @@ class GradientStep:
             for parameter in self.parameters:
                 parameter.grad = None  # parameters that the next environment does not train must have no gradient
         return torch.stack(statistics)
+
+    def _step_stack(self, loss: Loss, minibatch: tuple[Tensor, ...], before: Callable[[], None] | None) -> Tensor:
+        values, numbers = loss(*minibatch)
+        for parameter, gradient in zip(
+            self.parameters, torch.autograd.grad(values.sum(), self.parameters), strict=True
+        ):
+            parameter.grad = gradient.contiguous()
+        if self.max_norm:
+            squares = [p.grad.flatten(1).square().sum(1) for p in self.parameters]
+            scale = (self.max_norm / (torch.stack(squares, 1).sum(1).sqrt() + 1e-6)).clamp(max=1.0)
+            for p in self.parameters:
+                p.grad.mul_(scale.view(-1, *[1] * (p.ndim - 1)))
+        if before:
+            before()
+        step(self.optimizer)
+        for p in self.parameters:
+            p.grad = None
+        return numbers
 
     @torch.no_grad()
     def _adam(self, gradients: list[Tensor]) -> None:

@@ -1,14 +1,16 @@
 """The environments of PPO, and their spaces."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import gymnasium as gym
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
 from ...envs import Envs, Vector, WorkerVector, flatten, has_friction, make_env, side_by_side
 from ..spaces import vector_space
 from ..stream import EnvTask
-from ..work import AgentWork
+from ..work import AgentWork, World
 from .agent import PPO
 from .network import PolicySpace
 from .policies import policy_for
@@ -29,9 +31,10 @@ class PPOWork(AgentWork):
         return PPO(settings, spaces)
 
     @staticmethod
-    def envs(settings: PPOSettings, env: str, copies: int, **world: Any) -> Envs:
-        world |= {"clip_actions": settings.clip_actions}
-        return side_by_side([lambda: flatten(make_env(env, **world))] * copies, **settings.stepping)
+    def envs(settings: PPOSettings, env: str, worlds: Sequence[World]) -> Envs:
+        clips = {"clip_actions": settings.clip_actions}
+        makes = [partial(_make_flat, env, {**world, **clips}) for world in worlds]
+        return side_by_side(makes, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Collect a rollout and learn from it, with the learning rate of its first step (see `Work.advance`)."""
@@ -49,9 +52,13 @@ class PPOWork(AgentWork):
                 self._log_episode(run, task, step, episode)
             self.agent.begin_episodes(observations)
 
-    def held_out(self, env: str, copies: int, **world: Any) -> Envs | None:
+    def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies with another friction, or None if the environment has no friction."""
         s = self.settings
         if not has_friction(env, s.kwargs):
             return None
-        return self.envs(s, env, copies, **world, friction=s.eval_friction)
+        return self.envs(s, env, [{**world, "friction": s.eval_friction} for world in worlds])
+
+
+def _make_flat(env: str, world: World) -> gym.Env:
+    return flatten(make_env(env, **world))

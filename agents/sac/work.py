@@ -1,7 +1,7 @@
 """The environments of SAC, and their sizes and action bounds."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from ...envs import Envs, Repeat, flatten, make_env, side_by_side
 from ...envs.fault import text_of
 from ..spaces import vector_space
-from ..work import AgentWork
+from ..work import AgentWork, World
 from .agent import SAC, Control
 from .settings import SACSettings
 from .update import STATISTICS
@@ -34,9 +34,11 @@ class SACWork(AgentWork):
         return SAC(settings, spaces)
 
     @staticmethod
-    def envs(settings: SACSettings, env: str, copies: int, **world: Any) -> Envs:
-        def make() -> gym.Env:
-            one = flatten(make_env(env, **world))
-            return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)
+    def envs(settings: SACSettings, env: str, worlds: Sequence[World]) -> Envs:
+        makes = [partial(_make_repeated, settings.action_repeat, env, world) for world in worlds]
+        return side_by_side(makes, **settings.stepping)
 
-        return side_by_side([make] * copies, **settings.stepping)
+
+def _make_repeated(times: int, env: str, world: World) -> gym.Env:
+    one = flatten(make_env(env, **world))
+    return one if times == 1 else Repeat(one, times)

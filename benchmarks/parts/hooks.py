@@ -16,7 +16,6 @@ from torch import Tensor
 from supple.agents.ppo import PPOSettings
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Learner, parse_hook
-from supple.networks.members import members_of
 
 METHODS = (
     "trac", "l2_init", "l2_er", "parseval", "spectral", "wasserstein", "chain", "cpr", "cbp",
@@ -100,7 +99,7 @@ class Floor:
             return 1e3 * median(seconds(call, process_time) for _ in range(30))
 
         self.one = timed(lambda: torch._foreach_add_(others, parameters, alpha=1e-9))
-        rows = max(1, members_of(learner))
+        rows = max(1, learner.members)
         self.sort = timed(lambda: [row.sort() for p in parameters for row in p.reshape(rows, -1).view(torch.int32)])
         self.draw = timed(learner.redraw)
         self.product = timed(lambda: [v @ m.mT for m, v in zip(matrices, vectors, strict=True)])

@@ -12,7 +12,7 @@ from torch import Tensor, nn, optim
 from supple.interventions import EntropyTemperature, Injectable, ReleasedCode, learner_for, make, zero_slots_
 from supple.interventions.contract import check_optimizer
 from supple.interventions.muon import MuonWithAdam
-from supple.tracks.vision.adam import StackedAdam
+from supple.networks import StackedAdam
 
 Make = Callable[[list[nn.Parameter]], optim.Optimizer]
 RATE = 1e-2

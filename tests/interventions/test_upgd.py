@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import Learner, StackedLinear, learner_for, make
-from supple.tracks.vision.adam import StackedAdam
+from supple.networks import StackedAdam
 
 X, Y = torch.randn(2, 32, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 

@@ -14,6 +14,7 @@ from supple.interventions import (
     Learner,
     ReleasedCode,
     RetainLoss,
+    StackedLinear,
     Wiring,
     activation,
     chain,
@@ -249,3 +250,29 @@ def test_followers_are_written_with_the_network():
     target = copy.deepcopy(module)
     make("reset", toward="fresh").apply(learner_for(module, followers=(target,)))
     assert all(torch.equal(a, b) for a, b in zip(module.parameters(), target.parameters(), strict=True))
+
+
+def stack_of(count, **says):
+    module = nn.Sequential(StackedLinear(count, 4, count), nn.ReLU(), StackedLinear(count, count, 2))
+    layers = chain(module)
+    return Learner(
+        "critic", module, None, layers, ("1",), lambda: None, lambda: torch.zeros(()), torch.Generator(), dict, **says
+    )  # fmt: skip
+
+
+def test_a_learner_says_what_the_first_axis_of_its_parameters_is():
+    assert stack_of(6, seeds=3, networks=2).members == 6
+    assert stack_of(2, networks=2).members == 2
+    assert stack_of(1).members == 1
+    assert stack_of(6, seeds=3, networks=2).networks_of((0, 2)) == [0, 1, 4, 5]
+    assert stack_of(6, seeds=3, networks=2).by_seed(torch.arange(6)).tolist() == [[0, 1], [2, 3], [4, 5]]
+    plain = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 3))
+    assert learner_for(plain).members == 0
+    assert (learner_for(nn.Sequential(StackedLinear(3, 4, 2))).networks, learner_for(plain).networks) == (3, 1)
+
+
+def test_a_stack_whose_axis_is_another_is_refused():
+    with pytest.raises(ValueError, match="'critic' is a stack of 6 networks: say what they are, seeds= or networks="):
+        stack_of(6)
+    with pytest.raises(ValueError, match=r"a stack of 4 networks \(seeds=2, networks=2\), but '0.weight' is"):
+        stack_of(6, seeds=2, networks=2)

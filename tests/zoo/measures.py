@@ -254,9 +254,9 @@ def churn(it: Subject) -> Any:
     return M.update_ratio(now, [p + 1 for p in now]), M.value_churn(rows, rows), M.policy_churn(rows[0], rows[0])
 
 
-@measures("members_of")
+@measures("members")
 def members(it: Subject) -> Any:
-    return N.members_of(it.learner), [it.learner.is_stacked(unit) for unit in it.learner.units]
+    return it.learner.members, [it.learner.is_stacked(unit) for unit in it.learner.units]
 
 
 @measures("direct")

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from ...engine.seeding import derive, generator
 from ...interventions import FireScope, Injectable, Learner
-from ...networks import evaluating
+from ...networks import StackedAdam, evaluating
 from ...networks.activations import set_generators
-from .adam import StackedAdam
 from .data import DataSet
 from .feed import ImageFeed
 from .networks import Network, initialize_, make_network
@@ -67,6 +66,7 @@ class Model:
             generator=generator(s.members[0], "interventions"),
             generators=tuple(generator(seed, "interventions") for seed in s.members) if self.stacked else (),
             redraw=self._redraw,
+            seeds=len(s.members) if self.stacked else 0,
             batches=self._batches,
             activation_draws=self.generators,
             features=getattr(self.network, "features", None),

@@ -23,8 +23,9 @@ class StackedAdam(torch.optim.Optimizer):
     def __init__(
         self, params: Iterable[nn.Parameter], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -60,7 +61,8 @@ class StackedAdam(torch.optim.Optimizer):
                 )
             torch._fused_adam_(
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
-                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=0.0, eps=group["eps"], maximize=False,
+                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"],
+                maximize=False,
             )  # fmt: skip
 
     def _slots(self, parameter: Tensor) -> dict[str, Tensor]:

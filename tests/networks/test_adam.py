@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions.contract import zero_slots_
-from supple.tracks.vision.adam import StackedAdam
+from supple.networks import StackedAdam
 
 SHAPES = [(3, 5, 4), (3, 5), (3, 2, 1, 3, 3), (3,)]
 

@@ -1,0 +1,81 @@
+"""The random numbers of an agent: one generator for each purpose or, in a stack, one for each member and purpose."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ..engine.seeding import derive, generator
+
+Draws = torch.Generator | Sequence[torch.Generator]  # in a stack, one for each member
+
+
+class Seeded(Protocol):
+    """Settings that say which seeds a run trains."""
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The seeds."""
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the agents of several seeds are a stack."""
+
+
+def generators(settings: Seeded, *purpose: int | str) -> Draws:
+    """Return a generator that is seeded for a purpose; for a stack, one for each member, as in its run alone."""
+    draws = tuple(generator(seed, *purpose) for seed in settings.members)
+    return draws if settings.stacked else draws[0]
+
+
+def sources_of(draws: Draws) -> tuple[torch.Generator, ...]:
+    """Return the generators one by one."""
+    return (draws,) if isinstance(draws, torch.Generator) else tuple(draws)
+
+
+def draw(function: Callable[..., Tensor], shape: Sequence[int], draws: Draws) -> Tensor:
+    """Return what `function(shape, generator=…)` draws, such as `torch.randn`: (*shape,), or (members, *shape)."""
+    if isinstance(draws, torch.Generator):
+        return function(shape, generator=draws)
+    return torch.stack([function(shape, generator=source) for source in draws])
+
+
+def states_of(draws: Draws) -> Any:
+    """Return the state of the generators for a checkpoint: a tensor, or a list of one for each member of a stack."""
+    return draws.get_state() if isinstance(draws, torch.Generator) else [source.get_state() for source in draws]
+
+
+def set_states(draws: Draws, states: Any) -> None:
+    """Restore what `states_of` returned."""
+    if isinstance(draws, torch.Generator):
+        draws.set_state(states)
+    else:
+        for source, state in zip(draws, states, strict=True):
+            source.set_state(state)
+
+
+def activation_generators(settings: Seeded, device: torch.device) -> tuple[torch.Generator, ...]:
+    """Return a generator for the random activations of each member of a stack; () outside a stack.
+
+    One agent draws from PyTorch's global generator, which the loop seeds when training begins. Those of members are
+    seeded alike."""
+    if not settings.stacked:
+        return ()
+    return tuple(torch.Generator(device).manual_seed(derive(seed, "torch")) for seed in settings.members)
+
+
+@contextmanager
+def standing_in(source: torch.Generator) -> Iterator[None]:
+    """Let a member's generator of activations stand for PyTorch's global one on the CPU, if it is on the CPU.
+
+    New modules draw values from the global generator before they are initialised. Alone, an agent with random
+    activations draws these in between."""
+    if source.device.type != "cpu":
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(source.get_state())
+        yield
+        source.set_state(torch.get_rng_state())
