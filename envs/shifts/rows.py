@@ -94,7 +94,7 @@ class _Stack:
             self._set()
 
     def slide(self, steps: int) -> None:
-        if self._slides:
+        if self._slides and self._stacked:  # otherwise the first reset sets the values of these steps
             now = mix(self._stacked["before"], self._stacked["after"], steps, self.part.over)
             self._stacked["values"] = {key: value.copy() for key, value in now.items()}  # its rows may change alone
             self._set()
