@@ -69,8 +69,8 @@ class AgentSettings(RunSettings):
     env_workers: int = 0
     """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
-    """Step the copies in one batch or one by one, with the same results. auto: in one batch if possible (MuJoCo, classic
-    control, ninerooms) and faster."""
+    """Step the copies in one batch or one by one, with the same results. auto: in one batch if it can be and is faster
+    (most MuJoCo tasks, CartPole, Acrobot, Pendulum, ninerooms)."""
     env_threads: Threads = "auto"
     """Threads that step the copies of a MuJoCo task or Atari game, with the same results. auto: as many as pay off."""
     checkpoint_every: Interval = "auto"

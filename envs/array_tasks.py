@@ -66,20 +66,17 @@ class CartPole(ArrayTask):
 class Acrobot(ArrayTask):
     least = 5
 
-    def __init__(self, env: Any) -> None:
-        super().__init__(env)
-        self.torques = np.array(env.AVAIL_TORQUE)
-        self.fastest = np.array([env.MAX_VEL_1, env.MAX_VEL_2])[:, None]
-
     def step(self, state: Array, actions: Array) -> Outcome:
-        torque, step, half = self.torques[actions], self.env.dt, self.env.dt / 2.0
+        env = self.env
+        torque, step, half = np.array(env.AVAIL_TORQUE)[actions], env.dt, env.dt / 2.0
         first = self.change(state, torque)
         second = self.change(state + half * first, torque)
         third = self.change(state + half * second, torque)
         fourth = self.change(state + step * third, torque)
         now: Array = state + step / 6.0 * (first + 2 * second + 2 * third + fourth)
         now[:2] = wrap(now[:2])
-        now[2:] = np.minimum(np.maximum(now[2:], -self.fastest), self.fastest)
+        now[2] = np.minimum(np.maximum(now[2], -env.MAX_VEL_1), env.MAX_VEL_1)
+        now[3] = np.minimum(np.maximum(now[3], -env.MAX_VEL_2), env.MAX_VEL_2)
         cosines, sines = np.cos(now[:2]), np.sin(now[:2])
         height = -cosines[0] - np.cos(now[1] + now[0])
         reached: NDArray[np.bool_] = height > 1.0

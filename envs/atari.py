@@ -96,7 +96,8 @@ class AtariVector:
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all games with one seed each, and return their observations, (n, 4, 84, 84) uint8.
 
-        Unfinished episodes are not reported, and no game is frozen any more. Raises ValueError if the number of seeds is wrong or one is out of range.
+        Unfinished episodes are not reported, and no game is frozen any more. Raises ValueError if the number of seeds
+        is wrong or one is out of range.
         """
         require_one_each(self.num_envs, seeds, "seeds")
         if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative seed changes nothing

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,15 +31,11 @@ class ShiftRows:
 
     def begin(self) -> None:
         """Use the values with which all copies were reset."""
-        self._tasks = [wrapper.after for wrapper in self._wrappers]
         for stack in self._stacks:
             stack.begin()
 
     def begin_again(self, rows: Sequence[int]) -> None:
         """Use the values with which these copies were reset, without a seed."""
-        if any(self._wrappers[row].after is not self._tasks[row] for row in rows):  # another task
-            self.begin()
-            return
         for stack in self._stacks:
             stack.begin_again(rows)
 
@@ -76,31 +71,33 @@ class _Stack:
     def __init__(self, part: Shift, wrappers: Sequence[Shifted]) -> None:
         self.part = copy.copy(part)
         self._wrappers, self._name = wrappers, part.name
-        self._ends: tuple[Values, Values] | None = None  # between which numbers slide
+        self._slides = bool(part.over) and part.gradual == "numbers"
+        self._stacked: dict[str, Values] = {}  # attributes of `Shifted` → those of this shift, (n, …) each
 
     def begin(self) -> None:
-        self._values = self._stack([wrapper.values for wrapper in self._wrappers])
-        if self.part.over and self.part.gradual == "numbers":
-            before, after = ([getattr(wrapper, end) for wrapper in self._wrappers] for end in ("before", "after"))
-            self._ends = self._stack(before), self._stack(after)
-        self._set(self._values)
+        self._taken: list[Values] = [wrapper.values[self._name] for wrapper in self._wrappers]
+        for end in ("values", "before", "after") if self._slides else ("values",):
+            of_copies = [getattr(wrapper, end)[self._name] for wrapper in self._wrappers]
+            self._stacked[end] = {key: np.array([one[key] for one in of_copies]) for key in of_copies[0]}
+        self._set()
         call_shift(self.part, "begin_episodes", [wrapper.random for wrapper in self._wrappers])
 
     def begin_again(self, rows: Sequence[int]) -> None:
-        if self.part.over and self.part.gradual == "episodes":
-            for row in rows:
-                for key, value in self._wrappers[row].values[self._name].items():
-                    self._values[key][row] = value
-            self._set(self._values)
+        changed = [row for row in rows if self._wrappers[row].values[self._name] is not self._taken[row]]
+        for row in changed:
+            wrapper = self._wrappers[row]
+            self._taken[row] = wrapper.values[self._name]
+            for end, stacked in self._stacked.items():
+                for key, value in getattr(wrapper, end)[self._name].items():
+                    stacked[key][row] = value
+        if changed:
+            self._set()
 
     def slide(self, steps: int) -> None:
-        if self._ends is not None:
-            self._set(mix(*self._ends, steps, self.part.over))
+        if self._slides and self._stacked:  # otherwise the first reset sets the values of these steps
+            now = mix(self._stacked["before"], self._stacked["after"], steps, self.part.over)
+            self._stacked["values"] = {key: value.copy() for key, value in now.items()}  # its rows may change alone
+            self._set()
 
-    def _set(self, values: Values) -> None:
-        call_shift(self.part, "set", self._wrappers[0].env, values)
-
-    def _stack(self, of_copies: Sequence[Mapping[str, Values]]) -> Values:
-        values: list[Values] = [one[self._name] for one in of_copies]
-        stacked: dict[str, Any] = {key: np.array([one[key] for one in values]) for key in values[0]}
-        return stacked
+    def _set(self) -> None:
+        call_shift(self.part, "set", self._wrappers[0].env, self._stacked["values"])

@@ -7,43 +7,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
+from supple.envs import EnvironmentFault, Repeat, Vector, is_batched, make_env, side_by_side
 from supple.envs import parse_shifts as parsed
 from supple.envs.physics import PhysicsVector
 from supple.envs.physics_tasks import TASKS, HalfCheetah
+from tests.envs import pairs
+from tests.envs.pairs import assert_same, live
 
 COPIES = 4
 
 
 def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
     """Return copies that are stepped one by one and in one batch, after a reset."""
-    make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
-    both = Vector([make] * COPIES), side_by_side([make] * COPIES, threads=threads)
-    assert isinstance(both[1], PhysicsVector)
-    np.testing.assert_array_equal(*(envs.reset(range(5, 5 + COPIES)) for envs in both))
-    return both
-
-
-def assert_same(one: StepResult, other: StepResult) -> None:
-    assert one.episodes == other.episodes
-    for ours, theirs in zip(one[:-1], other[:-1], strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def live(singly: Vector, together: Vector, steps: int, passed: int = 0) -> int:
-    """Take the same steps in both, with actions beyond the bounds, too, and return the number of ended episodes."""
-    random, space, ended = np.random.default_rng(1), singly.single_action_space, 0
-    for step in range(steps):
-        actions = random.uniform(-1.5, 1.5, (COPIES, *space.shape)) * space.high  # type: ignore[misc, attr-defined]
-        if step % 2:
-            actions = actions.astype(np.float32)
-        results = singly.step(actions), together.step(actions)
-        assert_same(*results)
-        ended += len(results[0].episodes)
-        for envs in (singly, together):
-            envs.progress(passed * step)
-    return ended
+    return pairs.pair(name, PhysicsVector, copies=COPIES, threads=threads, **world)
 
 
 @pytest.mark.slow
