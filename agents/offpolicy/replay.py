@@ -160,6 +160,13 @@ class ReplayMemory:
         """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""
         return self.counts.reshape(-1, self.num_envs).sum(1)
 
+    def make_finite(self, members: Sequence[int]) -> None:
+        """Replace actions of these members of a stack by 0 where they are no numbers: a diverged network chose them."""
+        if np.issubdtype(self.action.dtype, np.floating):
+            for member in members:
+                own = self.action[member * self.num_envs : (member + 1) * self.num_envs]
+                np.nan_to_num(own, copy=False, posinf=0.0, neginf=0.0)
+
     def begin(self, observations: np.ndarray) -> None:
         """Begin episodes: all environments were reset to these observations, (rings, *layout.observation).
 

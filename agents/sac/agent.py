@@ -11,7 +11,7 @@ their first axis, and each member draws its own random numbers. The rows of obse
 members' environments, one member after the other. The shape `stack` is (members,) then, and () for one seed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -334,6 +334,10 @@ class SAC:
     def sound(self) -> Tensor:
         """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
         return self.experience.sound()
+
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        self.experience.freeze(members)
 
     def numbers(self) -> Numbers:
         """Return the size of the replay memory, and the means of the statistics since the last call."""
