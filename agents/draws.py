@@ -1,11 +1,13 @@
 """The random numbers of an agent: one generator for each purpose or, in a stack, one for each member and purpose."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
-from ..engine.seeding import generator
+from ..engine.seeding import derive, generator
 
 Draws = torch.Generator | Sequence[torch.Generator]  # in a stack, one for each member
 
@@ -33,6 +35,13 @@ def sources_of(draws: Draws) -> tuple[torch.Generator, ...]:
     return (draws,) if isinstance(draws, torch.Generator) else tuple(draws)
 
 
+def draw(function: Callable[..., Tensor], shape: Sequence[int], draws: Draws) -> Tensor:
+    """Return what `function(shape, generator=…)` draws, such as `torch.randn`: (*shape,), or (members, *shape)."""
+    if isinstance(draws, torch.Generator):
+        return function(shape, generator=draws)
+    return torch.stack([function(shape, generator=source) for source in draws])
+
+
 def states_of(draws: Draws) -> Any:
     """Return the state of the generators for a checkpoint: a tensor, or a list of one for each member of a stack."""
     return draws.get_state() if isinstance(draws, torch.Generator) else [source.get_state() for source in draws]
@@ -45,3 +54,28 @@ def set_states(draws: Draws, states: Any) -> None:
     else:
         for source, state in zip(draws, states, strict=True):
             source.set_state(state)
+
+
+def activation_generators(settings: Seeded, device: torch.device) -> tuple[torch.Generator, ...]:
+    """Return a generator for the random activations of each member of a stack; () outside a stack.
+
+    One agent draws from PyTorch's global generator, which the loop seeds when training begins. Those of members are
+    seeded alike."""
+    if not settings.stacked:
+        return ()
+    return tuple(torch.Generator(device).manual_seed(derive(seed, "torch")) for seed in settings.members)
+
+
+@contextmanager
+def standing_in(source: torch.Generator) -> Iterator[None]:
+    """Let a member's generator of activations stand for PyTorch's global one on the CPU, if it is on the CPU.
+
+    New modules draw values from the global generator before they are initialised. Alone, an agent with random
+    activations draws these in between."""
+    if source.device.type != "cpu":
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(source.get_state())
+        yield
+        source.set_state(torch.get_rng_state())

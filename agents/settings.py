@@ -69,7 +69,8 @@ class AgentSettings(RunSettings):
     env_workers: int = 0
     """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
     physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
-    """Step the copies of a MuJoCo task in one batch or one by one, with the same results. auto: batched if possible."""
+    """Step the copies in one batch or one by one, with the same results. auto: in one batch if it can be and is faster
+    (most MuJoCo tasks, CartPole, Acrobot, Pendulum, ninerooms)."""
     env_threads: Threads = "auto"
     """Threads that step the copies of a MuJoCo task or Atari game, with the same results. auto: as many as pay off."""
     checkpoint_every: Interval = "auto"
@@ -232,7 +233,7 @@ class AgentSettings(RunSettings):
         try:
             tasks = task_stream(parse_sequence(text), self.cycles, steps)
             shifts = self.parse_shifts()
-            return shift_tasks(tasks, shifts, self.seed, self.kwargs) if shifts else tasks
+            return shift_tasks(tasks, shifts, self.members, self.kwargs) if shifts else tasks
         except ValueError as error:
             raise UsageError(str(error)) from error
         except ImportError as error:
@@ -255,12 +256,13 @@ class AgentSettings(RunSettings):
         """
         from ..envs import is_batched
 
-        if self.num_envs == 1 or self.stride != self.num_envs:  # a decision of several steps is not batched
+        if self.stride != self.num_envs:  # a decision of several steps is not batched
             return False
+        copies = self.num_envs * len(self.members)
         shifts = self.parse_shifts()
         names = dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks())
         try:
-            return any(is_batched(name, shifts, self.kwargs) for name in names)
+            return any(is_batched(name, copies, shifts, self.kwargs) for name in names)
         except ImportError as error:
             raise RunError(str(error)) from error
 

@@ -16,7 +16,8 @@ class EnvTask(Task):
     Attributes:
         env: The Gymnasium id.
         cycle: The number of completed passes through the sequence, from 0.
-        shift: The values of this task's shifts, by the names of shift and value (see `Shifts.values`).
+        shift: The values of this task's shifts, by the names of shift and value (see `Shifts.values`). For a stack of
+            agents, these for each seed.
     """
 
     env: str
@@ -48,14 +49,14 @@ def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[
 
 
 def shift_tasks(
-    tasks: Sequence[EnvTask], shifts: Shifts, seed: int, kwargs: Mapping[str, Any] | None = None
+    tasks: Sequence[EnvTask], shifts: Shifts, seeds: Sequence[int], kwargs: Mapping[str, Any] | None = None
 ) -> tuple[EnvTask, ...]:
     """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
 
     Args:
         tasks: The tasks without shifts.
         shifts: The shifts between them.
-        seed: The seed of the run, 0 or more.
+        seeds: The seed of the run, 0 or more, or those of a stack.
         kwargs: The keyword arguments of the environments.
 
     Raises:
@@ -72,7 +73,9 @@ def shift_tasks(
         env = make_env(name, kwargs=kwargs)
         try:
             shifts.check(env, tasks[0].steps)
-            values |= {task.index: shifts.values(env, seed, task.index) for task in tasks if task.env == name}
+            for index in (task.index for task in tasks if task.env == name):
+                own = {str(seed): shifts.values(env, seed, index) for seed in seeds}
+                values[index] = own if len(own) > 1 else own[str(seeds[0])]
         except ValueError as error:
             raise UsageError(f"--shift: {error}") from error
         finally:

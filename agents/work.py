@@ -326,9 +326,9 @@ class AgentWork(Work):
                 self._workers = None
 
 
-def _make_share(make: Callable[..., Envs], settings: Any, env: str, worlds: Sequence[World], rows: slice) -> Envs:
+def _make_share(make: Callable[..., Envs], settings: Any, env: str, worlds: Sequence[World], rows: range) -> Envs:
     """Return those copies of an environment that one worker process steps."""
-    return make(settings, env, worlds[rows])
+    return make(settings, env, worlds[rows.start : rows.stop])
 
 
 def _begin_worker(flush: bool, sources: dict[str, str]) -> None:

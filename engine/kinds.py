@@ -44,8 +44,6 @@ class Kind:
         measures: The measures by which its reports compare arms; the first leads them by default. () if the names
             depend on the data.
         tuned_by: The measure, for `search.score`, by which arms are tuned by default.
-        split: "module:name" of a function that returns one history (`history.collect.RunData`) per seed of a run that
-            trained a stack of them; "" if runs have one seed.
         forking: "module:name" of a class like `forks.Forks`, which says how arms are forked from their trunk.
         benchmark: Whether a preset must follow the kind, as in `train vision permuted-mnist`.
     """
@@ -62,7 +60,6 @@ class Kind:
     arms: tuple[str, ...] = ("none",)
     measures: tuple[str, ...] = ()
     tuned_by: str = ""
-    split: str = ""
     forking: str = "supple.engine.forks:Forks"
     benchmark: bool = False
 

@@ -1,15 +1,17 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from .atari import AtariVector, make_pixels
+from .batched import BatchedVector
+from .beside import is_batched, side_by_side
 from .elsewhere import package_hint
 from .fault import EnvironmentFault, ExplosionInfo
 from .flat import Flat, flatten, is_image
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
+from .joined import JoinedVector
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .nine_rooms import register_nine_rooms
-from .physics import BatchedVector, is_batched, side_by_side
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
@@ -33,6 +35,7 @@ __all__ = [
     "ExplosionInfo",
     "Flat",
     "Guard",
+    "JoinedVector",
     "Repeat",
     "Shift",
     "Shifted",

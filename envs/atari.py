@@ -15,7 +15,7 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from .fault import text_of
 from .make import games, import_ale, make_env, resolve_env
 from .shifts import Shifted, Shifts
-from .vector import Envs, Episode, StepResult, Vector, require_one_each
+from .vector import Envs, Episode, Frozen, StepResult, Vector, require_one_each
 
 STACK = 4
 SMALLEST = 36  # pixels per side, below which the third convolution of the Nature CNN has no input
@@ -90,11 +90,14 @@ class AtariVector:
         self._previous = np.zeros(num_envs, np.int64)
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, int)
+        self._frozen = Frozen()
+        self._shown: np.ndarray | None = None  # the last observations
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all games with one seed each, and return their observations, (n, 4, 84, 84) uint8.
 
-        Unfinished episodes are not reported. Raises ValueError if the number of seeds is wrong or one is out of range.
+        Unfinished episodes are not reported, and no game is frozen any more. Raises ValueError if the number of seeds
+        is wrong or one is out of range.
         """
         require_one_each(self.num_envs, seeds, "seeds")
         if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative seed changes nothing
@@ -103,7 +106,9 @@ class AtariVector:
         self._previous = np.zeros(self.num_envs, np.int64)
         self._returns[:] = 0.0
         self._lengths[:] = 0
+        self._frozen.clear()
         obs, _ = self._envs.reset(seed=np.array(seeds, np.int64))
+        self._shown = obs
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
@@ -116,11 +121,17 @@ class AtariVector:
             raise ValueError(f"{self.num_envs} environments need as many actions, got shape {actions.shape}")
         if actions.min() < 0 or actions.max() >= self._actions:  # ALE would wait forever
             raise ValueError(f"actions must be from 0 to {self._actions - 1}, got {actions.tolist()}")
+        if len(self._frozen.rows) == self.num_envs:
+            assert self._shown is not None
+            still = np.zeros(self.num_envs, bool)
+            return StepResult(self._shown.copy(), np.zeros(self.num_envs), still, still.copy(), self._shown.copy(), [])
         if self._sticky:
             actions = stick(actions, self._previous, self._generator.random(self.num_envs) < self._sticky)
             self._previous = actions
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
         reward = rewards.astype(np.float64)
+        self._frozen.hold(obs, reward, terminated, truncated)
+        self._shown = obs
         self._returns += reward
         self._lengths += 1
         final_obs, episodes = obs, []
@@ -136,6 +147,10 @@ class AtariVector:
 
     def progress(self, steps: int) -> None:
         """Do nothing: this vector has no shifts (see `make_pixels`)."""
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        """Step these games without effect until the next `reset`, with the results of `Vector.freeze`."""
+        self._frozen.add(rows, self._shown, self.num_envs)
 
     def close(self) -> None:
         """Stop the threads. The vector cannot be used afterwards."""
@@ -206,7 +221,7 @@ def make_pixels(
     if not env_id.startswith("ALE/"):
         world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
         world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
-        return Vector(lambda: _make_stacked(env_id, world), num_envs)
+        return Vector([lambda: _make_stacked(env_id, world)] * num_envs)
     if max_episode_steps is not None:
         raise ValueError(f"{env_id} has no --max-episode-steps: use --max-frames, 4 for each step")
     if kwargs:
@@ -226,7 +241,7 @@ def make_pixels(
             game = Shifted(game, shifts, seed, task)
         return FrameStackObservation(game, STACK, padding_type="zero")
 
-    return Vector(make, num_envs)
+    return Vector([make] * num_envs)
 
 
 def _make_game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:

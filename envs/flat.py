@@ -68,6 +68,15 @@ class Flat(gym.ObservationWrapper):
             observation = spaces.flatten(self._shown, observation)
         return np.asarray(observation, self._dtype).ravel()
 
+    def observations(self, observations: NDArray[Any]) -> NDArray[np.floating]:
+        """Return the observations of several copies, numbers (n, …), as vectors, (n, size)."""
+        rows = observations.reshape(len(observations), -1)
+        if self._starts is None:
+            return rows.astype(self._dtype)
+        vectors = np.zeros((len(rows), self._size), self._dtype)
+        vectors[np.arange(len(rows))[:, None], self._starts + rows] = 1
+        return vectors
+
 
 def is_image(shown: spaces.Space) -> bool:
     """Return whether a space looks like images: by its shape, or because it has several dimensions of bytes.

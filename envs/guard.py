@@ -75,6 +75,9 @@ class Guard(gym.Wrapper):
     info that is not a dictionary. The parts of Dict and Tuple observations are checked in the same way. Whole numbers
     of another type become those of the Box.
 
+    Attributes:
+        last_observation: The last sound observation of the environment, which an explosion repeats.
+
     Cost, measured on HalfCheetah: 1.5 µs (warm caches) to 4 µs (eight environments in turn) per step of 62 µs.
     """
 
@@ -92,7 +95,7 @@ class Guard(gym.Wrapper):
         self._limit = np.float64(float(np.finfo(space.dtype).max) ** 2 if _is_short(space) else inf)
         self._whole = isinstance(space, gym.spaces.Box) and not self._real_valued
         self._range = range(space.start, space.start + space.n) if isinstance(space, gym.spaces.Discrete) else range(0)
-        self._last_observation: Any = None
+        self.last_observation: Any = None
         self._watch()
 
     def _watch(self) -> None:
@@ -120,7 +123,7 @@ class Guard(gym.Wrapper):
             observation = np.asarray(observation).astype(self._dtype, copy=False)
         if self._real_valued and not self._is_finite(observation):
             raise EnvironmentFault(self.name, "reset() returned an observation that is not finite")
-        self._last_observation = observation
+        self.last_observation = observation
         self._watch()
         return observation, info
 
@@ -164,9 +167,9 @@ class Guard(gym.Wrapper):
                 if counter.number:
                     cause = "simulation"
         if cause is None:
-            self._last_observation = observation
+            self.last_observation = observation
             return observation, reward, terminated, truncated, info
-        return self._last_observation, 0.0, True, False, ExplosionInfo(info, json_reward(reward), cause)
+        return self.last_observation, 0.0, True, False, ExplosionInfo(info, json_reward(reward), cause)
 
     def _is_finite(self, observation: Any) -> bool:
         return all(
@@ -209,7 +212,7 @@ def find_fault(space: gym.Space, observation: Any) -> str | None:
 
     Numbers beyond the bounds of a Box, and those of another type that the Box can hold, are not objected to."""
     for part_space, value, name in _parts(space, observation):
-        part, wanted = f"observation{name}", f"one of {text_of(part_space)}"
+        part = f"observation{name}"
         if isinstance(part_space, gym.spaces.Box):
             if isinstance(value, ndarray) and value.shape != part_space.shape:
                 return f"an {part} of shape {value.shape}, not {part_space.shape}"
@@ -218,10 +221,11 @@ def find_fault(space: gym.Space, observation: Any) -> str | None:
                     continue
                 return f"{number} as a number of {part}, which {part_space.dtype} cannot hold"
             wanted = f"{prod(part_space.shape)} numbers"
-        elif not isinstance(part_space, COMPOSITE) and (
-            not isinstance(part_space, WHOLE_NUMBERS) or _is_in(part_space, value)
-        ):
-            continue
+        else:
+            sound = not isinstance(part_space, WHOLE_NUMBERS) or _is_in(part_space, value)
+            if sound and not isinstance(part_space, COMPOSITE):
+                continue
+            wanted = f"one of {text_of(part_space)}"  # which takes ten times as long as all of the above
         return f"{describe_value(value)} as {part}, not {wanted}"
     return None
 

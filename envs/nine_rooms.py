@@ -57,6 +57,13 @@ def distances(goal: int) -> list[int]:
     return [steps[cell] for cell in range(SIDE**2)]
 
 
+def cell_rewards(goal: int) -> list[float]:
+    """Return the reward of a step from each cell."""
+    rewards = [-STEP_COST * steps for steps in distances(goal)]
+    rewards[goal] = GOAL_REWARD
+    return rewards
+
+
 class NineRooms(gym.Env):
     """A gridworld of nine rooms. Observations: the cell, 15 · row + column. Actions: up, down, left, right (0 to 3).
 
@@ -86,8 +93,7 @@ class NineRooms(gym.Env):
         if goal not in self.goals:
             raise ValueError(f"the goal must be outside the top rooms and the middle room, got cell {goal}")
         self._goal = goal
-        self._rewards = [-STEP_COST * steps for steps in distances(goal)]
-        self._rewards[goal] = GOAL_REWARD
+        self._rewards = cell_rewards(goal)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)

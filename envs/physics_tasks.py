@@ -5,7 +5,6 @@ results are equal to the last bit. Vectorised sums over an axis, sines and norms
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,11 @@ class PhysicsTask(ABC):
     `other_views`.
 
     Attributes:
+        least: The number of copies from which one batch takes less time than one copy after another.
         needs_forces: Whether the task needs contact forces, which MuJoCo only computes on request.
     """
 
+    least = 2
     needs_forces = False
 
     def __init__(self, env: Any) -> None:
@@ -41,7 +42,7 @@ class PhysicsTask(ABC):
         """Return the rewards of a step and whether it terminated the episodes, (n,) each."""
 
     def forward(self, before: Array, now: Array) -> Array:
-        """Return the speeds along the first coordinate, (n,)."""
+        """Return the speeds along the first coordinate, (n,), where Gymnasium reports them as `reward_forward`."""
         speed: Array = (now[:, 0] - before[:, 0]) / self.dt
         return speed
 
@@ -148,10 +149,14 @@ class Ant(PhysicsTask):
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         at = self.nq + self.nv
-        speed = (now[:, at] - before[:, at]) / self.dt
         contact = 5e-4 * np.square(np.clip(now[:, at + 1 :], -1.0, 1.0)).sum(axis=1)
         healthy = np.isfinite(now[:, :at]).all(axis=1) & (now[:, 2] >= 0.2) & (now[:, 2] <= 1.0)
-        return speed + healthy - (0.5 * _effort(actions) + contact), ~healthy
+        return self.forward(before, now) + healthy - (0.5 * _effort(actions) + contact), ~healthy
+
+    def forward(self, before: Array, now: Array) -> Array:
+        at = self.nq + self.nv  # the torso's position
+        speed: Array = (now[:, at] - before[:, at]) / self.dt
+        return speed
 
 
 def _effort(actions: np.ndarray) -> np.ndarray:
@@ -175,7 +180,7 @@ def _never(now: Array) -> NDArray[np.bool_]:
     return np.zeros(len(now), bool)
 
 
-TASKS: dict[str, Callable[[Any], PhysicsTask]] = {
+TASKS: dict[str, type[PhysicsTask]] = {
     "HalfCheetah-v5": HalfCheetah,
     "Hopper-v5": Hopper,
     "Walker2d-v5": Walker2d,

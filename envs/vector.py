@@ -7,7 +7,7 @@ built and parsed, and a subclass that returned something else would break the wr
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -72,6 +72,8 @@ class Envs(Protocol):
 
     def progress(self, steps: int) -> None: ...
 
+    def freeze(self, rows: Sequence[int]) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -81,23 +83,73 @@ def require_one_each(num_envs: int, items: Sequence[Any] | np.ndarray, name: str
         raise ValueError(f"{num_envs} environments need as many {name}, got {len(items)}")
 
 
+def join_episodes(starts: Sequence[int], of_parts: Sequence[Sequence[Episode]]) -> list[Episode]:
+    """Return the episodes of parts of a vector, with indices in the vector. starts: the first row of each part."""
+    return [
+        replace(episode, index=start + episode.index)
+        for start, episodes in zip(starts, of_parts, strict=True)
+        for episode in episodes
+    ]
+
+
+def require_rows(num_envs: int, rows: Sequence[int]) -> None:
+    """Raise ValueError unless there are environments with these indices."""
+    if wrong := [row for row in rows if not 0 <= row < num_envs]:
+        raise ValueError(f"rows of {num_envs} environments are from 0 to {num_envs - 1}, got {wrong[0]}")
+
+
+class Frozen:
+    """The rows of a vector whose environments are not stepped, and what they show.
+
+    Attributes:
+        rows: Their indices.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self._shown: Any = None
+
+    def add(self, rows: Sequence[int], shown: np.ndarray | None, num_envs: int) -> None:
+        """Add rows that show their part of these observations of all rows from now on, (n, *shape).
+
+        Raises ValueError if there are no observations, before the first reset, or a row does not exist."""
+        require_rows(num_envs, rows)
+        if shown is None:
+            raise ValueError("environments can only be frozen after a reset")
+        self.rows = sorted({*self.rows, *map(int, rows)})
+        self._shown = shown[self.rows]
+
+    def hold(self, obs: np.ndarray, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Write what frozen rows show into the arrays of a step."""
+        if self.rows:
+            obs[self.rows] = self._shown
+            reward[self.rows], terminated[self.rows], truncated[self.rows] = 0.0, False, False
+
+    def clear(self) -> None:
+        self.rows = []
+
+
 class Vector:
-    """A vector of `num_envs` environments that are stepped one after the other in this thread.
+    """A vector of environments that are stepped one after the other in this thread.
 
     An environment is reset in the step that ends its episode. So there are no transitions whose action was ignored, as
     with the dummy step of Gymnasium's default, NEXT_STEP. These resets draw from the environment's own generator, which
     `reset` seeded: the same seeds and actions give the same trajectory. Observations have the dtype of the observation
     space (float64 for MuJoCo) and are not normalised.
 
-    Raises ValueError if `num_envs` < 1 or if the observation space is not Box or Discrete, and EnvironmentFault if the
-    spaces of the environments differ.
+    Args:
+        makes: Functions that return one environment each.
+
+    Raises:
+        ValueError: There are no environments, or the observation space is not Box or Discrete.
+        EnvironmentFault: The spaces of the environments differ.
     """
 
-    def __init__(self, make: Callable[[], gym.Env], num_envs: int) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
-        self.envs = [make() for _ in range(num_envs)]
-        self.num_envs = num_envs
+    def __init__(self, makes: Sequence[Callable[[], gym.Env]]) -> None:
+        if not makes:
+            raise ValueError("a vector needs at least one environment, got none")
+        self.envs = [make() for make in makes]
+        num_envs = self.num_envs = len(self.envs)
         self.metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
@@ -109,6 +161,8 @@ class Vector:
                 raise EnvironmentFault(name_of(env), "its copies have different spaces, but all must be equal")
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
+        self._frozen = Frozen()
+        self._shown: np.ndarray | None = None  # the last observations
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         self._repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
@@ -118,14 +172,17 @@ class Vector:
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape).
 
-        Unfinished episodes are not reported. Raises ValueError unless there are `num_envs` seeds.
+        Unfinished episodes are not reported, and no environment is frozen any more. Raises ValueError unless there are
+        `num_envs` seeds.
         """
         require_one_each(self.num_envs, seeds, "seeds")
         obs = np.empty(self._shape, self._dtype)
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
+        self._frozen.clear()
         self._returns[:] = 0.0
         self._lengths[:] = 0
+        self._shown = obs
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
@@ -142,12 +199,16 @@ class Vector:
         final_info: dict[int, dict[str, Any]] = {}
         taken = [1] * self.num_envs
         for i, env in enumerate(self.envs):
+            if i in self._frozen.rows:
+                continue
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
             if (repeat := self._repeats[i]) is not None:
                 taken[i] = repeat.taken
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
+        self._frozen.hold(obs, reward, terminated, truncated)
+        self._shown = obs
         self._returns += reward
         self._lengths += taken
         final_obs = obs.copy() if final_info else obs
@@ -160,16 +221,21 @@ class Vector:
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
-        """Interrupt all episodes and begin new ones with the environments' own generators.
+        """Interrupt all episodes and begin new ones with the environments' own generators, except in frozen ones.
 
-        Returns the first observations, (n, *shape), and the interrupted episodes that had at least one step."""
-        begun = [i for i in range(self.num_envs) if self._lengths[i]]
+        Returns the observations, (n, *shape), and the interrupted episodes that had at least one step.
+        Raises ValueError before the first `reset`."""
+        if self._shown is None:
+            raise ValueError("episodes can only be interrupted after a reset")
+        rows = [i for i in range(self.num_envs) if i not in self._frozen.rows]
+        begun = [i for i in rows if self._lengths[i]]
         episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
-        obs = np.empty(self._shape, self._dtype)
-        for i, env in enumerate(self.envs):
-            obs[i] = env.reset()[0]
+        obs = self._shown.copy()
+        for i in rows:
+            obs[i] = self.envs[i].reset()[0]
         self._returns[:] = 0.0
         self._lengths[:] = 0
+        self._shown = obs
         return obs, episodes
 
     def progress(self, steps: int) -> None:
@@ -179,6 +245,14 @@ class Vector:
         """
         for env in self._gradual:
             env.progress(steps)
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        """Do not step these environments any more until the next `reset`, which has to be followed by `freeze` again.
+
+        Their rows keep the last observations, have a reward of 0, and end no episodes. Raises ValueError before the
+        first `reset` and for rows that do not exist.
+        """
+        self._frozen.add(rows, self._shown, self.num_envs)
 
     def close(self) -> None:
         """Close all environments, even if one of them raises. The vector cannot be used afterwards."""

@@ -9,7 +9,6 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import connection, get_context
 from multiprocessing.reduction import ForkingPickler
@@ -22,9 +21,9 @@ import numpy as np
 
 from ..registry import signals, streams
 from .fault import BLAMED, EnvironmentFault
-from .vector import Envs, Episode, StepResult, require_one_each
+from .vector import Envs, Episode, StepResult, join_episodes, require_one_each, require_rows
 
-Make = Callable[[slice], Envs]  # rows → those copies; it is sent to the workers, so it cannot be a lambda
+Make = Callable[[range], Envs]  # rows → their copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end
 
 
@@ -107,7 +106,7 @@ class WorkerVector:
     Args:
         workers: The processes.
         env: The environment's name.
-        make: Returns the copies of some rows, in a worker process.
+        make: Returns the copies with these rows of all copies, in a worker process.
         copies: Number of copies, at least one for each worker.
 
     Raises:
@@ -121,7 +120,7 @@ class WorkerVector:
         self.num_envs = copies
         self._workers, self._env = workers, env
         ends = [copies * number // len(workers) for number in range(len(workers) + 1)]
-        self._rows = [slice(*pair) for pair in pairwise(ends)]
+        self._rows = [range(*pair) for pair in pairwise(ends)]
         # Workers may lack environments that the user registered in this process. Atari registers itself.
         spec = None if env.startswith("ALE/") else gym.spec(env)
         try:
@@ -148,13 +147,13 @@ class WorkerVector:
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape)."""
         require_one_each(self.num_envs, seeds, "seeds")
-        self._ask("reset", *((seeds[rows],) for rows in self._rows))
+        self._ask("reset", *((seeds[rows.start : rows.stop],) for rows in self._rows))
         return self._shared["obs"].copy()
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step all environments with `actions`, (n, *action shape)."""
         require_one_each(self.num_envs, actions, "actions")
-        episodes = self._episodes(self._ask("step", *((actions[rows],) for rows in self._rows)))
+        episodes = self._episodes(self._ask("step", *((actions[rows.start : rows.stop],) for rows in self._rows)))
         shared = self._shared
         final_obs = obs = shared["obs"].copy()
         if episodes:
@@ -170,15 +169,16 @@ class WorkerVector:
         return self._shared["obs"].copy(), episodes
 
     def _episodes(self, of_workers: list[list[Episode]]) -> list[Episode]:
-        return [
-            replace(episode, index=rows.start + episode.index)
-            for rows, episodes in zip(self._rows, of_workers, strict=True)
-            for episode in episodes
-        ]
+        return join_episodes([rows.start for rows in self._rows], of_workers)
 
     def progress(self, steps: int) -> None:
         """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it."""
         self._ask("progress", *((steps,) for _ in self._rows))
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        """Do not step these environments any more until the next `reset`, as `Vector` does."""
+        require_rows(self.num_envs, rows)
+        self._ask("freeze", *(([row - own.start for row in rows if row in own],) for own in self._rows))
 
     def close(self) -> None:
         """Close all environments. The workers keep running."""
@@ -196,15 +196,17 @@ class WorkerVector:
 class _Share:
     """The copies of one worker, and their rows in the shared memory."""
 
-    def make(self, spec: Any, make: Make, rows: slice) -> tuple[gym.Space, gym.Space]:
+    def make(self, spec: Any, make: Make, rows: range) -> tuple[gym.Space, gym.Space]:
         if spec is not None:
             gym.registry.setdefault(spec.id, spec)
         self.envs: Any = make(rows)
         return self.envs.single_observation_space, self.envs.single_action_space
 
-    def share(self, name: str, copies: int, rows: slice) -> None:
+    def share(self, name: str, copies: int, rows: range) -> None:
         self.memory = SharedMemory(name)
-        self.rows = np.ndarray(copies, _layout(self.envs.single_observation_space), self.memory.buf)[rows]
+        self.rows = np.ndarray(copies, _layout(self.envs.single_observation_space), self.memory.buf)[
+            rows.start : rows.stop
+        ]
 
     def reset(self, seeds: Sequence[int]) -> None:
         self.rows["obs"] = self.envs.reset(seeds)
@@ -223,6 +225,9 @@ class _Share:
 
     def progress(self, steps: int) -> None:
         self.envs.progress(steps)
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        self.envs.freeze(rows)
 
     def close(self) -> None:
         del self.rows

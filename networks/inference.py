@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from .stacked import StackedLinear
 
 
 def direct(*modules: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -12,7 +15,7 @@ def direct(*modules: nn.Module) -> Callable[[Tensor], Tensor]:
 
     With one observation and layers of 128 units, calling modules takes about as long as the arithmetic. Modules with
     forward hooks are called as usual. Use the function without gradients. It sees changes of parameters in place, but
-    not a new parameter or hook: then call `direct` again.
+    not a new parameter or hook: then call `direct` again. A stack takes inputs of each member, (members, n, d).
     """
     functions = [function for module in modules for function in _functions(module)]
 
@@ -33,5 +36,11 @@ def _functions(module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
     elif type(module) is nn.Linear:
         bias = None if module.bias is None else module.bias.detach()
         yield partial(F.linear, weight=module.weight.detach(), bias=bias)
+    elif type(module) is StackedLinear:
+        yield partial(_apply_stack, module.weight.detach().mT, module.bias.detach()[:, None])
     else:
         yield module.forward
+
+
+def _apply_stack(weight: Tensor, bias: Tensor, inputs: Tensor) -> Tensor:
+    return torch.baddbmm(bias, inputs, weight)

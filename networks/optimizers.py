@@ -2,10 +2,11 @@
 
 import functools
 import warnings
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 # Optimizers that wrap another one, by package and class: state and groups are those of the one inside
 WRAPPERS = {
@@ -50,6 +51,25 @@ def step(optimizer: torch.optim.Optimizer) -> None:
             beta2=group["betas"][1], weight_decay=group["weight_decay"], eps=group["eps"], amsgrad=False,
             maximize=False,
         )  # fmt: skip
+
+
+@torch.no_grad()
+def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
+    """Scale gradients so that the norm of each network's gradients is at most `limit`.
+
+    Args:
+        parameters: The parameters of one network, or those of a stack, (members, …) each.
+        limit: The largest norm.
+        stacked: Whether they are those of a stack.
+    """
+    if not stacked:
+        torch.nn.utils.clip_grad_norm_(parameters, limit)
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norms = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()  # (members,)
+    scale = (limit / (norms + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
 
 
 def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:

@@ -39,7 +39,7 @@ class StackedLinear(nn.Module):
 
 
 class StackedConv2d(nn.Module):
-    """Conv2d layers, stride 1: weight (members, c_out, c_in, kh, kw), bias (members, c_out).
+    """Conv2d layers: weight (members, c_out, c_in, kh, kw), bias (members, c_out).
 
     They are drawn as by `nn.Conv2d`, one member after the other.
 
@@ -49,11 +49,14 @@ class StackedConv2d(nn.Module):
         c_out: Number of output channels of each.
         kernel_size: Height and width of the kernels.
         padding: Zeros added on each side of the images.
+        stride: Pixels between neighbouring positions of the kernel.
     """
 
-    def __init__(self, members: int, c_in: int, c_out: int, kernel_size: int, padding: int = 0) -> None:
+    def __init__(
+        self, members: int, c_in: int, c_out: int, kernel_size: int, padding: int = 0, stride: int = 1
+    ) -> None:
         super().__init__()
-        self.padding = padding
+        self.padding, self.stride = padding, stride
         self.weight = nn.Parameter(torch.empty(members, c_out, c_in, kernel_size, kernel_size))
         self.bias = nn.Parameter(torch.empty(members, c_out))
         self.reset_parameters()
@@ -69,12 +72,13 @@ class StackedConv2d(nn.Module):
         x = x.expand(len(self.weight), -1, -1, -1, -1)
         grouped = x.transpose(0, 1).flatten(1, 2)  # (n, members · c_in, h, w): a member is a group
         weight, bias = self.weight.flatten(0, 1), self.bias.flatten()
-        out = nn.functional.conv2d(grouped, weight, bias, padding=self.padding, groups=len(self.weight))
+        out = nn.functional.conv2d(grouped, weight, bias, self.stride, self.padding, groups=len(self.weight))
         return out.unflatten(1, self.weight.shape[:2]).transpose(0, 1)
 
     def extra_repr(self) -> str:
         members, c_out, c_in, *kernel = self.weight.shape
-        return f"members={members}, {c_in}, {c_out}, kernel_size={tuple(kernel)}, padding={self.padding}"
+        shape = f"members={members}, {c_in}, {c_out}, kernel_size={tuple(kernel)}"
+        return f"{shape}, padding={self.padding}, stride={self.stride}"
 
 
 class _Affine(torch.autograd.Function):

@@ -15,7 +15,6 @@ add(
         settings="supple.tracks.vision.settings:VisionSettings",
         build="supple.tracks.vision.work:build",
         report="supple.tracks.vision.report:VISION",
-        split="supple.tracks.vision.report.stack:by_seed",
         fork_at_task=1,
         arms=("none", "fire", "snp", "reset"),
         measures=vision.MEASURES,

@@ -9,6 +9,7 @@ its last transition bootstraps from the true last observation.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +19,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.seeding import generator
 from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from ...networks import copy_module_, evaluating
-from ...networks.optimizers import step
+from ...networks import StackedAdam, copy_module_, evaluating, set_generators, stack_networks
+from ...networks.activations import RandomActivation
+from ...networks.optimizers import clip_, step
 from ..agent import Policy
+from ..draws import (
+    Draws,
+    activation_generators,
+    generators,
+    set_states,
+    sources_of,
+    standing_in,
+    states_of,
+)
 from ..normalize import Centre
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
@@ -50,13 +61,13 @@ class Pixels(NamedTuple):
         return ReplayLayout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s and s′ from the frames of a sample, (n, stack, H, W) each."""
-        return frames[:, :-1], frames[:, 1:]
+        """Return s and s′ from the frames of a sample, (…, n, stack, H, W) each."""
+        return frames[..., :-1, :, :], frames[..., 1:, :, :]
 
-    def network(self, settings: DQNSettings, draws: torch.Generator) -> NatureCNN:
-        """Return a new network, initialised by a generator."""
+    def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> NatureCNN:
+        """Return a new network, initialised by a generator, or a stack of them."""
         s = settings
-        return NatureCNN(*self, s.hidden, s.activation, draws, s.normalization, s.initialization)
+        return NatureCNN(*self, s.hidden, s.activation, draws, s.normalization, s.initialization, members)
 
 
 class Vectors(NamedTuple):
@@ -71,18 +82,23 @@ class Vectors(NamedTuple):
         return ReplayLayout((self.size,), np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s and s′ from the frames of a sample, (n, size) each."""
-        s, after = frames.unbind(1)
+        """Return s and s′ from the frames of a sample, (…, n, size) each."""
+        s, after = frames.unbind(-2)
         return s, after
 
-    def network(self, settings: DQNSettings, draws: torch.Generator) -> ValueMLP:
-        """Return a new network, initialised by a generator."""
+    def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> ValueMLP:
+        """Return a new network, initialised by a generator, or a stack of them."""
         s = settings
-        return ValueMLP(*self, s.widths, s.activation, draws, s.normalization, s.initialization, s.softmax_values)
+        own = s.normalization, s.initialization, s.softmax_values
+        return ValueMLP(*self, s.widths, s.activation, draws, *own, members)
 
 
 class DQN:
-    """The DQN agent. The loop calls act → remember → update."""
+    """The DQN agent, or a stack of them. The loop calls act → remember → update.
+
+    The tensors of a stack have the members as their first axis: `stack` is (members,), and () for one agent. Members
+    draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
+    """
 
     def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
         """Make the network, its target and an empty replay memory.
@@ -97,22 +113,36 @@ class DQN:
         s = self.settings = settings
         self.space = only_space("DQN", spaces)
         self.device = torch.device(s.device)
-        self._draws = generator(s.seed, "initial parameters")
+        self.stack = (len(s.members),) if s.stacked else ()
+        self._draws = generators(s, "initial parameters")
+        self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.target = self._new_network().to(self.device).requires_grad_(False)
         copy_module_(self.target, self.network)
         on_gpu = self.device.type == "cuda"
-        self.exploration = generator(s.seed, "exploration")
+        self.exploration = generators(s, "exploration")
         self.experience = Experience(
             s, self.space.layout, self.device, STATISTICS, prepare=lambda sample, draws: sample
         )
-        self.captured = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample))) if on_gpu and s.capture else None
-        self.centre = Centre(self.space.size) if isinstance(self.space, Vectors) else None
+        learn = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample)), self.activations)
+        self.captured = learn if on_gpu and s.capture else None
+        self.centre = Centre(self.space.size, self.stack) if isinstance(self.space, Vectors) else None
+        self._random: tuple[int, bool] | None = None  # see `_is_random`
         self.learner = self._learner()
         self.learners = {"q": self.learner}
+        if self.stack:
+            set_generators(self.network, self.activations)
+            set_states(self.activations, states_of(activation_generators(s, self.device)))  # as training begins
 
     def _new_network(self) -> NatureCNN | ValueMLP:
-        return self.space.network(self.settings, self._draws)
+        """Return a new network. The members of a stack draw their weights as if alone."""
+        if not self.stack:
+            return self.space.network(self.settings, *sources_of(self._draws))
+        drawn = []
+        for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
+            with standing_in(activations):
+                drawn.append(self.space.network(self.settings, draws))
+        return stack_networks(drawn, lambda members: self.space.network(self.settings, None, members))
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -123,34 +153,37 @@ class DQN:
 
     def _learner(self) -> Learner:
         s, on_gpu = self.settings, self.device.type == "cuda"
-        draws = generator(s.seed, "interventions")
+        draws, stacked = generators(s, "interventions"), bool(self.stack)
+        parameters, own = list(self.network.parameters()), sources_of(draws)
+        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        optimizer: torch.optim.Optimizer
+        if stacked:
+            optimizer = StackedAdam(parameters, *constants)
+        else:
+            optimizer = torch.optim.Adam(parameters, *constants, fused=True, capturable=on_gpu)
 
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
+        by_seed = zip(sources_of(self._draws), self.activations, strict=True) if stacked else [(self._draws,)]
         return Learner(
             "q",
             self.network,
-            torch.optim.Adam(
-                self.network.parameters(),
-                s.learning_rate,
-                s.adam_betas,
-                s.adam_epsilon,
-                s.weight_decay,
-                fused=True,
-                capturable=on_gpu,
-            ),
+            optimizer,
             self.network.layers(),
             self.network.units(),
             probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
             batches=self.experience.batches(self._losses, draws),
-            generator=draws,
+            generator=own[0],
+            generators=own if stacked else (),
+            seeds=len(own) if stacked else 0,
             redraw=redraw,
             followers=(self.target,),
-            policy=lambda values, _: values.argmax(1),
+            policy=lambda values, _: values.argmax(-1),
             values=lambda values: values,
-            redraw_draws=(self._draws,),
+            activation_draws=self.activations or None,
+            redraw_draws=tuple(chain.from_iterable(by_seed)),
             capabilities=(
                 EndlessData(),
                 OtherMinibatch(lambda: self._states(self.experience.another(draws))),
@@ -165,10 +198,10 @@ class DQN:
 
     def _probe_loss(self) -> Tensor:
         sample = self.experience.require_recent()
-        return self._td_loss(sample, self._targets(sample))[0]
+        return self._td_loss(sample, self._targets(sample))[0].sum()
 
     def _losses(self, sample: Sample) -> Tensor:
-        """Return the loss of each transition, (n,), with the network in evaluation mode."""
+        """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
         with evaluating(self.network):
             return self._td_loss(sample, self._targets(sample), reduction="none")[0]
 
@@ -181,14 +214,20 @@ class DQN:
         """Do nothing: all tasks share the network and the replay memory."""
 
     def begin_episodes(self, observations: np.ndarray) -> None:
-        """Begin episodes with these observations of all environments, (num_envs, stack, H, W) or (num_envs, size)."""
+        """Begin episodes with these observations of all environments, (rows, stack, H, W) or (rows, size)."""
         self.current = self._centre(observations)
         if self.centre is None or self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
 
+    def _by_member(self, rows: np.ndarray) -> np.ndarray:
+        """Return what belongs to the rows of environments, (rows, …), with the members' axis: (*stack, n, …)."""
+        return rows.reshape(*self.stack, -1, *rows.shape[1:])
+
     def _centre(self, observations: np.ndarray) -> np.ndarray:
-        """Return the observations as the network and the memory read them (see `Centre`)."""
-        return observations if self.centre is None else self.centre(observations)
+        """Return the observations, (rows, …), as the network and the memory read them (see `Centre`)."""
+        if self.centre is None:
+            return observations
+        return self.centre(self._by_member(observations)).reshape(observations.shape)
 
     @property
     def epsilon(self) -> float:
@@ -198,28 +237,54 @@ class DQN:
         return s.exploration_start - (s.exploration_start - s.exploration) * min(max(progress, 0.0), 1.0)
 
     def act(self) -> NDArray[np.int64]:
-        """Return an ε-greedy action for each current observation, (num_envs,)."""
+        """Return an ε-greedy action for each current observation, (rows,)."""
         self.actions = self.epsilon_greedy(self.current, self.epsilon, self.exploration)
         return self.actions
 
     @torch.no_grad()
-    def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: torch.Generator) -> NDArray[np.int64]:
-        """Return actions, (n,), for centred observations (n, …): random with probability `epsilon`, else greedy.
+    def epsilon_greedy(self, observations: np.ndarray, epsilon: float, draws: Draws) -> NDArray[np.int64]:
+        """Return actions, (rows,), for centred observations (rows, …): random with probability `epsilon`, else greedy.
 
-        Each row is drawn independently."""
-        n = len(observations)
-        actions = torch.randint(self.space.actions, (n,), generator=draws)
-        greedy = torch.rand(n, generator=draws) >= epsilon
+        Each row is drawn independently, those of a member by its own generator."""
+        rows, sources = len(observations), sources_of(draws)
+        n = rows // len(sources)
+        actions, uniform = torch.empty(rows, dtype=torch.int64), torch.empty(rows)
+        for own, chosen, share in zip(sources, actions.split(n), uniform.split(n), strict=True):
+            torch.randint(self.space.actions, (n,), generator=own, out=chosen)
+            torch.rand(n, generator=own, out=share)
+        greedy = uniform >= epsilon
         if greedy.any():
-            values = self.network(torch.from_numpy(observations).to(self.device, non_blocking=True))
-            actions = torch.where(greedy, values.argmax(1).cpu(), actions)
+            states = torch.from_numpy(self._by_member(observations)).to(self.device, non_blocking=True)
+            with self._keep_draws_of_idle(greedy):
+                values = self.network(states)
+            actions = torch.where(greedy, values.argmax(-1).flatten().cpu(), actions)
         return actions.numpy()
+
+    @contextmanager
+    def _keep_draws_of_idle(self, greedy: Tensor) -> Iterator[None]:
+        """Keep the generators of activations of members without a greedy row, which run only because others have some.
+
+        greedy: whether a row is greedy, (rows,)."""
+        idle: list[int] = []
+        if self.stack and self._is_random() and not greedy.all():
+            idle = (~greedy).view(*self.stack, -1).all(1).nonzero().flatten().tolist()
+        states = [self.activations[member].get_state() for member in idle]
+        yield
+        for member, state in zip(idle, states, strict=True):
+            self.activations[member].set_state(state)
+
+    def _is_random(self) -> bool:
+        """Return whether the network has random activations."""
+        changes = len(self.learner.changes)
+        if self._random is None or self._random[0] != changes:
+            self._random = changes, any(isinstance(part, RandomActivation) for part in self.network.modules())
+        return self._random[1]
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         if self.centre is not None and not self.centre.known:
-            self.centre.begin(result.final_obs)
+            self.centre.begin(self._by_member(result.final_obs))
             self.experience.memory.begin(self._centre(self.current))
         kept = result if self.centre is None else self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
@@ -227,11 +292,11 @@ class DQN:
 
     @contextmanager
     def greedy(self, env: str) -> Iterator[Policy]:
-        """Yield the ε-greedy policy for evaluations, with its own generator: actions (n,) for raw observations (n, …).
+        """Yield the ε-greedy policy for evaluations: actions (rows,) for raw observations (rows, …).
 
-        The network is in evaluation mode inside the context."""
+        It has its own generators. The network is in evaluation mode inside the context."""
         epsilon = self.settings.eval_epsilon
-        draws = generator(self.settings.seed, f"evaluation {self.experience.decisions}")
+        draws = generators(self.settings, f"evaluation {self.experience.decisions}")
         with evaluating(self.network):
             yield lambda observations: self.epsilon_greedy(self._centre(observations), epsilon, draws)
 
@@ -252,34 +317,38 @@ class DQN:
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         s = self.settings
-        batches = [Sample(*parts) for parts in zip(*(tensor.split(s.batch_size) for tensor in sample), strict=True)]
+        axis = len(self.stack)
+        split = (tensor.split(s.batch_size, axis) for tensor in sample)
+        batches = [Sample(*parts) for parts in zip(*split, strict=True)]
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
-        targets = map(self._targets, batches) if s.double_q else self._targets(sample).split(s.batch_size)
+        targets = map(self._targets, batches) if s.double_q else self._targets(sample).split(s.batch_size, axis)
         for batch, wanted in zip(batches, targets, strict=True):
             loss, value = self._td_loss(batch, wanted)
-            total = loss + hooks.penalty(self.learner) if hooks and hooks.penalizes else loss
+            total = loss.sum() if self.stack else loss
+            if hooks and hooks.penalizes:
+                total = total + hooks.penalty(self.learner)
             self.optimizer.zero_grad(set_to_none=True)
             total.backward()
             if s.max_grad_norm:
-                nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
+                clip_(list(self.network.parameters()), s.max_grad_norm, bool(self.stack))
             if hooks:
                 hooks.before_update(self.learner)
             step(self.optimizer)
             self._latest = loss.detach()
-            self.experience.sums += torch.stack([self._latest, value.detach()])
+            self.experience.sums += torch.stack([self._latest, value.detach()], -1)
             if hooks:
                 hooks.after_update(self.learner)
 
     def _values(self, network: nn.Module, observations: Tensor) -> Tensor:
-        """Return a network's action values in the precision of updates, (n, actions) float32."""
+        """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
             values: Tensor = network(observations)
         return values.float()
 
     @torch.no_grad()
     def _targets(self, sample: Sample) -> Tensor:
-        """Return r + γ·(1 − terminated)·max Q⁻(s′), (n,), or with double Q the value of the online network's choice.
+        """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
 
         Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
         noise, and measuring the loss does not advance the generator of training."""
@@ -288,24 +357,31 @@ class DQN:
         values = self._values(self.target, after)
         if self.settings.double_q:
             with evaluating(self.network):
-                best = self._values(self.network, after).argmax(1, keepdim=True)
-            value = values.gather(1, best).squeeze(1)
+                best = self._values(self.network, after).argmax(-1, keepdim=True)
+            value = values.gather(-1, best).squeeze(-1)
         else:
-            value = values.amax(1)
+            value = values.amax(-1)
         return sample.rewards + self.settings.gamma * value * ~sample.terminated
 
     def _td_loss(self, sample: Sample, targets: Tensor, reduction: str = "mean") -> tuple[Tensor, Tensor]:
         """Return the loss of the temporal-difference errors (Huber with threshold 1, or squared) and the mean Q(s, a).
 
-        The loss is the mean, or with reduction "none" that of each transition, (n,)."""
+        The loss is the mean, (*stack,), or with reduction "none" that of each transition, (*stack, n)."""
         states, _ = self.space.split(sample.frames)
-        values = self._values(self.network, states).gather(1, sample.actions[:, None]).squeeze(1)
+        values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
         loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
-        return loss(values, targets, reduction=reduction), values.mean()
+        if reduction == "mean" and self.stack:
+            return loss(values, targets, reduction="none").mean(-1), values.mean(-1)
+        return loss(values, targets, reduction=reduction), values.mean(-1)
 
-    def numbers(self) -> dict[str, float]:
+    def sound(self) -> Tensor:
+        """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
+        return self.experience.sound()
+
+    def numbers(self) -> Numbers:
         """Return ε, the size of the replay memory, and the means of the statistics since the last call."""
-        return {"exploration/epsilon": self.epsilon, **self.experience.numbers()}
+        epsilon = [self.epsilon] * len(self.settings.members) if self.stack else self.epsilon
+        return {"exploration/epsilon": epsilon, **self.experience.numbers()}
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -314,7 +390,7 @@ class DQN:
             "learner": learner_state(self.learner),
             "experience": self.experience.state_dict(),
             **({} if self.centre is None else {"centre": self.centre.state_dict()}),
-            "generators": {name: g.get_state() for name, g in self._generators().items()},
+            "generators": {name: states_of(draws) for name, draws in self._generators().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -322,8 +398,9 @@ class DQN:
         self.experience.load_state_dict(state["experience"])
         if self.centre is not None:
             self.centre.load_state_dict(state["centre"])
-        for name, random in self._generators().items():
-            random.set_state(state["generators"][name])
+        for name, draws in self._generators().items():
+            set_states(draws, state["generators"][name])
 
-    def _generators(self) -> dict[str, torch.Generator]:
-        return {"exploration": self.exploration, "draws": self._draws}
+    def _generators(self) -> dict[str, Draws]:
+        of_members = {"activations": self.activations} if self.stack else {}
+        return {"exploration": self.exploration, "draws": self._draws, **of_members}

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ...envs import Envs, Vector, flatten, is_image, make_env, make_pixels, resolve_env
+from ...envs import Envs, JoinedVector, flatten, is_image, make_env, make_pixels, resolve_env, side_by_side
 from ..spaces import vector_space
 from ..work import AgentWork, World
 from .agent import DQN, STATISTICS, Pixels, Vectors
@@ -39,22 +39,12 @@ class DQNWork(AgentWork):
     def envs(settings: DQNSettings, env: str, worlds: Sequence[World]) -> Envs:
         s = settings
         if not shows_images(env, s.kwargs):
-            return Vector([partial(_make_flat, env, world) for world in worlds])
-        of_members = [(world, len(list(copies))) for world, copies in groupby(worlds)]
-        return join(
-            [
-                make_pixels(
-                    env,
-                    copies,
-                    sticky=s.sticky,
-                    sticky_per=s.sticky_per,
-                    max_frames=s.max_frames,
-                    threads=s.stepping["threads"],
-                    **world,
-                )
-                for world, copies in of_members
-            ]
-        )
+            return side_by_side([partial(_make_flat, env, world) for world in worlds], **s.stepping)
+        settings = {"sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames}
+        settings["threads"] = s.stepping["threads"]
+        alike = [(world, len(list(copies))) for world, copies in groupby(worlds)]
+        vectors = [make_pixels(env, copies, **settings, **world) for world, copies in alike]
+        return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]
 
 
 def _make_flat(env: str, world: World) -> gym.Env:

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...engine.seeding import generator
 from ...engine.storage.restoring import require_like
+from ...engine.work import Numbers
 from ...envs import StepResult
 from ...registry.errors import Diverged
+from ..draws import Draws, Seeded, generators, set_states, states_of
 from .replay import ReplayLayout, ReplayMemory, Sample, bytes_needed, check_memory
 from .replay_feed import ReplayFeed
 
@@ -22,10 +23,9 @@ PROBE_ROWS = 256  # transitions in the probe of metrics and interventions
 Prepared = TypeVar("Prepared")
 
 
-class ReplaySettings(Protocol):
+class ReplaySettings(Seeded, Protocol):
     """The settings of an agent that its replay memory needs."""
 
-    seed: int
     num_envs: int
     replay_ratio: float
     batch_size: int
@@ -38,9 +38,12 @@ class ReplaySettings(Protocol):
 class Experience(Generic[Prepared]):
     """A replay memory with the number of decisions and of gradient steps so far.
 
-    Training samples with the memory's generator. Metrics and interventions sample with other generators, so that they
+    Training samples with the memory's generators. Metrics and interventions sample with other generators, so that they
     do not change the run. They receive `prepare(sample, draws)`, which may draw noise for the sample with the same
-    generator.
+    generators.
+
+    In a stack, each member has its own memory and generator. Samples and sums have the members as their first axis,
+    and the counts are those of one member.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class Experience(Generic[Prepared]):
         layout: ReplayLayout,
         device: torch.device,
         statistics: Sequence[str],
-        prepare: Callable[[Sample, torch.Generator], Prepared],
+        prepare: Callable[[Sample, Draws], Prepared],
     ) -> None:
         """Create an empty memory.
 
@@ -67,30 +70,33 @@ class Experience(Generic[Prepared]):
         self.layout, self.device, self.statistics, self.prepare = layout, device, statistics, prepare
         self.folder = Path(s.replay_folder) if s.replay_folder else None
         self.check_memory(runs=1)
-        self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder)
+        members = len(s.members) if s.stacked else 0
+        self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder, members)
         self.feed = ReplayFeed(self.memory, device)
-        self.draws = generator(s.seed, "replay")
+        self.draws = generators(s, "replay")
         self.decisions = 0  # so far, of all environments
         self.taken = 0  # gradient steps so far
         self.updates = 0  # gradient steps since the last call of `numbers`
-        self.sums = torch.zeros(len(statistics), dtype=torch.float64, device=device)  # over those steps
+        shape = (members, len(statistics)) if members else (len(statistics),)
+        self.sums = torch.zeros(shape, dtype=torch.float64, device=device)  # over those steps
         self._recent: tuple[int, Prepared] | None = None
 
     def check_memory(self, runs: int) -> None:
         """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
         s = self.settings
-        check_memory(bytes_needed(s.replay_size, s.num_envs, self.layout), s.replay_size, self.folder, runs)
+        needed = bytes_needed(s.replay_size, s.num_envs, self.layout)
+        check_memory(needed, s.replay_size, self.folder, runs, len(s.members))
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
         """Store one step of every environment.
 
         Args:
-            actions: The actions, (num_envs, *shape).
-            rewards: The rewards to learn from, which may be clipped, (num_envs,).
+            actions: The actions, (rings, *shape), where `rings` is the number of environments of all members.
+            rewards: The rewards to learn from, which may be clipped, (rings,).
             result: The result of the step.
         """
         self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
-        self.decisions += len(rewards)
+        self.decisions += self.settings.num_envs
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -110,19 +116,28 @@ class Experience(Generic[Prepared]):
             self.updates += count
             yield sample
 
-    def numbers(self) -> dict[str, float]:
+    def sound(self) -> Tensor:
+        """Return whether the means of the statistics since the last call of `numbers` are finite, () or (members,)."""
+        return self.sums.isfinite().all(-1)
+
+    def numbers(self) -> Numbers:
         """Return the size of the memory, and the means of the statistics since the last call.
 
-        Raises Diverged if a mean is not finite."""
-        numbers = {"replay/size": float(len(self.memory))}
+        In a stack, each is a list of one number for each member, and those of a member that is not `sound` are no
+        numbers. Outside a stack, raises Diverged if a mean is not finite."""
+        sizes: list[float] = self.memory.sizes().astype(np.float64).tolist()
+        means: list[list[float]] = []
         if self.updates:
-            means = (self.sums / self.updates).tolist()
-            if not all(map(isfinite, means)):
-                raise Diverged("the loss is not finite")
-            numbers |= dict(zip(self.statistics, means, strict=True)) | {"updates": float(self.updates)}
+            means = (self.sums / self.updates).reshape(len(sizes), -1).T.tolist()
+        stacked = self.settings.stacked
+        if not stacked and not all(isfinite(mean) for [mean] in means):
+            raise Diverged("the loss is not finite")
+        numbers = {"replay/size": sizes}
+        if self.updates:
+            numbers |= dict(zip(self.statistics, means, strict=True)) | {"updates": [float(self.updates)] * len(sizes)}
         self.sums.zero_()
         self.updates = 0
-        return numbers
+        return dict(numbers) if stacked else {name: value for name, [value] in numbers.items()}
 
     # -- for metrics and interventions ---------------------------------------------------------------------
 
@@ -131,7 +146,7 @@ class Experience(Generic[Prepared]):
         if not len(self.memory):
             return None
         if self._recent is None or self._recent[0] != self.decisions:
-            draws = generator(self.settings.seed, f"probe {self.decisions}")
+            draws = generators(self.settings, f"probe {self.decisions}")
             self._recent = self.decisions, self._sample(PROBE_ROWS, draws)
         return self._recent[1]
 
@@ -141,9 +156,7 @@ class Experience(Generic[Prepared]):
             raise RuntimeError("there are no recent transitions before the first step")
         return recent
 
-    def batches(
-        self, losses: Callable[[Prepared], Tensor], draws: torch.Generator
-    ) -> Callable[[int | None], Iterator[Tensor]]:
+    def batches(self, losses: Callable[[Prepared], Tensor], draws: Draws) -> Callable[[int | None], Iterator[Tensor]]:
         """Return a function of a count, which yields the losses on that many batches of training size.
 
         The batches are drawn by `draws`."""
@@ -157,11 +170,11 @@ class Experience(Generic[Prepared]):
 
         return batches
 
-    def another(self, draws: torch.Generator) -> Prepared | None:
+    def another(self, draws: Draws) -> Prepared | None:
         """Return a batch of training size, drawn by `draws`, or None while the memory is empty."""
         return self._sample(self.settings.batch_size, draws) if len(self.memory) else None
 
-    def _sample(self, rows: int, draws: torch.Generator) -> Prepared:
+    def _sample(self, rows: int, draws: Draws) -> Prepared:
         return self.prepare(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
@@ -169,7 +182,7 @@ class Experience(Generic[Prepared]):
     def state_dict(self) -> dict[str, Any]:
         return {
             "memory": self.memory.state_dict(),
-            "draws": self.draws.get_state(),
+            "draws": states_of(self.draws),
             "decisions": self.decisions,
             "taken": self.taken,
             "updates": self.updates,
@@ -180,6 +193,6 @@ class Experience(Generic[Prepared]):
         # the memory checks its own state
         require_like(state, {**self.state_dict(), "memory": state["memory"]}, "experience")
         self.memory.load_state_dict(state["memory"])
-        self.draws.set_state(state["draws"])
+        set_states(self.draws, state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
         self.sums.copy_(state["sums"])

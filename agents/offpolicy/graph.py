@@ -1,6 +1,6 @@
 """CUDA graphs: an update is recorded once and replayed, without the kernel launches that dominate small networks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -17,8 +17,14 @@ class UpdateGraph:
     learned twice.
     """
 
-    def __init__(self, learn: Callable[..., None]) -> None:
-        self.learn = learn
+    def __init__(self, learn: Callable[..., None], draws: Sequence[torch.Generator] = ()) -> None:
+        """Record nothing yet.
+
+        Args:
+            learn: The function.
+            draws: The generators on the GPU from which it draws, besides PyTorch's own.
+        """
+        self.learn, self.draws = learn, draws
         self.structure = -1
         self._graphs: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
         self._calls: dict[tuple[torch.Size, ...], int] = {}
@@ -45,6 +51,8 @@ class UpdateGraph:
             return
         inputs = [tensor.clone() for tensor in tensors]
         graph = torch.cuda.CUDAGraph()
+        for source in self.draws:
+            graph.register_generator_state(source)
         with torch.cuda.graph(graph):
             self.learn(*inputs)
         self._graphs[shapes] = graph, inputs

@@ -9,7 +9,7 @@ the stacks when it samples. A vector is a stack of one: s is in one row, s′ in
 import math
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from torch import Tensor
 from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.storage.checkpoint import Rows
 from ...engine.storage.restoring import require_like
+from ..draws import Draws, sources_of
 
 Integers = NDArray[np.int64]
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
@@ -30,8 +31,9 @@ CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
 class Sample(NamedTuple):
     """Transitions (s, a, r, s′).
 
-    For stacks, s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame). For observations of one frame,
-    s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame)."""
+    For images that are stacked, s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame). For observations
+    of one frame, s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame). In samples of several members, each
+    tensor has the members as its first axis: (members, size, …)."""
 
     frames: Tensor  # (size, stack + 1, *frame) as kept
     actions: Tensor  # (size,) int64, or (size, *action) float32
@@ -110,25 +112,35 @@ class ReplayMemory:
     Memory is only used as rows fill, so call `check_memory` first. With `folder`, the frames are in a nameless file
     there, which grows in the same way and is deleted when the process ends. RAM is then only its cache.
 
+    For a stack of agents, it is the memories of all members side by side. The rows of a step are those of the members'
+    environments, one member after the other.
+
     Args:
-        capacity: Number of transitions.
-        num_envs: Number of environments.
+        capacity: Number of transitions of a member.
+        num_envs: Number of environments of a member.
         layout: The contents of one step.
         folder: Where the file with the frames is made. None: the frames are in RAM.
+        members: Number of agents in the stack; 0 if there is no stack.
+
+    Attributes:
+        rings: Number of environments of all members.
 
     Raises:
         ValueError: capacity or num_envs is below 1.
     """
 
-    def __init__(self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None) -> None:
+    def __init__(
+        self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None, members: int = 0
+    ) -> None:
         if min(capacity, num_envs) < 1:
             raise ValueError(
                 f"capacity and num_envs of a replay memory must be at least 1, got {capacity} and {num_envs}"
             )
-        self.num_envs, self.layout, self.stack = num_envs, layout, layout.depth
-        self.window = math.ceil(capacity / num_envs)  # rows of each environment that can be sampled
+        self.num_envs, self.layout, self.stack, self.members = num_envs, layout, layout.depth, members
+        self.rings = max(members, 1) * num_envs
+        self.window = math.ceil(capacity / num_envs)  # rows of each ring that can be sampled
         self.rows = _rows(capacity, num_envs, layout)
-        shape, row = (num_envs, self.rows), layout.row
+        shape, row = (self.rings, self.rows), layout.row
         self.frames: np.ndarray = _allocate_frames((*shape, *layout.frame), row["frame"].base, folder)
         self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
         self.action: np.ndarray = np.zeros(shape, row["action"])
@@ -136,22 +148,26 @@ class ReplayMemory:
         self.age: np.ndarray = np.zeros(shape, row["age"])
         self.terminated: np.ndarray = np.zeros(shape, row["terminated"])
         self.acted: np.ndarray = np.zeros(shape, row["acted"])
-        self.end = np.zeros(num_envs, np.int64)  # rows so far; row i of environment e lies at [e, i % self.rows]
-        self.count = 0
+        self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
+        self.counts = np.zeros(self.rings, np.int64)  # transitions of each ring that can be sampled
         self.running = False  # whether the newest rows wait for an action
 
     def __len__(self) -> int:
-        """Return the number of transitions that can be sampled."""
-        return self.count
+        """Return the number of transitions that can be sampled, of all members."""
+        return int(self.counts.sum())
+
+    def sizes(self) -> Integers:
+        """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""
+        return self.counts.reshape(-1, self.num_envs).sum(1)
 
     def begin(self, observations: np.ndarray) -> None:
-        """Begin episodes: all environments were reset to these observations, (num_envs, *layout.observation).
+        """Begin episodes: all environments were reset to these observations, (rings, *layout.observation).
 
         Only the newest frame of each is stored, because those before it are zero. Running episodes end here without
         termination, and their last transitions bootstrap from frames that are already stored.
         Raises ValueError if the observations have the wrong shape or kind of dtype.
         """
-        self._append(np.arange(self.num_envs), self._newest(observations), np.zeros(self.num_envs, np.uint8))
+        self._append(np.arange(self.rings), self._newest(observations), np.zeros(self.rings, np.uint8))
         self.running = True
 
     def add(
@@ -168,12 +184,12 @@ class ReplayMemory:
         Floating-point numbers are converted to the stored type.
 
         Args:
-            actions: (num_envs, *layout.action).
-            rewards: (num_envs,).
-            terminated: (num_envs,).
-            truncated: (num_envs,).
-            final_obs: (num_envs, *layout.observation).
-            obs: (num_envs, *layout.observation).
+            actions: (rings, *layout.action).
+            rewards: (rings,).
+            terminated: (rings,).
+            truncated: (rings,).
+            final_obs: (rings, *layout.observation).
+            obs: (rings, *layout.observation).
 
         Raises:
             ValueError: `begin` was not called first, or again after `load_state_dict`, or actions or observations have
@@ -182,28 +198,28 @@ class ReplayMemory:
         if not self.running:
             raise ValueError("the replay memory has no current observations: call begin before add")
         last, newest = self._newest(final_obs), self._newest(obs)
-        wanted, kept = (self.num_envs, *self.layout.action), self.action.dtype
+        wanted, kept = (self.rings, *self.layout.action), self.action.dtype
         if actions.shape != wanted or actions.dtype.kind != kept.kind:
             raise ValueError(
-                f"the replay memory of {self.num_envs} environments takes {kept} actions of {wanted}, "
+                f"the replay memory of {self.rings} environments takes {kept} actions of {wanted}, "
                 f"got {actions.dtype} of {actions.shape}"
             )
-        envs = np.arange(self.num_envs)
+        envs = np.arange(self.rings)
         at = (self.end - 1) % self.rows
         self.action[envs, at], self.reward[envs, at] = actions, rewards
         self.terminated[envs, at], self.acted[envs, at] = terminated, True
-        self.count += self.num_envs
+        self.counts += 1
         age = np.minimum(self.age[envs, at] + 1, self.stack - 1)
         if (cut := np.flatnonzero(truncated & ~terminated)).size:
             self._append(cut, last[cut], age[cut])
         self._append(envs, newest, np.where(terminated | truncated, 0, age))
 
     def _newest(self, observations: np.ndarray) -> np.ndarray:
-        """Return the newest frame of each observation, (num_envs, *frame)."""
-        wanted, kept, dtype = (self.num_envs, *self.layout.observation), self.frames.dtype, observations.dtype
+        """Return the newest frame of each observation, (rings, *frame)."""
+        wanted, kept, dtype = (self.rings, *self.layout.observation), self.frames.dtype, observations.dtype
         if observations.shape != wanted or not (dtype == kept or dtype.kind == kept.kind == "f"):
             raise ValueError(
-                f"the replay memory of {self.num_envs} environments takes {kept} observations of {wanted}, "
+                f"the replay memory of {self.rings} environments takes {kept} observations of {wanted}, "
                 f"got {dtype} of {observations.shape}"
             )
         return observations if self.layout.stack is None else observations[:, -1]
@@ -212,91 +228,106 @@ class ReplayMemory:
         """Append a row without an action for each of these environments."""
         row = self.end[envs]
         leaving = row - self.window - 1  # the row that can no longer be sampled
-        self.count -= int(np.count_nonzero(self.acted[envs, leaving % self.rows] & (leaving >= 0)))
+        self.counts[envs] -= self.acted[envs, leaving % self.rows] & (leaving >= 0)
         at = row % self.rows
         self.frames[envs, at], self.age[envs, at], self.acted[envs, at] = frames, age, False
         self.end[envs] = row + 1
 
     def buffer(self, size: int, pin_memory: bool = False) -> Tensor:
-        """Return an uninitialised tensor for the frames of a sample, (size, stack + 1, *frame)."""
-        return torch.empty((size, self.stack + 1, *self.layout.frame), dtype=self.dtype, pin_memory=pin_memory)
+        """Return an uninitialised tensor for the frames of a sample, (size, stack + 1, *frame).
 
-    def sample(self, size: int, generator: torch.Generator, out: Tensor | None = None) -> Sample:
-        """Return `size` transitions, drawn uniformly with replacement from all `len(self)`.
+        In a stack, the rows of all members follow one another: (members · size, stack + 1, *frame)."""
+        shape = (max(self.members, 1) * size, self.stack + 1, *self.layout.frame)
+        return torch.empty(shape, dtype=self.dtype, pin_memory=pin_memory)
 
-        They depend only on the generator and on the contents of the memory.
+    def sample(self, size: int, draws: Draws, out: Tensor | None = None) -> Sample:
+        """Return `size` transitions of each member, drawn uniformly with replacement from all that it has.
+
+        They depend only on the member's generator and on the contents of its memory, and equal those of its memory
+        alone.
 
         Args:
             size: The number of transitions.
-            generator: Draws them.
-            out: Receives the frames, a `buffer` or rows of one. By default, new memory is allocated.
+            draws: Draws them. In a stack, one generator for each member.
+            out: Receives the frames, a `buffer` or the first rows of one. By default, new memory is allocated.
 
         Raises:
             ValueError: The memory is empty, or `out` has the wrong shape, type or device.
         """
-        if not self.count:
+        if not self.counts.any():
             raise ValueError("the replay memory is empty: add transitions before sampling")
-        shape = (size, self.stack + 1, *self.layout.frame)
+        sources = sources_of(draws)
+        shape = (len(sources) * size, self.stack + 1, *self.layout.frame)
         if out is None:
             out = self.buffer(size)
         elif out.shape != shape or out.dtype != self.dtype or not out.is_contiguous() or out.device.type != "cpu":
             raise ValueError(
                 f"out must be a contiguous {self.dtype} CPU tensor of {shape}, got {out.dtype} {(*out.shape,)}"
             )
-        env, row = self._draw(size, generator)
-        at = env * self.rows + row % self.rows
+        ring, row = self._draw(size, sources)
+        at = ring * self.rows + row % self.rows
         terminated = self.terminated.reshape(-1)[at]
 
         offsets = np.arange(1 - self.stack, 2)  # of a transition's frames from its row
-        sources = env[:, None] * self.rows + (row[:, None] + offsets) % self.rows
+        places = ring[:, None] * self.rows + (row[:, None] + offsets) % self.rows
         # mode="raise" would gather into a temporary buffer first.
         frames = out.numpy()
-        np.take(self.frames.reshape(-1, *self.layout.frame), sources, axis=0, out=frames, mode="clip")
+        np.take(self.frames.reshape(-1, *self.layout.frame), places, axis=0, out=frames, mode="clip")
         blank = -offsets > self.age.reshape(-1)[at][:, None]  # before the episode began
         blank[:, -1] = terminated
         frames[blank] = 0
         actions = self.action.reshape(-1, *self.layout.action)[at]
-        return Sample(
+        sample = Sample(
             out,
             torch.from_numpy(actions if self.layout.action else actions.astype(np.int64)),
             torch.from_numpy(self.reward.reshape(-1)[at]),
             torch.from_numpy(terminated),
         )
+        return Sample(*(tensor.unflatten(0, (self.members, size)) for tensor in sample)) if self.members else sample
 
-    def _draw(self, size: int, generator: torch.Generator) -> tuple[Integers, Integers]:
-        """Return environments and rows of transitions: uniform over the windows, with rows without action redrawn."""
+    def _draw(self, size: int, sources: Sequence[torch.Generator]) -> tuple[Integers, Integers]:
+        """Return rings and rows of transitions, (members · size,) each.
+
+        They are uniform over the windows of a member's rings, with rows without action redrawn."""
         first = np.maximum(self.end - 1 - self.window, 0)
         bounds = np.cumsum(self.end - 1 - first)  # the newest row never has an action
-        shift = self.end - 1 - bounds  # from a number among all environments' rows to the row
+        shift = self.end - 1 - bounds  # from a number among the rows of all rings to the row
+        lasts = bounds[self.num_envs - 1 :: self.num_envs].tolist()  # by member, and so are the next
+        starts = [0, *lasts[:-1]]
 
-        def draw(n: int) -> tuple[Integers, Integers]:
-            number = torch.randint(int(bounds[-1]), (n,), generator=generator).numpy()
-            env = np.searchsorted(bounds, number, side="right")
-            return env, number + shift[env]
+        def draw(sizes: Sequence[int]) -> tuple[Integers, Integers]:
+            numbers = [
+                torch.randint(last - start, (n,), generator=source).add_(start)
+                for n, source, start, last in zip(sizes, sources, starts, lasts, strict=True)
+                if n
+            ]
+            number = (torch.cat(numbers) if len(numbers) > 1 else numbers[0]).numpy()
+            ring = np.searchsorted(bounds, number, side="right")
+            return ring, number + shift[ring]
 
-        env, row = draw(size)
-        while (bad := np.flatnonzero(~self.acted[env, row % self.rows])).size:
-            env[bad], row[bad] = draw(bad.size)
-        return env, row
+        ring, row = draw([size] * len(sources))
+        while (bad := np.flatnonzero(~self.acted[ring, row % self.rows])).size:
+            ring[bad], row[bad] = draw(np.bincount(bad // size, minlength=len(sources)).tolist())
+        return ring, row
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the rows of each environment, for `engine.storage.checkpoint`.
+        """Return the rows of each environment, in a stack of all members, for `engine.storage.checkpoint`.
 
         They do not change afterwards if `begin` is called before the next `add`, as the loop does.
         """
-        return {"envs": [self._rows_of(env) for env in range(self.num_envs)]}
+        return {"envs": [self._rows_of(ring) for ring in range(self.rings)]}
 
-    def _rows_of(self, env: int) -> Rows:
+    def _rows_of(self, ring: int) -> Rows:
         def read(start: int, stop: int) -> dict[str, Tensor]:
             first = start % self.rows
             at: slice | Integers = slice(first, first + stop - start)
             if first + stop - start > self.rows:  # across the ring's end: a copy, not a view
                 at = np.arange(start, stop) % self.rows
-            return {name: torch.from_numpy(column[env, at]) for name, column in self._columns().items()}
+            return {name: torch.from_numpy(column[ring, at]) for name, column in self._columns().items()}
 
-        end = int(self.end[env])
+        end = int(self.end[ring])
         return Rows(max(0, end - self.rows), end, read)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -304,25 +335,25 @@ class ReplayMemory:
 
         Raises ValueError if the state is of a memory with another size or other rows.
         """
-        envs: list[Rows] = state["envs"]
-        if len(envs) != self.num_envs or any(r.first != max(0, r.end - self.rows) for r in envs):
+        rings: list[Rows] = state["envs"]
+        if len(rings) != self.rings or any(r.first != max(0, r.end - self.rows) for r in rings):
             raise ValueError(
-                f"the saved replay memory does not have {self.num_envs} environments with {self.rows} rows each: "
+                f"the saved replay memory does not have {self.rings} environments with {self.rows} rows each: "
                 f"do not change --num-envs or --replay-size"
             )
-        self.count, self.running = 0, False
-        for env, rows in enumerate(envs):
+        self.running = False
+        for ring, rows in enumerate(rings):
             for start in range(rows.first, rows.end, CHUNK):
                 stop = min(start + CHUNK, rows.end)
                 at = np.arange(start, stop) % self.rows
                 columns = self._columns()
-                like = {name: torch.from_numpy(column[env, : stop - start]) for name, column in columns.items()}
+                like = {name: torch.from_numpy(column[ring, : stop - start]) for name, column in columns.items()}
                 chunk = require_like(rows.read(start, stop), like, "a row of the replay memory")
                 for name, column in columns.items():
-                    column[env, at] = chunk[name].numpy()
-            self.end[env] = rows.end
+                    column[ring, at] = chunk[name].numpy()
+            self.end[ring] = rows.end
             window = np.arange(max(0, rows.end - 1 - self.window), rows.end) % self.rows
-            self.count += int(np.count_nonzero(self.acted[env, window]))
+            self.counts[ring] = np.count_nonzero(self.acted[ring, window])
 
     def _columns(self) -> dict[str, np.ndarray]:
         return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
@@ -342,11 +373,11 @@ def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path 
 
 
 def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
-    """Return the size of all arrays of a full `ReplayMemory`, in bytes."""
-    return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
+    """Return the size of all arrays of a full `ReplayMemory`, of one member, in bytes."""
+    return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + 2 * np.dtype(np.int64).itemsize)
 
 
-def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1) -> None:
+def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1, members: int = 1) -> None:
     """Raise ValueError if this machine cannot hold the replay memories of `runs` simultaneous runs.
 
     Nothing is allocated.
@@ -355,7 +386,8 @@ def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: i
         needed: Bytes of one memory, from `bytes_needed`.
         capacity: Transitions of one memory.
         folder: Check the disk of this folder instead of the free memory.
-        runs: Number of memories.
+        runs: Number of runs.
+        members: Number of memories of each.
     """
     if folder is None:
         free, where, otherwise = free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
@@ -363,11 +395,14 @@ def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: i
         free, where, otherwise = shutil.disk_usage(folder).free, f"{folder} is free", "choose another --replay-folder"
     else:
         raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
-    if free < runs * needed:
-        fits = float(f"{0.95 * capacity * free / (runs * needed):.2g}")  # the rest of the program needs memory too
-        what, fewer = (f"{runs} simultaneous runs, each with a ", "lower --jobs, ") if runs > 1 else ("a ", "")
+    if free < (total := runs * members * needed):
+        fits = float(f"{0.95 * capacity * free / total:.2g}")  # the rest of the program needs memory too
+        of_each = f"{members} replay memories (one per seed)" if members > 1 else "a replay memory"
+        what, fewer = (
+            (f"{runs} simultaneous runs, each with {of_each}", "lower --jobs, ") if runs > 1 else (of_each, "")
+        )
         raise ValueError(
-            f"{what}replay memory of {capacity:,} transitions{', need' if runs > 1 else ' needs'} "
-            f"{format_bytes(runs * needed)}, but only {format_bytes(free)} of {where}: "
+            f"{what} of {capacity:,} transitions{', need' if runs > 1 else ' need' if members > 1 else ' needs'} "
+            f"{format_bytes(total)}, but only {format_bytes(free)} of {where}: "
             f"{fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
         )

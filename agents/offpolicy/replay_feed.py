@@ -2,6 +2,7 @@
 
 import torch
 
+from ..draws import Draws
 from .replay import ReplayMemory, Sample
 
 
@@ -18,15 +19,21 @@ class ReplayFeed:
         self._copied: list[torch.cuda.Event] = []
         self._turn = 0
 
-    def __call__(self, size: int, generator: torch.Generator) -> Sample:
-        """Return `size` random transitions on the network's device. They are valid until the next call."""
-        if not self._buffers or len(self._buffers[0]) < size:
+    def __call__(self, size: int, draws: Draws) -> Sample:
+        """Return `size` random transitions of each member on the network's device. They are valid until the next call.
+
+        Args:
+            size: The number of transitions.
+            draws: Draws them, as in `ReplayMemory.sample`.
+        """
+        rows = max(self.memory.members, 1) * size
+        if not self._buffers or len(self._buffers[0]) < rows:
             self._allocate(size)
         if self.device.type == "cpu":
-            return self.memory.sample(size, generator, out=self._buffers[0][:size])
+            return self.memory.sample(size, draws, out=self._buffers[0][:rows])
         turn = self._turn = 1 - self._turn
         self._copied[turn].synchronize()
-        sample = self.memory.sample(size, generator, out=self._buffers[turn][:size])
+        sample = self.memory.sample(size, draws, out=self._buffers[turn][:rows])
         moved = Sample(*(tensor.to(self.device, non_blocking=True) for tensor in sample))
         self._copied[turn].record()
         return moved

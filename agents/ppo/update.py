@@ -234,7 +234,9 @@ class GradientStep:
 
     def _step_stack(self, loss: Loss, minibatch: tuple[Tensor, ...], before: Callable[[], None] | None) -> Tensor:
         values, numbers = loss(*minibatch)
-        for parameter, gradient in zip(self.parameters, torch.autograd.grad(values.sum(), self.parameters), strict=True):
+        for parameter, gradient in zip(
+            self.parameters, torch.autograd.grad(values.sum(), self.parameters), strict=True
+        ):
             parameter.grad = gradient.contiguous()
         if self.max_norm:
             squares = [p.grad.flatten(1).square().sum(1) for p in self.parameters]

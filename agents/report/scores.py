@@ -259,8 +259,8 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
 def _note_unfinished(data: ComparisonData) -> list[str]:
     """Return a note for each run that did not reach the final window of its last task."""
     return [
-        f"{label}, seed {run.seed}: unfinished, its logs end at step {run.last_step:,} of {run.total_steps:,}; final "
-        f"scores, which begin at step {window(run.tasks[-1]):,.0f}, leave it out"
+        f"{label}, seed {run.seed}: {run.unfinished}, its logs end at step {run.last_step:,} of {run.total_steps:,}; "
+        f"final scores, which begin at step {window(run.tasks[-1]):,.0f}, leave it out"
         for label, runs in data.arms.items()
         for run in runs
         if run.last_step < window(run.tasks[-1])

@@ -5,6 +5,10 @@ order are in `update`, the networks in `networks`. Observations are normalised b
 while acting, and the replay memory contains observations that are not normalised, only centred if they are large (see
 `Centre`). An episode that is truncated by a time limit or a
 checkpoint bootstraps from its true last observation.
+
+For several seeds, the agent is a stack of members, each as if alone: all networks and statistics have the members as
+their first axis, and each member draws its own random numbers. The rows of observations and actions are those of the
+members' environments, one member after the other. The shape `stack` is (members,) then, and () for one seed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,6 +23,7 @@ from torch import Tensor, nn
 from ...engine.hooks.driver import HookDriver
 from ...engine.seeding import generator
 from ...engine.storage.learner_state import learner_state, load_learner_state
+from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import (
     EndlessData,
@@ -32,6 +37,7 @@ from ...interventions import (
 )
 from ...networks import copy_module_, evaluating
 from ..agent import Policy
+from ..draws import Draws, draw, generators, set_states, sources_of, states_of
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
@@ -40,6 +46,7 @@ from ..spaces import only_space
 from .networks import (
     Actor,
     Critics,
+    Draw,
     MLPBody,
     QNetworks,
     SimBa,
@@ -84,15 +91,18 @@ class SAC:
         self.control = only_space("SAC", spaces)
         self.device = torch.device(s.device)
         self.size = len(self.control.low)  # of an action
-        self._draws = generator(s.seed, "initial parameters")
+        self.seeds = len(s.members) if s.stacked else 0
+        self.stack = (self.seeds,) if self.seeds else ()
+        self._draws = generators(s, "initial parameters")
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
         self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
         copy_module_(self.target, self.critics)
-        self.temperature = Temperature(s.temperature).to(self.device)
-        self.statistics, self.centre = RunningMeanStd(self.control.observation), Centre(self.control.observation)
-        self.mean = torch.zeros(self.control.observation, device=self.device)
-        self.scale = torch.ones(self.control.observation, device=self.device)
-        self.exploration, self.noise = generator(s.seed, "exploration"), generator(s.seed, "action noise")
+        self.temperature = Temperature(s.temperature, self.stack).to(self.device)
+        d = self.control.observation
+        self.statistics, self.centre = RunningMeanStd(d, self.stack), Centre(d, self.stack)
+        self.mean = torch.zeros(*self.stack, d, device=self.device)
+        self.scale = torch.ones(*self.stack, d, device=self.device)
+        self.exploration, self.noise = generators(s, "exploration"), generators(s, "action noise")
         self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._prepare)
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
@@ -102,24 +112,24 @@ class SAC:
 
     # -- networks and learners -------------------------------------------------------------------------------
 
-    def _new_body(self, d_in: int, width: int, blocks: int, members: int = 0) -> tuple[SimBa | MLPBody, int]:
+    def _new_body(self, d_in: int, width: int, blocks: int, members: int) -> tuple[SimBa | MLPBody, int, Draw]:
+        """Return a new body, the width of its features, and what draws the weights of its heads."""
         s = self.settings
         if s.network == "simba":
-            return SimBa(d_in, width, blocks, s.activation, self._draws, members), width
+            return SimBa(d_in, width, blocks, s.activation, self._draws, members), width, orthogonal
         body = MLPBody(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
-        return body, body.width
+        return body, body.width, uniform
 
     def _new_actor(self) -> Actor:
-        s = self.settings
-        draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        body, width = self._new_body(self.control.observation, s.actor_width, s.actor_blocks)
-        return Actor(body, width, self.size, draw, s.log_std == "clipped")
+        s, members = self.settings, self.seeds
+        body, width, draw = self._new_body(self.control.observation, s.actor_width, s.actor_blocks, members)
+        return Actor(body, width, self.size, draw, self._draws, members, s.log_std == "clipped")
 
     def _new_critics(self) -> Critics:
-        s = self.settings
-        draw = (orthogonal if s.network == "simba" else uniform)(self._draws)
-        body, width = self._new_body(self.control.observation + self.size, s.critic_width, s.critic_blocks, s.critics)
-        return Critics(QNetworks(body, width, s.critics, draw))
+        s, members = self.settings, max(self.seeds, 1) * self.settings.critics
+        d_in = self.control.observation + self.size
+        body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, members)
+        return Critics(QNetworks(body, width, members, draw, self._draws))
 
     def _new_adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
         s, on_gpu = self.settings, self.device.type == "cuda"
@@ -130,10 +140,15 @@ class SAC:
 
     def _learners(self) -> dict[str, Learner]:
         s, experience = self.settings, self.experience
-        draws = {name: generator(s.seed, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
+        draws = {name: generators(s, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
 
         def common(name: str) -> dict[str, Any]:
-            return {"generator": draws[name], "redraw_draws": (self._draws,)}
+            own = sources_of(draws[name])
+            found = {"generator": own[0], "redraw_draws": sources_of(self._draws)}
+            if s.stacked:
+                purpose = f"interventions on {name}"
+                found |= {"generator": generator(s.members[0], purpose), "generators": own, "seeds": self.seeds}
+            return found
 
         temperature = Learner(
             "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),
@@ -172,35 +187,37 @@ class SAC:
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
-    def _prepare(self, sample: Sample, draws: torch.Generator) -> tuple[Transitions, Tensor]:
+    def _prepare(self, sample: Sample, draws: Draws) -> tuple[Transitions, Tensor]:
         """Return the transitions of a sample, and noise for the actions in their states."""
-        return self._transitions(sample), self._action_noise(len(sample.rewards), draws)
+        return self._transitions(sample), self._action_noise(sample.rewards.shape[-1], draws)
 
-    def _action_noise(self, rows: int, draws: torch.Generator) -> Tensor:
-        """Draw noise for two actions per row, in s and in s′, (rows, 2, actions)."""
-        return torch.randn(rows, 2, self.size, generator=draws).to(self.device)
+    def _action_noise(self, rows: int, draws: Draws) -> Tensor:
+        """Draw noise for two actions per row, in s and in s′, (*stack, rows, 2, actions)."""
+        return draw(torch.randn, (rows, 2, self.size), draws).to(self.device)
 
     def _actor_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
-        """Return the actor's loss on each state, (n,), with all networks in evaluation mode."""
+        """Return the actor's loss on each state, (*stack, n), with all networks in evaluation mode."""
         batch, noise = seen
         with evaluating(self.actor), evaluating(self.critics):
-            return self.soft_update.actor_losses_of(batch.states, noise[:, 0])[0]
+            return self.soft_update.actor_losses_of(batch.states, noise[..., 0, :])[0]
 
     def _critic_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
-        """Return the loss of each critic on each transition, (critics, n), with all networks in evaluation mode."""
+        """Return the loss of each critic on each transition, with all networks in evaluation mode.
+
+        The shape is (critics, n); for a stack (members · critics, n), those of a member one after the other."""
         batch, noise = seen
         with evaluating(self.actor), evaluating(self.critics):
-            return self.soft_update.critic_losses_of(batch, noise[:, 1])[0]
+            return self.soft_update.critic_losses_of(batch, noise[..., 1, :])[0].flatten(0, -2)
 
     def _actor_probe_loss(self) -> Tensor:
         batch, noise = self.experience.require_recent()
         with evaluating(self.critics):
-            return self.soft_update.actor_loss_of(batch.states, noise[:, 0])[0]
+            return self.soft_update.actor_loss_of(batch.states, noise[..., 0, :])[0].sum()
 
     def _critic_probe_loss(self) -> Tensor:
         batch, noise = self.experience.require_recent()
         with evaluating(self.actor):
-            return self.soft_update.critic_loss_of(batch, noise[:, 1])[0]
+            return self.soft_update.critic_loss_of(batch, noise[..., 1, :])[0].sum()
 
     def check_memory(self, runs: int) -> None:
         self.experience.check_memory(runs)
@@ -211,32 +228,42 @@ class SAC:
         """Do nothing: all tasks share the networks, the replay memory and the statistics."""
 
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
-        """Begin episodes: all environments were reset to these observations, (num_envs, d)."""
+        """Begin episodes: all environments were reset to these observations, (rows, d)."""
         if self.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self.centre(observations))
+            self.experience.memory.begin(self._centred(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
-        """Return an action for each current observation, (num_envs, a), within the environment's bounds."""
+        """Return an action for each current observation, (rows, a), within the environment's bounds."""
         s = self.settings
         if s.normalize_observations:
-            self.statistics.update(self.current)
+            self.statistics.update(self._by_member(self.current))
             self._refresh()
         shape = (s.num_envs, self.size)
         if self.experience.decisions < s.learning_starts:
-            self.actions = torch.rand(shape, generator=self.exploration).mul_(2).sub_(1).numpy()
+            actions = draw(torch.rand, shape, self.exploration).mul_(2).sub_(1)
+            self.actions: NDArray[np.float32] = actions.view(-1, self.size).numpy()
         else:
-            noise = torch.randn(shape, generator=self.exploration)
-            self.actions = self.choose(self.current, noise)
+            self.actions = self.choose(self.current, draw(torch.randn, shape, self.exploration))
         return self.to_bounds(self.actions)
 
     @torch.no_grad()
     def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
-        """Return actions in [−1, 1], (n, a), for observations (n, d): the mean actions if noise (n, a) is None."""
-        states = self._normalize(torch.from_numpy(self.centre(observations)).to(self.device, torch.float32))
+        """Return actions in [−1, 1], (rows, a), for observations (rows, d).
+
+        They are the mean actions if `noise`, (*stack, n, a), is None."""
+        observations = self.centre(self._by_member(observations))
+        states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
         mean, log_std = self.actor(states)
         before = mean if noise is None else mean + log_std.exp() * noise.to(self.device)  # as in `sample`
-        return torch.tanh(before).cpu().numpy()
+        return torch.tanh(before).view(-1, self.size).cpu().numpy()
+
+    def _by_member(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows of all members' environments, (rows, …), as (*stack, n, …)."""
+        return rows.reshape(*self.stack, -1, *rows.shape[1:]) if self.stack else rows
+
+    def _centred(self, observations: NDArray[Any]) -> NDArray[Any]:
+        return self.centre(self._by_member(observations)).reshape(observations.shape)
 
     def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scale actions from [−1, 1] to the environment's bounds, and clip them against rounding errors."""
@@ -246,14 +273,14 @@ class SAC:
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         if not self.centre.known:
-            self.centre.begin(result.final_obs)
-            self.experience.memory.begin(self.centre(self.current))
+            self.centre.begin(self._by_member(result.final_obs))
+            self.experience.memory.begin(self._centred(self.current))
         self.experience.add(self.actions, result.reward, self.centre.centre_result(result))
         self.current = result.obs
 
     @contextmanager
     def greedy(self, env: str) -> Iterator[Policy]:
-        """Yield the policy for evaluations: the mean action for raw observations, (n, d) → (n, a).
+        """Yield the policy for evaluations: the mean action for raw observations, (rows, d) → (rows, a).
 
         The statistics are frozen, and the actor is in evaluation mode inside the context."""
         with evaluating(self.actor):
@@ -268,10 +295,15 @@ class SAC:
         self.scale.copy_(torch.from_numpy(1.0 / deviation))
 
     def _normalize(self, observations: Tensor) -> Tensor:
-        return (observations - self.mean) * self.scale
+        """Return observations, (*stack, …, d), as the networks see them."""
+        mean, scale = self.mean, self.scale
+        if self.stack:
+            shape = (*self.stack, *[1] * (observations.ndim - 2), -1)
+            mean, scale = mean.view(shape), scale.view(shape)
+        return (observations - mean) * scale
 
     def _transitions(self, sample: Sample) -> Transitions:
-        states, next_states = self._normalize(sample.frames).unbind(1)
+        states, next_states = self._normalize(sample.frames).unbind(-2)
         return Transitions(states, sample.actions, sample.rewards, sample.terminated, next_states)
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -279,7 +311,7 @@ class SAC:
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Make the gradient steps that the replay ratio requires. The agent can be saved after every call."""
         for sample in self.experience.due():
-            noise = self._action_noise(len(sample.rewards), self.noise)
+            noise = self._action_noise(sample.rewards.shape[-1], self.noise)
             if self.captured and not (hooks.penalizes or hooks.follows_updates):
                 changes = sum(len(learner.changes) for learner in self.learners.values())
                 self.captured(*sample, noise, structure=changes)
@@ -293,10 +325,13 @@ class SAC:
     ) -> None:  # fmt: skip
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         tensors = (*self._transitions(Sample(frames, actions, rewards, terminated)), noise)
-        for *batch, draws in zip(*(tensor.split(self.settings.batch_size) for tensor in tensors), strict=True):
-            self.experience.sums += self.soft_update(Transitions(*batch), draws, hooks)
+        axis = len(self.stack)
+        for batch in zip(*(tensor.split(self.settings.batch_size, axis) for tensor in tensors), strict=True):
+            if self.stack:  # one layout, and so one compiled update, however many batches there are
+                batch = tuple(tensor.contiguous() for tensor in batch)
+            self.experience.sums += self.soft_update(Transitions(*batch[:-1]), batch[-1], hooks)
 
-    def numbers(self) -> dict[str, float]:
+    def numbers(self) -> Numbers:
         """Return the size of the replay memory, and the means of the statistics since the last call."""
         return self.experience.numbers()
 
@@ -308,7 +343,7 @@ class SAC:
             "statistics": self.statistics.state_dict(),
             "centre": self.centre.state_dict(),
             "experience": self.experience.state_dict(),
-            "generators": {name: random.get_state() for name, random in self._generators().items()},
+            "generators": {name: states_of(draws) for name, draws in self._generators().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -319,11 +354,11 @@ class SAC:
         if self.settings.normalize_observations:
             self._refresh()
         self.experience.load_state_dict(state["experience"])
-        for name, random in self._generators().items():
-            random.set_state(state["generators"][name])
+        for name, draws in self._generators().items():
+            set_states(draws, state["generators"][name])
 
     def _all_learners(self) -> dict[str, Learner]:
         return {**self.learners, "temperature": self.soft_update.temperature}
 
-    def _generators(self) -> dict[str, torch.Generator]:
+    def _generators(self) -> dict[str, Draws]:
         return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws}

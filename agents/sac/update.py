@@ -8,6 +8,9 @@
 The critics use the actor and the temperature that were just updated. In Haarnoja et al., the temperature's gradient
 with respect to log α lacks the factor α. SimBa's released code has it, and so has this one. Python reads no value, and
 everything is written in place, so that the update can be compiled or recorded as a CUDA graph.
+
+In a stack of agents, all tensors have the members as their first axis, and each member has its own losses, critics and
+temperature. The shape `stack` is (members,) then, and () for one agent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,11 +30,11 @@ STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperat
 
 
 class Temperature(nn.Module):
-    """The temperature α = exp(log α), the weight of the policy's entropy."""
+    """The temperature α = exp(log α), the weight of the policy's entropy, (*stack,)."""
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, stack: tuple[int, ...] = ()) -> None:
         super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor(start).log())
+        self.log_alpha = nn.Parameter(torch.tensor(start).log().expand(stack).clone())
 
     def forward(self) -> Tensor:
         return self.log_alpha.exp()
@@ -40,7 +43,7 @@ class Temperature(nn.Module):
 class Transitions(NamedTuple):
     """A batch with normalised observations.
 
-    Shapes: states and next_states (n, d), actions (n, a), rewards and terminated (n,)."""
+    Shapes: states and next_states (*stack, n, d), actions (*stack, n, a), rewards and terminated (*stack, n)."""
 
     states: Tensor
     actions: Tensor
@@ -69,9 +72,11 @@ def freeze(module: nn.Module) -> Iterator[None]:
 def differentiate(
     loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Return the loss and the constant that `loss(*inputs)` returns, and the gradients of the loss."""
+    """Return the loss and the constant that `loss(*inputs)` returns, (*stack,), and the gradients of the loss.
+
+    In a stack, they are those of the sum over the members, of which each has its own parameters."""
     value, constant = loss(*inputs)
-    gradients = torch.autograd.grad(value, parameters)
+    gradients = torch.autograd.grad(value, parameters, torch.ones_like(value))
     return value.detach(), constant, [gradient.contiguous() for gradient in gradients]  # fused AdamW asks for it
 
 
@@ -97,8 +102,9 @@ class SoftUpdate:
         assert isinstance(actor.module, Actor)
         self.actor, self.critics, self.temperature, self.policy = actor, critics, temperature.learner, actor.module
         (self.target,) = critics.followers
+        self.stack: tuple[int, ...] = (actor.seeds,) if actor.seeds else ()
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
-        self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, by learner
+        self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.changes = -1  # of actor and critics, when the lists below were made
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
@@ -109,14 +115,14 @@ class SoftUpdate:
             self.differentiate = compile_step(differentiate)
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
-        """Make the step and return the statistics that STATISTICS names, (5,).
+        """Make the step and return the statistics that STATISTICS names, (*stack, 5).
 
         Args:
             batch: The transitions, n rows.
-            noise: Standard normal numbers for a ~ π(·|s) and a′ ~ π(·|s′), (n, 2, actions).
+            noise: Standard normal numbers for a ~ π(·|s) and a′ ~ π(·|s′), (*stack, n, 2, actions).
             hooks: Act on the actor and the critics at their updates.
         """
-        for_actor, for_target = noise.unbind(1)
+        for_actor, for_target = noise.unbind(-2)
         self._prepare()
         policy, critics = self.trained
         with freeze(self.critics.module):
@@ -133,7 +139,7 @@ class SoftUpdate:
             torch._foreach_lerp_(*self.averaged, self.tau)
             for theirs, ours in self.copied:
                 theirs.copy_(ours)  # the singular vectors of spectral normalisation, which suit similar weights too
-            return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()])
+            return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()], -1)
 
     def _prepare(self) -> None:
         """List the parameters and buffers anew if an intervention has changed an architecture."""
@@ -160,28 +166,34 @@ class SoftUpdate:
             hooks.after_update(learner)
 
     def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the actor's loss, and the entropy of its actions as a constant."""
+        """Return the actor's loss, (*stack,), and the entropy of its actions as a constant, (*stack,)."""
         losses, entropy = self.actor_losses_of(states, noise)
-        return losses.mean(), entropy
+        return losses.mean(-1), entropy
 
     def actor_losses_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the actor's loss on each state, (n,), and the entropy of its actions."""
+        """Return the actor's loss on each state, (*stack, n), and the entropy of its actions, (*stack,)."""
         actions, log_probs = self.policy.sample(states, noise)
-        values = self.critics.module(states, actions).amin(0)
+        values = self._values_of(self.critics.module, states, actions).amin(-2)
         with torch.no_grad():
             alpha = self.temperature.module()
-        return alpha * log_probs - values, -log_probs.detach().mean()
+        return alpha[..., None] * log_probs - values, -log_probs.detach().mean(-1)
 
     def critic_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the critics' loss, and their mean value as a constant."""
+        """Return the critics' loss, (*stack,), and their mean value as a constant, (*stack,)."""
         losses, value = self.critic_losses_of(batch, noise)
-        return losses.mean(1).sum(), value
+        return losses.mean(-1).sum(-1), value
 
     def critic_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of each critic on each transition, (critics, n), and their mean value."""
+        """Return the loss of each critic on each transition, (*stack, critics, n), and their mean value, (*stack,)."""
         with torch.no_grad():
             next_actions, log_probs = self.policy.sample(batch.next_states, noise)
-            next_values = self.target(batch.next_states, next_actions).amin(0) - self.temperature.module() * log_probs
+            next_values = self._values_of(self.target, batch.next_states, next_actions).amin(-2)
+            next_values = next_values - self.temperature.module()[..., None] * log_probs
             targets = batch.rewards + self.gamma * next_values * ~batch.terminated
-        values = self.critics.module(batch.states, batch.actions)
-        return (values - targets).square(), values.detach().mean()
+        values = self._values_of(self.critics.module, batch.states, batch.actions)
+        return (values - targets[..., None, :]).square(), values.detach().mean((-2, -1))
+
+    def _values_of(self, critics: nn.Module, states: Tensor, actions: Tensor) -> Tensor:
+        """Return the values of critics, (*stack, critics, n)."""
+        values: Tensor = critics(states, actions)
+        return values.unflatten(0, (*self.stack, -1)) if self.stack else values

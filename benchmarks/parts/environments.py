@@ -37,10 +37,10 @@ def physics(asked: Asked) -> Turns:
     """
     steps, envs = (5, list(TASKS)[:2]) if asked.small else (25, list(TASKS))
     makers: dict[str, Callable[[str], Step]] = {
-        "one by one": lambda env: stepping(Vector(lambda: make_env(env), COPIES)),
+        "one by one": lambda env: stepping(Vector([lambda: make_env(env)] * COPIES)),
         "floor: mj_step": mj_step,
         "rollout": lambda env: rollout(env, asked.threads),
-        "together": lambda env: stepping(side_by_side(lambda: make_env(env), COPIES, threads=asked.threads)),
+        "together": lambda env: stepping(side_by_side([lambda: make_env(env)] * COPIES, threads=asked.threads)),
     }
 
     def turns(maker: Callable[[str], Step]) -> Turn:
@@ -150,7 +150,7 @@ def contestant(env: str, copies: int, number: int) -> Callable[[float], tuple[fl
     went by, and those of this process."""
 
     make = partial(make_copies, env)
-    envs = WorkerVector(EnvWorkers(number, int), resolve_env(env), make, copies) if number else make(copies)
+    envs = WorkerVector(EnvWorkers(number, int), resolve_env(env), make, copies) if number else make(range(copies))
     envs.reset(range(copies))
     space = envs.single_action_space
     space.seed(0)
@@ -166,11 +166,11 @@ def contestant(env: str, copies: int, number: int) -> Callable[[float], tuple[fl
     return turn
 
 
-def make_copies(env: str, copies: int) -> Envs:
+def make_copies(env: str, rows: range) -> Envs:
     """Return copies of an environment: images for Atari, vectors for all others."""
     if resolve_env(env).startswith("ALE/"):
-        return make_pixels(env, copies)
-    return Vector(lambda: flatten(make_env(env)), copies)
+        return make_pixels(env, len(rows))
+    return Vector([lambda: flatten(make_env(env))] * len(rows))
 
 
 def humanoid(asked: Asked) -> Turns:

@@ -103,6 +103,7 @@ class HookDriver:
         stack = max((learner.seeds for learner in learners.values()), default=0)
         self.seeds = tuple(seeds or range(stack)) if stack else ()
         self.frozen: set[int] = set()
+        self.before_firing: Callable[[], object] = lambda: None  # called before a hook acts on a stack of seeds
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
@@ -289,7 +290,9 @@ class HookDriver:
                     if hook.due(moments[0], learner):
                         self._apply(hook, learner, moments[0].step)
                 elif seeds := self._seeds_due(hook, learner, moments):
-                    self._apply(hook, learner, moments[0].step, seeds)
+                    self.before_firing()
+                    if seeds := [seed for seed in seeds if seed not in self.frozen]:
+                        self._apply(hook, learner, moments[0].step, seeds)
 
     def _seeds_due(self, hook: Hook, learner: Learner, moments: Sequence[Moment]) -> list[int]:
         """Return the positions of the seeds for which a hook fires."""
@@ -298,7 +301,7 @@ class HookDriver:
         return [seed for seed in living if hook.due(each[seed], learner, seed)]
 
     def _apply(self, hook: Hook, learner: Learner, step: int, seeds: Sequence[int] | None = None) -> None:
-        """Apply a hook to a learner, in a stack to these seeds, and log it. Numbers of a stack are means over them."""
+        """Apply a hook to a learner, in a stack to these seeds, and log it. A stack has a list of numbers by seed."""
         was, weights = View(learner, seeds=seeds), _weights(learner)
         before = self._measure(was)
         started = time.perf_counter()
@@ -315,17 +318,21 @@ class HookDriver:
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
             pairs = [[_rows(state, learner, seed) for state in (weights, after)] for seed in seeds or (None,)]
-            change = {
-                "sfe": fmean(sfe(*pair) for pair in pairs),
-                "sfe_normalized": fmean(sfe(*pair, normalized=True) for pair in pairs),
+            changes = {
+                "sfe": [sfe(*pair) for pair in pairs],
+                "sfe_normalized": [sfe(*pair, normalized=True) for pair in pairs],
             }
             if was.has_units:
-                turned = map(feature_covariance_distance, was.features, now.features)  # one per member of a stack
-                change["feature_covariance_distance"] = fmean(turned)
+                turned = list(map(feature_covariance_distance, was.features, now.features))  # of each network
+                each = len(turned) // len(pairs)
+                changes["feature_covariance_distance"] = [
+                    fmean(turned[i : i + each]) for i in range(0, len(turned), each)
+                ]
+            change = self._for_event(changes)
         self.log(
             event="intervention",
             step=step,
-            **({} if seeds is None else {"seeds": [self.seeds[seed] for seed in seeds]}),
+            **({"seeds": [self.seeds[seed] for seed in seeds]} if seeds and len(self.seeds) > 1 else {}),
             hook=hook.text,
             intervention=text_of(hook),
             learner=learner.name,
@@ -337,15 +344,20 @@ class HookDriver:
             seconds=round(seconds, 6),
         )
 
-    def _measure(self, view: View) -> dict[str, float]:
-        """Return the metrics of a learner for an event. For a stack of seeds, they are means over the view's seeds."""
+    def _measure(self, view: View) -> dict[str, Any]:
+        """Return the metrics of a learner for an event, for a stack of several seeds with a list by seed."""
         measured = trainability(view) if self.extras.trainability else None
         fits = {} if measured is None else measured.numbers()
-        trainable = {name: float(value.mean()) for name, value in fits.items()}
-        if view.learner.seeds:
-            by_seed = measure_members(view, costly=self.extras.costly)
-            return {name: fmean(own[name] for own in by_seed) for name in by_seed[0]} | trainable
-        return measure(view, costly=self.extras.costly) | trainable
+        if not view.learner.seeds:
+            return measure(view, costly=self.extras.costly) | {name: float(fit.mean()) for name, fit in fits.items()}
+        by_seed = measure_members(view, costly=self.extras.costly)
+        found = {name: [own[name] for own in by_seed] for name in by_seed[0]}
+        found |= {name: fit.view(len(by_seed), -1).mean(1).tolist() for name, fit in fits.items()}
+        return self._for_event(found)
+
+    def _for_event(self, numbers: Mapping[str, list[float]]) -> dict[str, Any]:
+        """Return numbers by seed as an event has them: lists for a stack of several seeds, or those of the only one."""
+        return dict(numbers) if len(self.seeds) > 1 else {name: value for name, (value,) in numbers.items()}
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: state_of(hook) for hook in self.hooks}

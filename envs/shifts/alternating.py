@@ -1,5 +1,7 @@
 """The base class of shifts that alternate: each task is reversed with respect to the task before."""
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 
@@ -18,4 +20,9 @@ class Alternating(Shift):
         return {"reversed": not previous["reversed"]}
 
     def set(self, env: gym.Env, values: Values) -> None:
-        self._reversed = values["reversed"]
+        self._reversed: Any = values["reversed"]  # or one of each copy, (n,)
+
+
+def expand(rows: np.ndarray, dimensions: int) -> np.ndarray:
+    """Return one value for each copy, (n,), as (n, 1, …, 1) with this number of dimensions."""
+    return rows.reshape(-1, *(1,) * (dimensions - 1))

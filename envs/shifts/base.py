@@ -1,6 +1,6 @@
 """The contract of a shift, a change between the tasks of a stream: a class with optional methods."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -25,6 +25,12 @@ class Shift:
     observation, action, reward  the maps between environment and agent
     space(observation_space)     the space of the observations that `observation` returns, the same for all tasks
 
+    Copies of an environment can be stepped in one batch if `takes_rows` is true: then `set` also takes the values of
+    several copies, with one row for each in every value, and these methods follow, which have the defaults of one copy:
+
+    begin_episodes(randoms)         called at the start of all copies' episodes
+    observations, actions, rewards  the maps of the rows of all copies
+
     Args:
         over: The number of steps, counted from the start of a task over all copies of the environment, over which the
             change is gradual. 0: immediate. If `gradual` is "numbers", the values change linearly from the previous
@@ -39,6 +45,7 @@ class Shift:
     name: str = ""
     params: Mapping[str, Any]  # as the user gave them, for logs
     gradual: Literal["numbers", "episodes"] = "numbers"
+    takes_rows: bool = False
 
     def __init__(self, *, over: int = 0, from_task: int = 1) -> None:
         if over < 0:
@@ -81,6 +88,21 @@ class Shift:
     def reward(self, reward: float, info: dict[str, Any]) -> float:
         """Return the agent's reward for a step with this reward and `info` of the environment."""
         return reward
+
+    def begin_episodes(self, randoms: Sequence[np.random.Generator]) -> None:
+        """Begin episodes in all copies. Their generators may be used until copies are seeded again."""
+
+    def observations(self, observations: Any) -> Any:
+        """Return `observation` of each copy for the rows of all copies, (n, …)."""
+        return self.observation(observations)
+
+    def actions(self, actions: Any) -> Any:
+        """Return `action` of each copy for the rows of all copies, (n, …)."""
+        return self.action(actions)
+
+    def rewards(self, rewards: np.ndarray, info: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return `reward` of each copy, (n,). info: numbers that the task reports, (n,), which are 0 at explosions."""
+        return rewards
 
     def space(self, observation_space: gym.Space) -> gym.Space:
         """Return the space of the observations in all tasks, shifted or not."""

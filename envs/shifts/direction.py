@@ -1,9 +1,11 @@
 """Running backwards: the forward term of a MuJoCo task's reward changes its sign, its costs do not."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from ..fault import EnvironmentFault, ExplosionInfo, describe_value, is_numbers
 from .alternating import Alternating
@@ -19,6 +21,8 @@ class Direction(Alternating):
     The environment must report its weighted forward term as `info["reward_forward"]`, as Gymnasium's v5 tasks do.
     After an explosion that the guard detected, the reward remains 0.
     """
+
+    takes_rows = True
 
     def check(self, env: gym.Env) -> None:
         env.reset(seed=0)
@@ -38,3 +42,6 @@ class Direction(Alternating):
             what = f"step() returned {describe_value(forward)} as info[{FORWARD!r}], not a number"
             raise EnvironmentFault(self._name, what)
         return reward - 2.0 * forward
+
+    def rewards(self, rewards: np.ndarray, info: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.where(self._reversed, rewards - 2.0 * info[FORWARD], rewards)

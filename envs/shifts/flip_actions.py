@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from ..fault import text_of
-from .alternating import Alternating
+from .alternating import Alternating, expand
 from .base import Values, name_of, shifts
 
 
@@ -17,6 +17,8 @@ class FlipActions(Alternating):
 
     Actions of a Box without bounds are negated.
     """
+
+    takes_rows = True
 
     def check(self, env: gym.Env) -> None:
         space = env.action_space
@@ -37,3 +39,6 @@ class FlipActions(Alternating):
 
     def action(self, action: Any) -> Any:
         return self._ends - action if self._reversed else action
+
+    def actions(self, actions: np.ndarray) -> np.ndarray:
+        return np.where(expand(self._reversed, actions.ndim), self._ends - actions, actions)

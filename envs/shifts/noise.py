@@ -1,5 +1,7 @@
 """Gaussian noise on observations, with a standard deviation for each entry and task."""
 
+from collections.abc import Sequence
+
 import gymnasium as gym
 import numpy as np
 
@@ -18,6 +20,8 @@ class Noise(RealValued):
         from_task: The first task that is shifted.
     """
 
+    takes_rows = True
+
     def __init__(self, scale: float = 0.1, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)
         self.scale = check_scale("scale", scale)
@@ -35,5 +39,14 @@ class Noise(RealValued):
         self._random = random
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        noise = self._random.standard_normal(self._deviation.shape)
+        return self._add(self._random.standard_normal(self._deviation.shape), observation)
+
+    def begin_episodes(self, randoms: Sequence[np.random.Generator]) -> None:
+        self._randoms = randoms
+
+    def observations(self, observations: np.ndarray) -> np.ndarray:
+        shape = self._deviation.shape[1:]
+        return self._add(np.stack([random.standard_normal(shape) for random in self._randoms]), observations)
+
+    def _add(self, noise: np.ndarray, observation: np.ndarray) -> np.ndarray:
         return observation + (self._deviation * noise).astype(observation.dtype)

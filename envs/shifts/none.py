@@ -6,3 +6,5 @@ from .base import Shift, shifts
 @shifts.register("none")
 class Unshifted(Shift):
     """Change nothing: all tasks are the same."""
+
+    takes_rows = True

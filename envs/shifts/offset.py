@@ -21,6 +21,8 @@ class Offset(RealValued):
         from_task: The first task that is shifted.
     """
 
+    takes_rows = True
+
     def __init__(self, scale: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)
         self.scale = check_scale("scale", scale)

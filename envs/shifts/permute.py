@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
 from ..fault import text_of
+from .alternating import expand
 from .base import Shift, Values, name_of, shifts
 from .drawing import draw_permutation
 
@@ -18,6 +19,8 @@ class Permute(Shift):
     For Discrete observations, the numbers themselves are permuted. Images are not supported. In the observation space,
     all entries have the widest bounds, because an entry may move to any place.
     """
+
+    takes_rows = True
 
     gradual = "episodes"
 
@@ -38,12 +41,20 @@ class Permute(Shift):
     def set(self, env: gym.Env, values: Values) -> None:
         space, order = env.observation_space, values["order"]
         self._start = int(space.start) if isinstance(space, Discrete) else None
-        self._order = order if isinstance(space, Discrete) else order.reshape(space.shape)
+        # one order, or one row for each copy
+        self._order = order if isinstance(space, Discrete) else order.reshape(*order.shape[:-1], *(space.shape or ()))
 
     def observation(self, observation: Any) -> Any:
         if self._start is None:
             return observation.take(self._order)
         return self._order[observation - self._start] + self._start
+
+    def observations(self, observations: np.ndarray) -> np.ndarray:
+        rows = np.arange(len(observations))
+        if self._start is None:
+            entries = observations.reshape(len(rows), -1)
+            return entries[expand(rows, self._order.ndim), self._order]
+        return self._order[rows, observations - self._start] + self._start
 
     def space(self, observation_space: gym.Space) -> gym.Space:
         if not isinstance(observation_space, Box):

@@ -13,6 +13,8 @@ from .drawing import draw_permutation
 class PermuteActions(Shift):
     """Permute the effects of discrete actions, in an order that differs from the previous task's."""
 
+    takes_rows = True
+
     gradual = "episodes"
 
     def check(self, env: gym.Env) -> None:
@@ -34,3 +36,7 @@ class PermuteActions(Shift):
 
     def action(self, action: int) -> int:
         return self._order[action - self._start] + self._start
+
+    def actions(self, actions: np.ndarray) -> np.ndarray:
+        moved: np.ndarray = self._order[np.arange(len(actions)), actions - self._start] + self._start
+        return moved

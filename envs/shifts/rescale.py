@@ -19,6 +19,8 @@ class Rescale(RealValued):
         from_task: The first task that is shifted.
     """
 
+    takes_rows = True
+
     def __init__(self, low: float = 0.5, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)
         self.low, self.high = check_range(low, high)

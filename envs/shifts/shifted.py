@@ -23,6 +23,12 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
             episodes (noise, and which episodes a gradual change affects) are drawn from the seed given to `reset`.
         task: The index of the task, from 0.
 
+    Attributes:
+        parts: The shifts, with this wrapper's values.
+        values: The values in use, by the names of the shifts.
+        before, after: Those of the task before and of this task.
+        random: Draws the random numbers that differ between episodes.
+
     Raises:
         ValueError: A shift does not fit, or the seed or task is negative.
     """
@@ -35,17 +41,18 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self.shifts = parse_shifts(shifts) if isinstance(shifts, str) else shifts
         self.shifts.check(env)
         self.seed = seed
-        self._parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper has its own values
-        self._sliding = [part for part in self._parts if part.over and part.gradual == "numbers"]
-        self._observation = [bind_method(part, "observation") for part in self._parts if part.has("observation")]
-        self._action = [bind_method(part, "action") for part in reversed(self._parts) if part.has("action")]
-        self._reward = [bind_method(part, "reward") for part in self._parts if part.has("reward")]
-        for part in self._parts:
+        self.parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper has its own values
+        self._sliding = [part for part in self.parts if part.over and part.gradual == "numbers"]
+        self._observation = [bind_method(part, "observation") for part in self.parts if part.has("observation")]
+        self._action = [bind_method(part, "action") for part in reversed(self.parts) if part.has("action")]
+        self._reward = [bind_method(part, "reward") for part in self.parts if part.has("reward")]
+        for part in self.parts:
             if part.has("space"):
                 self.observation_space = call_shift(part, "space", self.observation_space)
-        self._random = _generator(None)
+        self.random = _generator(None)
+        self.values: dict[str, Values] = {}  # those in use, by the names of the shifts
         self._task = -1
-        self._after = self.shifts.draw(env, seed, -1)
+        self.after = self.shifts.draw(env, seed, -1)
         self.task = task
 
     @property
@@ -58,28 +65,33 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if task < 0:
             raise ValueError(f"task must be 0 or more, got {task}")
         following = task == self._task + 1
-        self._before = self._after if following else self.shifts.draw(self.env, self.seed, task - 1)
-        self._after = self.shifts.draw_next(self.env, self.seed, task, self._before)
+        self.before = self.after if following else self.shifts.draw(self.env, self.seed, task - 1)
+        self.after = self.shifts.draw_next(self.env, self.seed, task, self.before)
         self._task, self._steps, self._entered = task, 0, False
 
-    def progress(self, steps: int) -> None:
+    def progress(self, steps: int, *, slide: bool = True) -> None:
         """Set the number of steps of the task so far, over all copies, on which gradual changes depend.
 
         Numbers change at once, other values with the next episodes. Raises ValueError if `steps` is negative.
+
+        Args:
+            steps: The number of steps.
+            slide: Whether numbers change here, and not in the rows of all copies (see `ShiftRows`).
         """
         if steps < 0:
             raise ValueError(f"steps must be 0 or more, got {steps}")
         self._steps = steps
-        if self._entered:
+        if slide and self._entered:
             for part in self._sliding:
                 call_shift(part, "set", self.env, self._values(part))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self._random = _generator(seed)
-        for part in self._parts:
-            call_shift(part, "set", self.env, self._values(part))
-            call_shift(part, "begin_episode", self._random)
+            self.random = _generator(seed)
+        for part in self.parts:
+            values = self.values[part.name] = self._values(part)
+            call_shift(part, "set", self.env, values)
+            call_shift(part, "begin_episode", self.random)
         self._entered = True
         observation, info = self.env.reset(seed=seed, options=options)
         for see in self._observation:
@@ -98,13 +110,18 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     def _values(self, part: Shift) -> Values:
         """Return the values at this moment, or for the episode that begins."""
-        before, after = self._before[part.name], self._after[part.name]
-        if self._steps >= part.over:
-            return after
-        share = self._steps / part.over
-        if part.gradual == "episodes":
-            return after if self._random.random() < share else before
-        return {name: (1.0 - share) * before[name] + share * after[name] for name in after}
+        before, after = self.before[part.name], self.after[part.name]
+        if part.gradual == "episodes" and self._steps < part.over:
+            return after if self.random.random() < self._steps / part.over else before
+        return mix(before, after, self._steps, part.over)
+
+
+def mix(before: Values, after: Values, steps: int, over: int) -> Values:
+    """Return the numbers of a gradual change after some steps: between those before it and those after it."""
+    if steps >= over:
+        return after
+    share = steps / over
+    return {name: (1.0 - share) * before[name] + share * after[name] for name in after}
 
 
 def find_shifted(env: gym.Env) -> Shifted | None:

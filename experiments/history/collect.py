@@ -8,7 +8,6 @@ from itertools import chain
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -24,9 +23,9 @@ from ...registry.errors import RunError
 from ..comparisons.comparison import files_of_runs
 from ..comparisons.points import Point
 from .logs import FIELDS, LARGEST, Row, read_log
+from .stacks import Logs, logs_of_seed, stack_of
 
 Array = NDArray[np.float64]
-Logs = dict[str, list[Row]]
 # The types of the entries that a report reads in config.json, comparison.json and outcome.json.
 PLAN = {
     "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
@@ -70,8 +69,8 @@ class Episodes:
 class RunData:
     """The history of a run from step 0. For an arm of a fork, it begins with the rows of the trunk.
 
-    Agents have `episodes`. Other kinds have `outcomes`, the results of each finished task. A stack of seeds is split
-    into one history per seed, of which the first has all events. `together` lists the seeds of these events.
+    Agents have `episodes`. Other kinds have `outcomes`, the results of each finished task. A stack of seeds is read as
+    one history per seed, which has the rows of that seed.
     """
 
     path: Path
@@ -81,7 +80,6 @@ class RunData:
     metrics: list[Row]
     events: list[Row]
     outcomes: list[Row] = field(default_factory=list)
-    together: tuple[int, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -108,9 +106,16 @@ class RunData:
         return str(self.config.get("leads") or find_kind(self.kind).leads)
 
     @property
-    def whose_events(self) -> str:
-        """The seeds to which this run's events belong, as text."""
-        return ", ".join(map(str, self.together or [self.seed]))
+    def stack(self) -> tuple[int, ...]:
+        """The seeds that were trained with this one as a stack; () if it was trained alone."""
+        return stack_of(self.config)
+
+    @property
+    def unfinished(self) -> str:
+        """In words, that a history does not reach the last step: "unfinished", or that it diverged."""
+        if diverged := self.of_kind("diverged"):
+            return f"diverged by step {diverged[0]['step']:,} ({diverged[0].get('reason')})"
+        return "unfinished"
 
     @property
     def total_steps(self) -> int:
@@ -224,8 +229,8 @@ def load(path: Path) -> ComparisonData:
     if (path / "comparison.json").is_file():
         return _load_comparison(path)
     runs = load_runs(path)
-    notes = describe_mixed({path.name: runs[0].config})
     label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
+    notes = [*notes_of_seeds({label: runs}), *describe_mixed({path.name: runs[0].config})]
     return ComparisonData(path, {label: runs}, notes=notes)
 
 
@@ -243,7 +248,7 @@ def _load_comparison(path: Path) -> ComparisonData:
 
     variants, points = load_points(plan, configs, load_arm)
     arms = {Point(arm, variants[i]).label: by_seed(runs) for (i, arm), runs in points.items()}
-    notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)]
+    notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)] + notes_of_seeds(arms)
     return ComparisonData(path, require_started(path, arms), fork, notes + notes_of_runs(path, configs))
 
 
@@ -288,6 +293,34 @@ def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
     return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
 
 
+def notes_of_seeds(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
+    """Return a line for each seed of a stack that diverged, and one if seeds were trained in stacks and alone.
+
+    The float32 numbers of a seed in a stack and alone part by rounding, as those of two machines do.
+    """
+    runs = [(label, run) for label, of_arm in arms.items() for run in of_arm]
+    notes = [f"{label}, seed {run.seed}: {run.unfinished}" for label, run in runs if run.of_kind("diverged")]
+    stacked = [(label, run.seed) for label, run in runs if run.stack]
+    alone = [(label, run.seed) for label, run in runs if not run.stack]
+    if stacked and alone:
+        notes.append(
+            f"trained in a stack: {_list_seeds(stacked)}; alone: {_list_seeds(alone)}. The numbers of a seed in a "
+            f"stack and alone part by rounding, as on two machines"
+        )
+    return notes
+
+
+def _list_seeds(runs: Iterable[tuple[str, int]]) -> str:
+    """Return the seeds of each arm: `seeds 0, 1 (none, fire), seed 2 (none)`."""
+    of_arm: dict[str, list[int]] = defaultdict(list)
+    for label, seed in runs:
+        of_arm[label].append(seed)
+    arms: dict[str, list[str]] = defaultdict(list)
+    for label, seeds in of_arm.items():
+        arms[f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"].append(label)
+    return ", ".join(f"{seeds} ({', '.join(labels)})" for seeds, labels in arms.items())
+
+
 def notes_of_runs(path: Path, configs: Mapping[Path, Row]) -> list[str]:
     """Return sentences about failed runs, and about runs under different versions."""
     return failures(path) + describe_mixed(
@@ -328,9 +361,13 @@ def load_runs(path: Path, logs_of_trunk: Callable[[int], Logs] | None = None) ->
     _require_whole(path, config, tasks[-1].end)
     shared = logs_of_trunk(len(tasks)) if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
-    run = RunData(path, config, tasks, _as_arrays(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
-    split = find_kind(run.kind).split
-    return resolve_name(split)(run) if split else [run]
+    if seeds := stack_of(config):
+        return [_history(path, {**config, "seed": seed}, tasks, logs_of_seed(logs, seed, seeds)) for seed in seeds]
+    return [_history(path, config, tasks, logs)]
+
+
+def _history(path: Path, config: Row, tasks: tuple[Segment, ...], logs: Logs) -> RunData:
+    return RunData(path, config, tasks, _as_arrays(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
 
 
 def _require_whole(path: Path, config: Row, end: int) -> None:

@@ -29,6 +29,7 @@ PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEX
 EVENT = {
     "event": TEXT, "hook": TEXT, "intervention": TEXT, "learner": TEXT, "contract": OBJECT, "before": OBJECT,
     "after": OBJECT, "change": OBJECT, "shift": OBJECT, "seconds": MEASURED, "return": MEASURED, "reward": REWARD,
+    "seeds": LIST, "reason": TEXT,
 }  # fmt: skip
 LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
 OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}
@@ -40,6 +41,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], Mapping[str, Types], Types]] = {
     "tasks": (("step", "task"), PLACE | OUTCOME, ANY),
 }
 NUMBERS_IN = ("after", "change", *LISTS)  # objects and lists that hold only numbers
+SIDES = ("before", "after", "change")  # the measurements of an intervention
 LARGEST = 2**53  # integers up to this are exact as floats, with which figures and tables are made
 
 
@@ -139,8 +141,14 @@ def _problem(row: Row, log: str, tasks: int) -> str:
         if type(value) is int and abs(value) > LARGEST:
             return f"{name!r} is too large: {schema.describe_value(value)}"
         inside = value.values() if type(value) is dict else value if type(value) is list else ()
+        if name in SIDES and type(value) is dict and "seeds" in row:  # of a stack: one number for each of these seeds
+            if bad := [item for item in inside if type(item) is list and len(item) != len(row["seeds"])]:
+                return f"{name!r} should hold lists of {len(row['seeds'])} numbers, but holds {bad[0]}"
+            inside = [number for item in inside for number in (item if type(item) is list else [item])]
         if name in NUMBERS_IN and (bad := [item for item in inside if type(item) not in MEASURED]):
             return f"{name!r} should hold numbers, but holds {schema.describe_value(bad[0])}"
+        if name == "seeds" and (bad := [item for item in value if type(item) is not int]):
+            return f"'seeds' should hold integers, but holds {schema.describe_value(bad[0])}"
     if not 0 <= (task := row.get("task", 0)) < tasks:
         return f"it belongs to task {task}, but config.json lists {tasks} tasks"
     return f"'step' is {row['step']}" if row["step"] < 0 else ""

@@ -39,13 +39,16 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
     names = page_names(runs)
     lines = {}
     for run in runs:
+        together = [other for other in runs if other.path == run.path]
         variant = variant_text(run.config.get("variant", {}))
-        steps = f"{run.last_step:,} of {run.total_steps:,}"
-        ended = ", ".join(outcomes(run.path)) or "left"
+        steps = f"{max(other.last_step for other in together):,} of {run.total_steps:,}"
+        diverged = [f"seed {other.seed} {other.unfinished}" for other in together if other.of_kind("diverged")]
+        ended = ", ".join([*outcomes(run.path), *diverged]) or "left"
         arm = str(run.config.get("arm") or "")
         folder = Path(os.path.relpath(run.path, place)).as_posix()
         command = command_alone(run) or run.command
-        lines[run.path] = RunLine(names[run.path], arm, variant, run.whose_events, steps, ended, folder, command)
+        seeds = ", ".join(str(other.seed) for other in together)
+        lines[run.path] = RunLine(names[run.path], arm, variant, seeds, steps, ended, folder, command)
     return list(lines.values())
 
 
@@ -80,6 +83,8 @@ def command_alone(run: RunData) -> str:
     words = ["supple", "train", kind.name]
     settings = config.get("settings", {})
     for setting in fields(kind.settings_class()):
+        if setting.name == "seed" and run.stack:  # --seeds says it
+            continue
         default = setting.default if setting.default is not NO_DEFAULT else None
         value = settings.get(setting.name, default)
         if setting.name == "hook":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,17 @@ def render_run(name: str, runs: Sequence[RunData]) -> str:
     variant = variant_text(config.get("variant", {}))
     arm = str(config.get("arm") or ", ".join(config.get("hooks", [])) or NONE)
     facts = [
-        (f"{run.last_step:,}", f"of {run.total_steps:,} {find_kind(run.kind).unit}"),
-        (str(len(run.of_kind("intervention"))), "interventions"),
-        (run.whose_events, "seed"),
+        (f"{max(each.last_step for each in runs):,}", f"of {run.total_steps:,} {find_kind(run.kind).unit}"),
+        (str(sum(len(each.of_kind("intervention")) for each in runs)), "interventions"),
+        (", ".join(str(each.seed) for each in runs), "seed"),
     ]
-    events = [_event_row(event) for event in run.events[:MOST_EVENTS]]
+    events = _events_of(runs)
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
         facts=facts, limits=LIMITS, version=run.supple or "",
         curves=list(_draw_logs(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
-            (_events_title(run), ("step", "event", "details"), events),
+            (_events_title(events), ("step", "event", "details"), list(map(_event_row, events[:MOST_EVENTS]))),
             ("Settings", ("setting", "value"), setting_texts(config.get("settings", {}))),
             ("Versions", ("package", "version"), setting_texts(config.get("versions", {}))),
         ],
@@ -61,7 +62,8 @@ def render_run(name: str, runs: Sequence[RunData]) -> str:
 def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     """Return drawings by title: returns of episodes, logged numbers without their parts, and results of tasks."""
     end = max(run.total_steps for run in runs)
-    marks = draw_marks([event["step"] for event in runs[0].of_kind("intervention")][:MOST_EVENTS], end)
+    fired = sorted({event["step"] for run in runs for event in run.of_kind("intervention")})
+    marks = draw_marks(fired[:MOST_EVENTS], end)
     series: dict[str, list[tuple[Array, Array]]] = {}
     if any(run.episodes.steps.size for run in runs):
         series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
@@ -90,8 +92,14 @@ def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
     return _sort_by_step(steps, values)
 
 
-def _events_title(run: RunData) -> str:
-    return "Events" if len(run.events) <= MOST_EVENTS else f"The first of {len(run.events):,} events"
+def _events_of(runs: Sequence[RunData]) -> list[Row]:
+    """Return the events of all seeds of a run by step, those of the whole run once."""
+    unique = {id(event): event for run in runs for event in run.events}
+    return sorted(unique.values(), key=itemgetter("step"))
+
+
+def _events_title(events: Sequence[Row]) -> str:
+    return "Events" if len(events) <= MOST_EVENTS else f"The first of {len(events):,} events"
 
 
 def _event_row(event: Row) -> tuple[str, str, str]:

@@ -6,15 +6,16 @@ from itertools import chain
 from pathlib import Path
 
 from ...engine.storage.versions import describe_mixed
-from ...experiments.history.collect import ComparisonData, Row, RunData, by_seed, load, load_runs
+from ...experiments.history.collect import ComparisonData, Row, RunData, by_seed, load, load_runs, notes_of_seeds
 from ..tables.differences import group_by
 from .content import SideBySide, report_of
 
 Entry = list[RunData]  # the runs of one directory, one per seed
 # Settings that do not change results, or only how often they are measured.
 INCIDENTAL = {
-    "seed", "seeds", "threads", "env_threads", "device", "compile", "data", "checkpoint_every", "keep_checkpoints",
-    "measure_every", "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best", "keep_at", "log_to",
+    "seed", "seeds", "stack", "threads", "env_threads", "device", "compile", "data", "checkpoint_every",
+    "keep_checkpoints", "measure_every", "eval_every", "eval_epochs", "curvature", "trainability_every", "keep_best",
+    "keep_at", "log_to",
 }  # fmt: skip
 
 
@@ -46,7 +47,8 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     for name, arms in benchmarks.items():
         configs = {run.path.name if len(paths) == 1 else str(run.path): run.config for run in chain(*arms.values())}
         in_order = {label: by_seed(arms[label]) for label in palette if label in arms}
-        studies[name] = ComparisonData(place, in_order, notes=describe_mixed(configs), palette=palette)
+        notes = notes_of_seeds(in_order) + describe_mixed(configs)
+        studies[name] = ComparisonData(place, in_order, notes=notes, palette=palette)
     return studies
 
 

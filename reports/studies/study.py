@@ -15,6 +15,7 @@ from ...experiments.history.collect import (
     load_runs,
     missing_seeds,
     notes_of_runs,
+    notes_of_seeds,
     read_plan,
     require_started,
 )
@@ -97,10 +98,8 @@ def read_study(paths: Sequence[Path]) -> ReportedStudy:
         for run in runs:
             if run.last_step < run.total_steps:
                 label = ", ".join(filter(None, [group.words, arm, f"seed {run.seed}"]))
-                study.notes.append(
-                    f"{label}: unfinished, its logs end at update {run.last_step:,} of {run.total_steps:,}; it is not "
-                    f"included in final numbers"
-                )
+                ends = f"its logs end at update {run.last_step:,} of {run.total_steps:,}"
+                study.notes.append(f"{label}: {run.unfinished}, {ends}; it is not included in final numbers")
     return study
 
 
@@ -112,7 +111,7 @@ def _read_comparison(path: Path) -> ReportedStudy:
     by_arm: dict[str, list[RunData]] = {arm: [] for _, arm in points}
     for (_, arm), runs in points.items():
         by_arm[arm] += runs
-    groups, notes = [], notes_of_runs(path, configs)
+    groups, notes = [], notes_of_seeds(by_arm) + notes_of_runs(path, configs)
     for i, variant in enumerate(variants):
         arms = {arm: by_seed(runs) for (j, arm), runs in points.items() if i == j}
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=tuple(by_arm))

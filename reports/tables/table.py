@@ -171,7 +171,7 @@ def event_rows(data: ComparisonData) -> list[list[Value]]:
         for run in runs:
             for event in run.events:
                 if event.get("event") in ("intervention", "explosion"):
-                    rows.append([label, run.whose_events, event["step"], *_event_cells(event)])
+                    rows.append([label, str(run.seed), event["step"], *_event_cells(event)])
     return rows
 
 

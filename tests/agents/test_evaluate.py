@@ -18,7 +18,7 @@ ENV = "inverted_pendulum"
 
 
 def environments(seeds: tuple[int, ...]) -> Vector:
-    return Vector(lambda: make_env(ENV), len(seeds))
+    return Vector([lambda: make_env(ENV)] * len(seeds))
 
 
 @pytest.fixture

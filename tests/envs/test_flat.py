@@ -76,7 +76,7 @@ def test_discrete_numbers_that_start_elsewhere_are_counted_from_there() -> None:
 
 
 def test_several_copies_step_together() -> None:
-    vector = Vector(lambda: flatten(Guard(gym.make("FrozenLake-v1"))), 3)
+    vector = Vector([lambda: flatten(Guard(gym.make("FrozenLake-v1")))] * 3)
     observations = vector.reset([0, 1, 2])
     assert observations.shape == (3, 16)
     np.testing.assert_array_equal(observations.sum(1), 1)

@@ -189,7 +189,7 @@ def test_a_space_that_is_no_gymnasium_space_is_refused(monkeypatch: pytest.Monke
 
 
 def test_an_error_of_close_does_not_hide_an_earlier_error() -> None:
-    vector = Vector(lambda: Guard(Rooms(9, 1.0, False, False, {})), 2)
+    vector = Vector([lambda: Guard(Rooms(9, 1.0, False, False, {}))] * 2)
     with pytest.raises(EnvironmentFault, match=r"close\(\) raised RuntimeError: stuck"):
         vector.close()
     with pytest.raises(EnvironmentFault, match=r"step\(\) returned 9"):  # noqa: SIM117

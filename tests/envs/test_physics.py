@@ -7,42 +7,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import BatchedVector, EnvironmentFault, Repeat, StepResult, Vector, is_batched, make_env, side_by_side
+from supple.envs import EnvironmentFault, Repeat, Vector, is_batched, make_env, side_by_side
 from supple.envs import parse_shifts as parsed
+from supple.envs.physics import PhysicsVector
 from supple.envs.physics_tasks import TASKS, HalfCheetah
+from tests.envs import pairs
+from tests.envs.pairs import assert_same, live
 
 COPIES = 4
 
 
 def pair(name: str, threads: int, **world: Any) -> tuple[Vector, Vector]:
     """Return copies that are stepped one by one and in one batch, after a reset."""
-    make: Callable[[], gym.Env] = lambda: make_env(name, **world)  # noqa: E731
-    both = Vector(make, COPIES), side_by_side(make, COPIES, threads=threads)
-    assert isinstance(both[1], BatchedVector)
-    np.testing.assert_array_equal(*(envs.reset(range(5, 5 + COPIES)) for envs in both))
-    return both
-
-
-def assert_same(one: StepResult, other: StepResult) -> None:
-    assert one.episodes == other.episodes
-    for ours, theirs in zip(one[:-1], other[:-1], strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def live(singly: Vector, together: Vector, steps: int, passed: int = 0) -> int:
-    """Take the same steps in both, with actions beyond the bounds, too, and return the number of ended episodes."""
-    random, space, ended = np.random.default_rng(1), singly.single_action_space, 0
-    for step in range(steps):
-        actions = random.uniform(-1.5, 1.5, (COPIES, *space.shape)) * space.high  # type: ignore[misc, attr-defined]
-        if step % 2:
-            actions = actions.astype(np.float32)
-        results = singly.step(actions), together.step(actions)
-        assert_same(*results)
-        ended += len(results[0].episodes)
-        for envs in (singly, together):
-            envs.progress(passed * step)
-    return ended
+    return pairs.pair(name, PhysicsVector, copies=COPIES, threads=threads, **world)
 
 
 @pytest.mark.slow
@@ -103,7 +80,7 @@ def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
     "make",
     [
         lambda: make_env("humanoid"),
-        lambda: make_env("hopper", shifts="friction + offset"),
+        lambda: make_env("hopper", shifts="friction + delay"),
         lambda: Repeat(make_env("hopper"), 2),
         lambda: gym.make("Hopper-v5"),
         lambda: make_env("cartpole"),
@@ -114,14 +91,14 @@ def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
 def test_environments_that_cannot_be_batched_are_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
     gym.register("NoisyHopper-v5", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"reset_noise_scale": 0.1})
     try:
-        assert type(side_by_side(make, 2)) is Vector
+        assert type(side_by_side([make] * 2)) is Vector
     finally:
         del gym.registry["NoisyHopper-v5"]
 
 
 def test_a_single_copy_and_unbatched_copies_are_stepped_one_by_one() -> None:
-    assert type(side_by_side(lambda: make_env("hopper"), 1)) is Vector
-    assert type(side_by_side(lambda: make_env("hopper"), 2, batched=False)) is Vector
+    assert type(side_by_side([lambda: make_env("hopper")])) is Vector
+    assert type(side_by_side([lambda: make_env("hopper")] * 2, batched=False)) is Vector
 
 
 def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,14 +113,15 @@ def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: py
 
 
 def test_is_batched_depends_on_task_and_shifts() -> None:
-    assert is_batched("hopper", parsed("gravity + none"))
-    assert not is_batched("hopper", parsed("gravity + delay"))
-    assert not is_batched("cartpole")
+    assert is_batched("hopper", 2, parsed("gravity + none + offset"))
+    assert not is_batched("hopper", 2, parsed("gravity + delay"))
+    assert not is_batched("humanoid")
+    assert not is_batched("hopper", 1)
 
 
 def test_a_trial_chooses_the_number_of_threads_and_does_not_change_the_results() -> None:
     make: Callable[[], gym.Env] = lambda: make_env("hopper")  # noqa: E731
-    singly, tried = Vector(make, COPIES), side_by_side(make, COPIES, threads=3, fewer=True)
+    singly, tried = Vector([make] * COPIES), side_by_side([make] * COPIES, threads=3, fewer=True)
     np.testing.assert_array_equal(*(envs.reset(range(COPIES)) for envs in (singly, tried)))
     live(singly, tried, 40)
     tried.close()

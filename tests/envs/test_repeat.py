@@ -79,7 +79,7 @@ def test_episodes_of_a_vector_are_as_long_as_they_were_in_steps_of_the_environme
     times: int, lengths: list[int]
 ) -> None:
     pool = iter(lengths)
-    vector = Vector(lambda: Repeat(Counter(next(pool)), times), len(lengths))
+    vector = Vector([lambda: Repeat(Counter(next(pool)), times)] * len(lengths))
     vector.reset(range(len(lengths)))
     episodes = [e for _ in range(20) for e in vector.step(np.zeros((len(lengths), 1))).episodes]
     assert {(e.index, e.length, e.ret) for e in episodes} == {
@@ -88,7 +88,7 @@ def test_episodes_of_a_vector_are_as_long_as_they_were_in_steps_of_the_environme
 
 
 def test_entries_of_info_do_not_change_the_length_of_episodes() -> None:
-    vector = Vector(lambda: Counter(4), 1)
+    vector = Vector([lambda: Counter(4)])
     vector.reset([0])
     (episode,) = [e for _ in range(4) for e in vector.step(np.zeros((1, 1))).episodes]
     assert episode.length == 4

@@ -37,7 +37,7 @@ class Counter(gym.Env):
 @given(lengths=st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_every_transition_is_one_real_step(lengths: list[list[int]]):
     pool = iter(lengths)
-    vector = Vector(lambda: Counter(next(pool)), len(lengths))
+    vector = Vector([lambda: Counter(next(pool))] * len(lengths))
     obs = vector.reset(range(len(lengths)))
     finished = [0] * len(lengths)
     for _ in range(40):
@@ -60,7 +60,7 @@ def test_every_transition_is_one_real_step(lengths: list[list[int]]):
 @pytest.mark.parametrize("name", ["hopper", "ant"])
 def test_a_vector_equals_single_environments_stepped_by_hand(name: str):
     n, seeds = 3, [11, 5, 8]
-    vector, singles = Vector(lambda: make_env(name), n), [make_env(name) for _ in range(n)]
+    vector, singles = Vector([lambda: make_env(name)] * n), [make_env(name) for _ in range(n)]
     obs = vector.reset(seeds)
     expected = np.stack([env.reset(seed=seed)[0] for env, seed in zip(singles, seeds, strict=True)])
     np.testing.assert_array_equal(obs, expected)
@@ -96,15 +96,15 @@ def test_same_seeds_give_the_same_trajectory_in_the_same_and_in_a_new_vector():
     def trajectory(vector: Vector, seeds: list[int]) -> np.ndarray:
         return np.stack([vector.reset(seeds), *(vector.step(a).obs for a in actions)])
 
-    vector = Vector(lambda: make_env("hopper"), 2)
+    vector = Vector([lambda: make_env("hopper")] * 2)
     first = trajectory(vector, [3, 4])
     np.testing.assert_array_equal(first, trajectory(vector, [3, 4]))
-    np.testing.assert_array_equal(first, trajectory(Vector(lambda: make_env("hopper"), 2), [3, 4]))
+    np.testing.assert_array_equal(first, trajectory(Vector([lambda: make_env("hopper")] * 2), [3, 4]))
     assert not np.array_equal(first, trajectory(vector, [3, 5]))
 
 
 def test_successive_episodes_start_differently():
-    vector = Vector(lambda: make_env("hopper"), 1)
+    vector = Vector([lambda: make_env("hopper")])
     starts = [vector.reset([0])]
     while len(starts) < 4:
         result = vector.step(np.ones((1, 3)))
@@ -115,7 +115,7 @@ def test_successive_episodes_start_differently():
 
 @pytest.mark.slow
 def test_the_time_limit_truncates_and_does_not_terminate():
-    vector = Vector(lambda: make_env("halfcheetah"), 2)
+    vector = Vector([lambda: make_env("halfcheetah")] * 2)
     vector.reset([0, 1])
     for _ in range(999):
         assert not vector.step(np.zeros((2, 6))).episodes
@@ -126,7 +126,7 @@ def test_the_time_limit_truncates_and_does_not_terminate():
 
 
 def test_an_explosion_is_reported_with_its_episode_and_the_others_go_on():
-    vector = Vector(lambda: make_env("halfcheetah"), 2)
+    vector = Vector([lambda: make_env("halfcheetah")] * 2)
     vector.reset([0, 1])
     before = vector.step(np.zeros((2, 6)))
     vector.envs[1].unwrapped.data.qvel[:] = 1e12
@@ -140,7 +140,7 @@ def test_an_explosion_is_reported_with_its_episode_and_the_others_go_on():
 
 
 def test_results_are_never_overwritten():
-    vector = Vector(lambda: Counter([2, 3]), 2)
+    vector = Vector([lambda: Counter([2, 3])] * 2)
     obs = vector.reset([0, 0])
     kept = [vector.step(np.zeros((2, 1))) for _ in range(6)]
     assert not obs.any()
@@ -150,7 +150,7 @@ def test_results_are_never_overwritten():
 
 
 def test_a_reset_drops_the_running_episode():
-    vector = Vector(lambda: Counter([3]), 1)
+    vector = Vector([lambda: Counter([3])])
     vector.reset([0])
     vector.step(np.zeros((1, 1)))
     vector.reset([0])
@@ -160,29 +160,29 @@ def test_a_reset_drops_the_running_episode():
 
 @pytest.mark.slow
 def test_discrete_observations_and_actions_work():
-    vector = Vector(lambda: make_env("FrozenLake-v1"), 2)
+    vector = Vector([lambda: make_env("FrozenLake-v1")] * 2)
     assert vector.reset([0, 1]).shape == (2,)
     assert vector.step(np.array([0, 1])).obs.dtype == np.int64
 
 
 def test_the_autoreset_convention_is_declared():
-    assert Vector(lambda: Counter([1]), 1).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert Vector([lambda: Counter([1])]).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
 def test_misuse_is_refused_in_one_line():
-    with pytest.raises(ValueError, match="num_envs must be at least 1, got 0"):
-        Vector(lambda: Counter([1]), 0)
+    with pytest.raises(ValueError, match="a vector needs at least one environment, got none"):
+        Vector([lambda: Counter([1])] * 0)
     names = iter(["hopper", "walker2d"])
     with pytest.raises(EnvironmentFault, match=r"Walker2d-v5: its copies have different spaces, but all must be equal"):
-        Vector(lambda: make_env(next(names)), 2)
-    vector = Vector(lambda: Counter([1]), 2)
+        Vector([lambda: make_env(next(names))] * 2)
+    vector = Vector([lambda: Counter([1])] * 2)
     with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
         vector.reset([1, 2, 3])
     vector.reset([1, 2])
     with pytest.raises(ValueError, match="2 environments need as many actions, got 1"):
         vector.step(np.zeros((1, 1)))
     with pytest.raises(ValueError, match="must be a Box or Discrete"):
-        Vector(lambda: make_env("Blackjack-v1"), 1)
+        Vector([lambda: make_env("Blackjack-v1")])
 
 
 class Takes(gym.Env):
@@ -199,7 +199,7 @@ class Takes(gym.Env):
 
 
 def test_environments_cannot_change_the_actions_of_the_agent():
-    vector, actions = Vector(Takes, 2), np.array([[0, 1], [2, 0]])
+    vector, actions = Vector([Takes] * 2), np.array([[0, 1], [2, 0]])
     vector.reset([0, 1])
     vector.step(actions)
     np.testing.assert_array_equal(actions, [[0, 1], [2, 0]])

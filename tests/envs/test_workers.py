@@ -45,16 +45,24 @@ class Count(gym.Env):
         return np.array([self.count, self.total]), reward, done and not even, done and even, {}
 
 
-def counts(copies: int, **world: Any) -> Envs:
-    return Vector(lambda: make_env(COUNT, **world), copies)
+def counts(rows: range, **world: Any) -> Envs:
+    return Vector([lambda: make_env(COUNT, **world)] * len(rows))
 
 
-def rooms(copies: int) -> Envs:
-    return Vector(lambda: make_env("ninerooms"), copies)
+def offset_counts(rows: range) -> Envs:
+    return Vector([partial(make_env, COUNT, shifts="offset(from_task=0)", seed=row) for row in rows])
 
 
-def bodies(copies: int) -> Envs:
-    return Vector(lambda: make_env("hopper"), copies)
+def rooms(rows: range) -> Envs:
+    return Vector([lambda: make_env("ninerooms")] * len(rows))
+
+
+def bodies(rows: range) -> Envs:
+    return Vector([lambda: make_env("hopper")] * len(rows))
+
+
+def games(rows: range) -> Envs:
+    return make_pixels("asterix", len(rows), max_frames=100)
 
 
 @pytest.fixture(scope="module")
@@ -94,26 +102,44 @@ def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, p
 
 @pytest.mark.parametrize("copies", [2, 5])
 def test_copies_in_workers_equal_copies_in_one_process(workers: EnvWorkers, copies: int) -> None:
-    assert assert_same(WorkerVector(workers, COUNT, counts, copies), counts(copies), restart_at=20) > 20
+    assert assert_same(WorkerVector(workers, COUNT, counts, copies), counts(range(copies)), restart_at=20) > 20
 
 
 def test_physics_is_the_same_to_the_last_bit(workers: EnvWorkers) -> None:
-    assert assert_same(WorkerVector(workers, "Hopper-v5", bodies, 3), bodies(3), 120) > 0
+    assert assert_same(WorkerVector(workers, "Hopper-v5", bodies, 3), bodies(range(3)), 120) > 0
 
 
 def test_discrete_observations_keep_their_type(workers: EnvWorkers) -> None:
-    assert_same(WorkerVector(workers, "NineRooms-v0", rooms, 2), rooms(2))
+    assert_same(WorkerVector(workers, "NineRooms-v0", rooms, 2), rooms(range(2)))
 
 
 def test_gradual_shifts_are_the_same_in_workers(workers: EnvWorkers) -> None:
     make = partial(counts, shifts="offset(scale=2,over=100)", seed=3, task=1)
-    assert_same(WorkerVector(workers, COUNT, make, 3), make(3), passed=3)
+    assert_same(WorkerVector(workers, COUNT, make, 3), make(range(3)), passed=3)
+
+
+def test_each_copy_is_made_for_its_row(workers: EnvWorkers) -> None:
+    assert_same(WorkerVector(workers, COUNT, offset_counts, 3), offset_counts(range(3)))
+
+
+def test_frozen_copies_are_the_same_in_workers(workers: EnvWorkers) -> None:
+    envs, here = WorkerVector(workers, COUNT, counts, 3), counts(range(3))
+    for each in (envs, here):
+        each.reset([0, 1, 2])
+        each.freeze([0, 2])
+    for _ in range(9):
+        ours, theirs = (each.step(np.zeros((3, 1), np.float32)) for each in (envs, here))
+        np.testing.assert_array_equal(ours.obs, theirs.obs)
+        assert ours.episodes == theirs.episodes
+        assert not ours.reward[[0, 2]].any()
+    with pytest.raises(ValueError, match="rows of 3 environments are from 0 to 2, got 3"):
+        envs.freeze([3])
+    assert_same(envs, here)
 
 
 def test_atari_is_the_same_to_the_last_pixel(workers: EnvWorkers) -> None:
     pytest.importorskip("ale_py")
-    make = partial(make_pixels, "asterix", max_frames=100)
-    assert assert_same(WorkerVector(workers, "ALE/Asterix-v5", make, 3), make(3)) == 6
+    assert assert_same(WorkerVector(workers, "ALE/Asterix-v5", games, 3), games(range(3))) == 6
 
 
 def test_results_are_never_overwritten(workers: EnvWorkers) -> None:
@@ -130,7 +156,7 @@ def test_results_are_never_overwritten(workers: EnvWorkers) -> None:
 
 
 def test_a_fault_in_a_worker_is_raised_here_and_the_workers_stay_usable(workers: EnvWorkers) -> None:
-    envs, here = WorkerVector(workers, COUNT, counts, 2), counts(2)
+    envs, here = WorkerVector(workers, COUNT, counts, 2), counts(range(2))
     told = []
     for each in (envs, here):
         each.reset([0, 1])
@@ -139,14 +165,14 @@ def test_a_fault_in_a_worker_is_raised_here_and_the_workers_stay_usable(workers:
         told.append(str(error.value))
     assert told == [f"{COUNT}: step() raised OSError: too much"] * 2
     envs.close()
-    assert_same(WorkerVector(workers, COUNT, counts, 2), counts(2), 5)
+    assert_same(WorkerVector(workers, COUNT, counts, 2), counts(range(2)), 5)
 
 
 def test_misuse_is_refused_in_one_line(workers: EnvWorkers) -> None:
     with pytest.raises(ValueError, match=f"1 copies of {COUNT} are too few for 2 workers"):
         WorkerVector(workers, COUNT, counts, 1)
     with pytest.raises(EnvironmentFault, match=f"^{COUNT}: it cannot be sent to a worker process"):
-        WorkerVector(workers, COUNT, lambda copies: counts(copies), 2)
+        WorkerVector(workers, COUNT, lambda rows: counts(rows), 2)
     envs = WorkerVector(workers, COUNT, counts, 2)
     with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
         envs.reset([0, 1, 2])

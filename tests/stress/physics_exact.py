@@ -66,8 +66,8 @@ def train_policy(env: str, space: gym.spaces.Box, copies: int, steps: int) -> Po
 def compare(env: str, policy: Policy, args: Args, shift: str | None) -> tuple[int, int]:
     """Return how many steps of all copies differed somewhere, and how many episodes ended."""
     make: Callable[[], gym.Env] = lambda: make_env(env, shifts=shift)  # noqa: E731
-    singly = Vector(make, args.copies)
-    others = [side_by_side(make, args.copies, threads=threads) for threads in args.threads]
+    singly = Vector([make] * args.copies)
+    others = [side_by_side([make] * args.copies, threads=threads) for threads in args.threads]
     assert all(isinstance(other, BatchedVector) for other in others), f"{env} is not stepped together here"
     seen = [envs.reset(range(args.copies)) for envs in (singly, *others)]
     different, ended = sum(not np.array_equal(seen[0], other) for other in seen[1:]), 0

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ...engine.compile import compile_step as compile_step
 from ...engine.hooks.driver import HookDriver
 from ...networks.activations import RandomActivation
-from ...networks.optimizers import step
+from ...networks.optimizers import clip_, step
 from .model import Model
 
 
@@ -99,16 +99,3 @@ def match_layout(parameter: Tensor, gradient: Tensor) -> Tensor:
 
     Fused steps go through both entry by entry. In another format, an entry would get the gradient of another one."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
-
-
-@torch.no_grad()
-def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
-    """Scale gradients so that the norm of each network's gradients is at most `limit`."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if not stacked:
-        torch.nn.utils.clip_grad_norm_(parameters, limit)
-        return
-    norms = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()  # (members,)
-    scale = (limit / (norms + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))

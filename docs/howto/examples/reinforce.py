@@ -145,7 +145,7 @@ class ReinforceWork(AgentWork):
     @staticmethod
     def envs(settings: ReinforceSettings, env: str, copies: int, **world: object) -> Envs:
         """Return copies of an environment with the shifts and limits of the settings."""
-        return Vector(lambda: flatten(make_env(env, **world)), copies)
+        return Vector([lambda: flatten(make_env(env, **world))] * copies)
 
 
 add(

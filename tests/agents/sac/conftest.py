@@ -125,4 +125,5 @@ def small() -> SimpleNamespace:
         trained=trained,
         saved=saved,
         apply=apply,
+        no_hooks=NO_HOOKS,
     )

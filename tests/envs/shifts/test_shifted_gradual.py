@@ -87,15 +87,15 @@ def test_a_gradual_change_starts_again_in_every_task(toy: Make) -> None:
 
 def test_a_vector_passes_progress_to_its_environments(toy: Make) -> None:
     text = "offset(over=10,from_task=0)"
-    vector = Vector(lambda: gym.wrappers.TimeLimit(Shifted(toy(), text), 100), 2)
-    plain = Vector(lambda: Shifted(toy(), "offset(from_task=0)"), 2)
+    vector = Vector([lambda: gym.wrappers.TimeLimit(Shifted(toy(), text), 100)] * 2)
+    plain = Vector([lambda: Shifted(toy(), "offset(from_task=0)")] * 2)
     for envs in (vector, plain):
         envs.reset([0, 1])
         envs.progress(10)
     np.testing.assert_array_equal(vector.step(np.array([0, 0])).obs, plain.step(np.array([0, 0])).obs)
     with pytest.raises(ValueError, match="steps must be 0 or more, got -1"):
         vector.progress(-1)
-    Vector(toy, 1).progress(5)  # nothing to tell
+    Vector([toy]).progress(5)  # nothing to tell
 
 
 def test_shifts_are_gradual_if_one_of_them_is() -> None:

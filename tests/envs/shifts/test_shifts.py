@@ -113,7 +113,7 @@ def test_negate_reward_changes_the_sign_in_every_second_task(toy: Make) -> None:
 
 def test_delay_passes_older_actions_and_starts_again_in_every_episode(toy: Make) -> None:
     inner = toy(action_space=Box(0.5, 2.0, (1,)))
-    seed = next(seed for seed in range(99) if Shifted(inner, "delay(steps=3)", seed, 1)._after["delay"]["steps"] == 2)
+    seed = next(seed for seed in range(99) if Shifted(inner, "delay(steps=3)", seed, 1).after["delay"]["steps"] == 2)
     env = Shifted(inner, "delay(steps=3)", seed, 1)
     action = np.ones(1, np.float32)
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_delay_begins_with_the_first_discrete_action(toy: Make) -> None:
 
 
 def _delay(env: gym.Env, seed: int) -> int:
-    return Shifted(env, "delay(steps=1)", seed, 1)._after["delay"]["steps"]
+    return Shifted(env, "delay(steps=1)", seed, 1).after["delay"]["steps"]
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah", "Ant", "Hopper", "Walker2d", "Swimmer", "Humanoid"])

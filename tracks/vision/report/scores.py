@@ -31,6 +31,7 @@ from ..presets import ACC, FINAL, MEASURES, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
+OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 
 
 @dataclass(eq=False)
@@ -62,8 +63,13 @@ class ClassifierScores:
 
 
 def score(data: ComparisonData) -> ClassifierScores:
-    """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
+    """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork.
+
+    Raises ValueError if the results of a finished task are incomplete."""
     fork = data.fork_step or 0
+    for run in data.runs:
+        if missing := next((OUTCOME - row.keys() for row in run.outcomes if OUTCOME - row.keys()), None):
+            raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
     measures = _compared_measures(data, arms)
     scores = ClassifierScores(arms, list(data.notes), measures, differences(measures))
@@ -224,7 +230,7 @@ def _progress_note(run: RunData) -> str:
     if len(run.outcomes) >= len(run.tasks):
         return ""
     return (
-        f"unfinished, with {len(run.outcomes)} of {len(run.tasks)} tasks done by update {run.last_step:,} of "
+        f"{run.unfinished}, with {len(run.outcomes)} of {len(run.tasks)} tasks done by update {run.last_step:,} of "
         f"{run.total_steps:,}; its numbers are of those tasks"
     )
 

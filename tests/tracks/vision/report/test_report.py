@@ -333,7 +333,7 @@ def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
 @pytest.mark.slow
 def test_interventions_on_a_stack_are_reported_for_a_single_network(comparison):
     fire = arms_of(comparison)["fire"]
-    assert fire["interventions"] == 1
+    assert fire["interventions"] == 2  # one for each seed, as in runs alone
     assert fire["at_interventions"]["sfe"] == 4.0  # half of what the stack of two changed
     assert (fire["at_interventions"]["dfi_unscaled_before"], fire["at_interventions"]["dfi_unscaled_after"]) == (5, 1)
     assert (fire["at_interventions"]["lambda_max_before"], fire["at_interventions"]["lambda_max_after"]) == (4, 2)
@@ -402,7 +402,7 @@ def test_real_run_is_reported_from_the_command_line(tmp_path, capsys):
     for member, seed in enumerate((0, 1)):
         own = [row["online_accuracy"] for row in rows if row["seed"] == seed]
         assert arm["online"]["per_seed"][member] == pytest.approx(np.mean(own))
-    assert arm["interventions"] == 1
+    assert arm["interventions"] == 2
     assert arm["at_interventions"]["dfi_unscaled_after"] < arm["at_interventions"]["dfi_unscaled_before"]
     figures = {figure.stem for figure in (run / "report").glob("*.png")}
     assert {"accuracy_by_task", "test_accuracy", "metrics", "before_and_after"} <= figures

@@ -1,0 +1,277 @@
+"""A stack of DQN agents: each member draws, acts and learns as its run alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.dqn.agent import DQN, Pixels, Vectors
+from supple.agents.dqn.network import NatureCNN, ValueMLP
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage import checkpoint
+from supple.envs import StepResult
+from supple.interventions import OtherMinibatch, parse_hook
+from supple.networks import evaluating
+
+SEEDS = (3, 0, 7)
+ENVS = 2
+IMAGES, VECTORS = Pixels(stack=4, height=36, width=36, actions=3), Vectors(size=5, actions=3)
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "vectors": (VECTORS, {"clip_rewards": False}),
+    "layer": (VECTORS, {"normalization": "layer", "double_q": True, "loss": "mse", "weight_decay": 0.01}),
+    "spectral": (VECTORS, {"normalization": "spectral", "max_grad_norm": 0.1, "initialization": "pytorch"}),
+    "random": (VECTORS, {"activation": "rand_smooth_leaky", "double_q": True, "softmax_values": True}),
+    "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
+    "images": (IMAGES, {"hidden": 8, "normalization": "layer"}),
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def agent(kind: str, *seeds: int, **changes: Any) -> DQN:
+    space, own = KINDS[kind]
+    values: dict[str, Any] = {
+        "env": "a", "steps": 1_000, "num_envs": ENVS, "widths": (12, 8), "batch_size": 6, "replay_size": 60,
+        "learning_starts": 8, "exploration_steps": 40, "exploration": 0.2, "learning_rate": 1e-3, "device": "cpu",
+        "priming_updates": 2, "target_period": 14, **own, **changes,
+    }  # fmt: skip
+    values |= {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
+    made = DQN(DQNSettings(**values), {"a": space})
+    if len(seeds) == 1:
+        torch.manual_seed(made.settings.seed)
+    return made
+
+
+def steps(kind: str, seed: int = 0) -> Iterator[StepResult]:
+    """Yield steps of the environments of all members, which do not depend on the actions."""
+    rng, rows = np.random.default_rng(seed), len(SEEDS) * ENVS
+    images = np.zeros((rows, 4, 36, 36), np.uint8)
+    while True:
+        if KINDS[kind][0] is IMAGES:
+            newest = rng.integers(0, 256, (rows, 1, 36, 36), np.uint8)
+            images = final = np.concatenate([images[:, 1:], newest], 1)
+        else:
+            final = rng.normal(size=(rows, 5)) + 1_000 * (np.arange(rows) // ENVS)[:, None]  # centred by member
+        terminated, truncated = rng.random((2, rows)) < 0.1
+        obs = final.copy()
+        if KINDS[kind][0] is IMAGES:
+            obs[terminated | truncated, :-1] = 0
+            images = obs
+        yield StepResult(obs, 5 * rng.normal(size=rows), terminated, truncated, final, [])
+
+
+def part(result: StepResult, member: int) -> StepResult:
+    rows = slice(member * ENVS, (member + 1) * ENVS)
+    return StepResult(*(value[rows] for value in result[:5]), [])
+
+
+def attached(hooks: Sequence[str], one: DQN) -> HookDriver:
+    parsed = [hook for text in hooks if (hook := parse_hook(text)) is not None]
+    return HookDriver(parsed, one.learners, lambda **_: None, total=40)
+
+
+class Lives:
+    """A stack and its members alone, in the same environments.
+
+    PyTorch's own generator, from which an agent alone draws for its activations, is that of the agent that acts."""
+
+    def __init__(self, kind: str, **changes: Any) -> None:
+        self.stack, self.world = agent(kind, *SEEDS, **changes), steps(kind)
+        self.alone = [agent(kind, seed, **changes) for seed in SEEDS]
+        self.torch = [source.get_state() for source in self.stack.activations]
+        first = next(self.world)
+        self.stack.begin_episodes(first.obs)
+        for member, one in enumerate(self.alone):
+            one.begin_episodes(part(first, member).obs)
+
+    def as_member(self, member: int, do: Callable[[], Any]) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.torch[member])
+            result = do()
+            self.torch[member] = torch.get_rng_state()
+        return result
+
+    def live(self, count: int, *hooks: str) -> None:
+        """Act and learn, with hooks that are attached to each agent."""
+        driven = [attached(hooks, one) for one in (self.stack, *self.alone)]
+
+        def update(one: DQN, driver: HookDriver) -> None:
+            one.update(driver, last=False)
+            driver.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
+
+        for _ in range(count):
+            result = next(self.world)
+            actions = self.stack.act().reshape(-1, ENVS)
+            self.stack.remember(result)
+            update(self.stack, driven[0])
+            for member, one in enumerate(self.alone):
+                assert np.array_equal(self.as_member(member, one.act), actions[member])
+                one.remember(part(result, member))
+                self.as_member(member, partial(update, one, driven[1 + member]))
+
+    def pairs(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yield parameters, buffers, gradients and slots of the networks: those of a member, and its own alone."""
+        for member, one in enumerate(self.alone):
+            for module, own in ((self.stack.network, one.network), (self.stack.target, one.target)):
+                for (name, ours), theirs in zip(module.state_dict().items(), own.state_dict().values(), strict=True):
+                    yield f"{member} {name}", ours[member], theirs
+            pairs = zip(self.stack.network.named_parameters(), one.network.parameters(), strict=True)
+            for (name, ours), theirs in pairs:
+                if theirs.grad is not None:
+                    yield f"gradient {member} {name}", ours.grad[member], theirs.grad
+                for slot, value in one.optimizer.state.get(theirs, {}).items():
+                    yield f"{slot} {member} {name}", self.stack.optimizer.state[ours][slot][member], value
+
+    def compare(self, tolerance: float) -> None:
+        for what, ours, theirs in self.pairs():
+            difference = (ours - theirs).abs().max() / theirs.abs().max().clamp_min(1.0)
+            assert float(difference) <= tolerance, what
+        for ours, theirs in zip(self.stack.activations, self.torch, strict=True):
+            assert torch.equal(ours.get_state(), theirs)
+
+    def compare_numbers(self, tolerance: float) -> None:
+        numbers = self.stack.numbers()
+        for member, one in enumerate(self.alone):
+            own = one.numbers()
+            assert own.keys() == numbers.keys()
+            for name, value in own.items():
+                assert numbers[name][member] == pytest.approx(value, rel=tolerance, abs=tolerance), name
+
+
+@pytest.fixture
+def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compute in double precision, where a network would convert its inputs and outputs to single precision."""
+
+    def of_images(network: NatureCNN, frames: Tensor) -> Tensor:
+        return network.mlp(network.encoder(frames.double() / 255))
+
+    monkeypatch.setattr(NatureCNN, "forward", of_images)
+    monkeypatch.setattr(ValueMLP, "forward", lambda network, x: network.mlp(network.encoder(x.double())))
+    monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@kinds
+def test_first_weights_are_those_of_the_members_alone(kind: str) -> None:
+    lives = Lives(kind)
+    for what, ours, theirs in lives.pairs():
+        assert torch.equal(ours, theirs), what
+
+
+@pytest.mark.slow
+@kinds
+def test_a_member_learns_as_alone_in_float64(kind: str, in_float64: None) -> None:
+    lives = Lives(kind)
+    lives.live(33)
+    assert lives.stack.experience.taken >= 50
+    lives.compare(1e-10)
+    lives.compare_numbers(1e-10)
+
+
+@kinds
+def test_first_updates_are_those_alone(kind: str) -> None:
+    lives = Lives(kind)
+    lives.live(5)
+    assert lives.stack.experience.taken >= 4
+    lives.compare(1e-5)
+    lives.compare_numbers(1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "hooks"),
+    [
+        ("random", ("fire@0.4",)),
+        ("images", ("fire@0.4", "redo(tau=0.9)@every:12")),
+        ("random", ("snp(noise=0.01)@0.4", "l2_init(strength=0.01)")),
+        ("random", ("redo(tau=0.9)@every:12",)),
+        ("random", ("cbp(replacement_rate=0.05,maturity=2)",)),
+        ("images", ("cbp(replacement_rate=0.05,maturity=2)",)),
+        ("random", ("injection@0.4", "reset(toward=fresh)@0.6")),
+        ("random", ("soft_snp(epsilon=0.01)", "swap(activation=rrelu)@0.4")),
+    ],
+)
+def test_hooks_do_to_a_member_what_they_do_alone(kind: str, hooks: tuple[str, ...], in_float64: None) -> None:
+    lives = Lives(kind)
+    lives.live(16, *hooks)
+    lives.compare(1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "images"])
+def test_a_stack_continues_from_its_state_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    hooks = "cbp(replacement_rate=0.05,maturity=2)", "soft_snp(epsilon=0.01)"
+    whole, resumed = agent(kind, *SEEDS), agent(kind, *SEEDS)
+    drivers, world = [attached(hooks, one) for one in (whole, resumed)], steps(kind)
+    whole.begin_episodes(next(world).obs)
+    for _ in range(12):
+        live_once(whole, next(world), drivers[0])
+    whole.numbers()
+    live_once(whole, next(world), drivers[0])
+    folder = checkpoint.save(tmp_path, 1, {"agent": whole.state_dict(), "hooks": drivers[0].state_dict()}, "run")
+    state = checkpoint.load(folder, "run")
+    resumed.load_state_dict(state["agent"])
+    drivers[1].load_state_dict(state["hooks"])
+    first = next(world)
+    whole.begin_episodes(first.obs)
+    resumed.begin_episodes(first.obs)
+    for _ in range(8):
+        result = next(world)
+        for one, driver in zip((whole, resumed), drivers, strict=True):
+            live_once(one, result, driver)
+        assert np.array_equal(whole.actions, resumed.actions)
+    for ours, theirs in zip(whole.network.state_dict().values(), resumed.network.state_dict().values(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert whole.numbers() == resumed.numbers()
+    with whole.greedy("a") as one, resumed.greedy("a") as other:
+        assert np.array_equal(one(first.obs), other(first.obs))
+
+
+def live_once(one: DQN, result: StepResult, hooks: HookDriver) -> None:
+    one.act()
+    one.remember(result)
+    one.update(hooks, last=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "images"])
+def test_evaluation_policies_and_measured_losses_are_those_alone(kind: str, in_float64: None) -> None:
+    lives = Lives(kind)
+    lives.live(10)
+    observations = np.stack([next(lives.world).obs for _ in range(3)], 1)  # three episodes of each member
+    rows = observations[::ENVS].reshape(-1, *observations.shape[2:])
+    with lives.stack.greedy("a") as policy:
+        chosen = policy(rows).reshape(-1, 3)
+    learner = lives.stack.learner
+    losses, another = list(learner.batches(2)), learner.offers(OtherMinibatch).inputs()
+    total = 0.0
+    for member, one in enumerate(lives.alone):
+        with one.greedy("a") as policy:
+            assert np.array_equal(policy(rows.reshape(3, 3, *rows.shape[1:])[member]), chosen[member])
+        own = one.learner
+        for ours, theirs in zip(losses, own.batches(2), strict=True):
+            torch.testing.assert_close(ours[member], theirs, rtol=1e-10, atol=1e-10)
+        assert torch.equal(another[0][member], own.offers(OtherMinibatch).inputs()[0])
+        assert torch.equal(learner.probe()[0][member], own.probe()[0])
+        with evaluating(one.network):
+            total += float(own.loss())
+    with evaluating(lives.stack.network):
+        assert float(learner.loss()) == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "images"])
+def test_redrawn_networks_are_those_alone(kind: str) -> None:
+    lives = Lives(kind)
+    drawn = lives.stack.learner.redraw()
+    for member, one in enumerate(lives.alone):
+        for name, value in lives.as_member(member, one.learner.redraw).items():
+            assert torch.equal(drawn[name][member], value)
+    lives.compare(0.0)

@@ -1,0 +1,207 @@
+"""The memories of a stack of agents: each member's is that of its run alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.offpolicy.experience import Draws, Experience
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample, bytes_needed
+from supple.agents.offpolicy.replay_feed import ReplayFeed
+from supple.envs import StepResult
+from supple.registry.errors import Diverged
+
+MEMBERS, ENVS, CAPACITY = 3, 2, 24
+IMAGES = ReplayLayout((3, 2), np.uint8, stack=4)
+VECTORS = ReplayLayout((5,), np.float32, action=(2,))
+both = pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
+
+
+class Steps:
+    """Steps of the environments of all members. Many episodes are truncated, which leaves rows without an action."""
+
+    def __init__(self, layout: ReplayLayout, seed: int = 0) -> None:
+        self.layout, self.rng, self.rows = layout, np.random.default_rng(seed), MEMBERS * ENVS
+
+    def observations(self) -> np.ndarray:
+        return (256 * self.rng.random((self.rows, *self.layout.observation))).astype(self.layout.dtype)
+
+    def step(self) -> list[np.ndarray]:
+        """Return actions, rewards, terminated, truncated, last and new observations of all rows."""
+        actions = 3 * self.rng.random((self.rows, *self.layout.action))
+        ends = self.rng.random((2, self.rows)) < 0.2
+        kind = np.float32 if self.layout.action else np.int64
+        return [actions.astype(kind), self.rng.normal(size=self.rows), *ends, self.observations(), self.observations()]
+
+
+def part(rows: np.ndarray, member: int) -> np.ndarray:
+    return rows[member * ENVS : (member + 1) * ENVS]
+
+
+def fill(layout: ReplayLayout, steps: int) -> tuple[ReplayMemory, list[ReplayMemory]]:
+    """Return the memory of a stack, and those of its members alone."""
+    stack = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
+    alone = [ReplayMemory(CAPACITY, ENVS, layout) for _ in range(MEMBERS)]
+    world = Steps(layout)
+    for number in range(steps):
+        if number % 10 == 0:
+            first = world.observations()
+            stack.begin(first)
+            for member, memory in enumerate(alone):
+                memory.begin(part(first, member))
+        values = world.step()
+        stack.add(*values)
+        for member, memory in enumerate(alone):
+            memory.add(*(part(value, member) for value in values))
+    return stack, alone
+
+
+def draws(*seeds: int) -> list[torch.Generator]:
+    return [torch.Generator().manual_seed(seed) for seed in seeds]
+
+
+def of(sample: Sample, member: int) -> list[Tensor]:
+    return [tensor[member] for tensor in sample]
+
+
+@both
+@pytest.mark.parametrize("steps", [1, 5, 60])
+def test_a_members_sample_is_that_of_its_memory_alone(layout: ReplayLayout, steps: int) -> None:
+    stack, alone = fill(layout, steps)
+    assert stack.sizes().tolist() == [len(memory) for memory in alone]
+    assert len(stack) == sum(map(len, alone))
+    together, separate = draws(4, 5, 6), draws(4, 5, 6)
+    for size in (7, 40, 1):
+        sample = stack.sample(size, together)
+        for member, memory in enumerate(alone):
+            for ours, theirs in zip(of(sample, member), memory.sample(size, separate[member]), strict=True):
+                assert ours.dtype == theirs.dtype
+                assert torch.equal(ours, theirs)
+    assert all(torch.equal(a.get_state(), b.get_state()) for a, b in zip(together, separate, strict=True))
+
+
+@both
+def test_the_feed_of_a_stack_gives_samples_of_any_size(layout: ReplayLayout) -> None:
+    stack, _ = fill(layout, 30)
+    feed, ours, theirs = ReplayFeed(stack, torch.device("cpu")), draws(1, 2, 3), draws(1, 2, 3)
+    for size in (8, 3, 16):
+        for found, wanted in zip(feed(size, ours), stack.sample(size, theirs), strict=True):
+            assert found.shape[:2] == (MEMBERS, size)
+            assert torch.equal(found, wanted)
+
+
+@both
+def test_the_memory_of_a_stack_goes_on_from_its_rows(layout: ReplayLayout) -> None:
+    stack, alone = fill(layout, 45)
+    state = stack.state_dict()
+    assert len(state["envs"]) == MEMBERS * ENVS
+    restored = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
+    restored.load_state_dict(state)
+    sample = restored.sample(30, draws(4, 5, 6))
+    for ours, theirs in zip(sample, stack.sample(30, draws(4, 5, 6)), strict=True):
+        assert torch.equal(ours, theirs)
+    with pytest.raises(ValueError, match="do not change --num-envs or --replay-size"):
+        restored.load_state_dict(alone[0].state_dict())
+
+
+@both
+def test_the_memory_of_a_stack_is_as_large_as_those_of_its_members(layout: ReplayLayout) -> None:
+    stack = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
+    arrays = [value for value in vars(stack).values() if isinstance(value, np.ndarray)]
+    assert sum(array.nbytes for array in arrays) == MEMBERS * bytes_needed(CAPACITY, ENVS, layout)
+
+
+# -- experience ----------------------------------------------------------------------------------------------
+
+
+def experience(*seeds: int, **changes: Any) -> Experience[tuple[Sample, Tensor]]:
+    def prepare(sample: Sample, draws: Draws) -> tuple[Sample, Tensor]:
+        sources = [draws] if isinstance(draws, torch.Generator) else draws
+        noise = torch.stack([torch.randn(2, generator=source) for source in sources])
+        return sample, noise if len(seeds) > 1 else noise[0]
+
+    own: dict[str, Any] = {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
+    settings = DQNSettings(
+        env="a", steps=100, num_envs=ENVS, replay_size=CAPACITY, learning_starts=6, batch_size=4, **own, **changes
+    )
+    return Experience(settings, VECTORS, torch.device("cpu"), ("loss", "value"), prepare)
+
+
+def lived(seeds: tuple[int, ...], steps: int) -> tuple[Experience[Any], list[Experience[Any]]]:
+    """Return the experience of a stack, and those of its members alone."""
+    stack, alone, world = experience(*seeds), [experience(seed) for seed in seeds], Steps(VECTORS)
+    first = world.observations()
+    stack.memory.begin(first)
+    for member, one in enumerate(alone):
+        one.memory.begin(part(first, member))
+    for _ in range(steps):
+        actions, rewards, terminated, truncated, last, new = world.step()
+        stack.add(actions, rewards, StepResult(new, rewards, terminated, truncated, last, []))
+        for member, one in enumerate(alone):
+            rows = [part(value, member) for value in (new, rewards, terminated, truncated, last)]
+            one.add(part(actions, member), rows[1], StepResult(*rows, []))
+    return stack, alone
+
+
+def test_a_member_counts_and_draws_what_it_does_alone() -> None:
+    seeds = (7, 0, 12)
+    stack, alone = lived(seeds, 12)
+    assert stack.decisions == alone[0].decisions == 24
+    for together, *separate in zip(stack.due(), *(one.due() for one in alone), strict=True):
+        for member, sample in enumerate(separate):
+            assert all(torch.equal(a, b) for a, b in zip(of(together, member), sample, strict=True))
+    assert (stack.taken, stack.updates) == (alone[0].taken, alone[0].updates) == (18, 18)
+    sources = draws(1, 2, 3), draws(1, 2, 3)
+    for kind in ("recent", "another"):
+        found, noise = getattr(stack, kind)(*([sources[0]] if kind == "another" else []))
+        for member, one in enumerate(alone):
+            wanted, of_member = getattr(one, kind)(*([sources[1][member]] if kind == "another" else []))
+            assert all(torch.equal(a, b) for a, b in zip(of(found, member), wanted, strict=True))
+            assert torch.equal(noise[member], of_member)
+
+
+def test_numbers_of_a_stack_are_lists_and_tell_which_member_diverged() -> None:
+    stack, alone = lived((0, 1, 2), 12)
+    stack.updates = alone[0].updates = alone[1].updates = 2
+    stack.sums += torch.tensor([[2.0, 4.0], [float("nan"), 1.0], [6.0, 8.0]])
+    assert stack.sound().tolist() == [True, False, True]
+    numbers = stack.numbers()
+    assert numbers["replay/size"] == [float(len(one.memory)) for one in alone]
+    assert (numbers["loss"][0], numbers["loss"][2], numbers["value"]) == (1.0, 3.0, [2.0, 0.5, 4.0])
+    assert numbers["updates"] == [2.0, 2.0, 2.0]
+    assert stack.sound().all()
+    alone[0].sums += torch.tensor([2.0, 4.0])
+    assert bool(alone[0].sound())
+    assert alone[0].numbers() == {"replay/size": float(len(alone[0].memory)), "loss": 1.0, "value": 2.0, "updates": 2.0}
+    alone[1].sums += float("inf")
+    assert not bool(alone[1].sound())
+    with pytest.raises(Diverged, match="the loss is not finite"):
+        alone[1].numbers()
+
+
+def test_the_experience_of_a_stack_goes_on_from_its_state() -> None:
+    stack, _ = lived((0, 1, 2), 12)
+    batches = list(stack.due())
+    stack.sums += 1.0
+    other, _ = lived((0, 1, 2), 3)
+    other.load_state_dict(stack.state_dict())
+    assert len(batches) > 0
+    assert (other.decisions, other.taken, other.updates) == (stack.decisions, stack.taken, stack.updates)
+    assert torch.equal(other.sums, stack.sums)
+    for a, b in zip(other.feed(5, other.draws), stack.feed(5, stack.draws), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_lack_of_memory_for_all_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = experience(0, 1, 2)
+    needed = bytes_needed(CAPACITY, ENVS, VECTORS)
+    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 3 * needed - 1)
+    with pytest.raises(ValueError, match=r"^3 replay memories \(one per seed\) of 24 transitions need 0 MB, but only"):
+        stack.check_memory(1)
+    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 6 * needed - 1)
+    stack.check_memory(1)
+    with pytest.raises(ValueError, match=r"^2 simultaneous runs, each with 3 replay memories \(one per seed\) of 24"):
+        stack.check_memory(2)

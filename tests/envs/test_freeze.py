@@ -1,0 +1,121 @@
+"""Frozen rows keep what they show, and change nothing of the others."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from supple.envs import AtariVector, Envs, JoinedVector, Vector, make_env, side_by_side
+
+CARTPOLE, HOPPER = partial(make_env, "cartpole", shifts="offset + noise", task=1), partial(make_env, "hopper")
+
+VECTORS: dict[str, Callable[[], Envs]] = {
+    "one by one": lambda: Vector([CARTPOLE] * 5),
+    "arrays": lambda: side_by_side([CARTPOLE] * 5),
+    "physics": lambda: side_by_side([HOPPER] * 5, threads=2),
+    "joined": lambda: JoinedVector([Vector([CARTPOLE] * 2), side_by_side([CARTPOLE] * 3)]),
+}
+FROZEN, OTHERS = [1, 3, 4], [0, 2]
+
+
+@pytest.fixture(params=VECTORS)
+def vectors(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    made = VECTORS[request.param](), VECTORS[request.param]()
+    for envs in made:
+        envs.reset(range(5))
+    return made
+
+
+def act(envs: Any, step: int) -> np.ndarray:
+    """Return different actions for every step and row, which end episodes."""
+    space = envs.single_action_space
+    space.seed(step)
+    return np.stack([space.sample() for _ in range(envs.num_envs)])
+
+
+def test_frozen_rows_keep_their_observations_and_end_no_episodes(vectors: tuple[Any, Any]) -> None:
+    free, held = vectors
+    last = free.step(act(free, 0)).obs
+    held.step(act(held, 0))
+    held.freeze(FROZEN[:2])
+    held.freeze(FROZEN[1:])
+    ended = 0
+    for step in range(60):
+        actions = act(free, step)
+        theirs, ours = free.step(actions), held.step(actions)
+        for one, other in zip(theirs[:-1], ours[:-1], strict=True):
+            np.testing.assert_array_equal(one[OTHERS], other[OTHERS])
+        for obs in (ours.obs, ours.final_obs):
+            np.testing.assert_array_equal(obs[FROZEN], last[FROZEN])
+        assert not any(values[FROZEN].any() for values in (ours.reward, ours.terminated, ours.truncated))
+        assert ours.episodes == [episode for episode in theirs.episodes if episode.index in OTHERS]
+        ended += len(ours.episodes)
+    assert ended > 0
+    for envs in vectors:
+        envs.close()
+
+
+def test_a_reset_thaws_all_rows(vectors: tuple[Any, Any]) -> None:
+    fresh, held = vectors
+    held.freeze(range(5))
+    for step in range(9):
+        held.step(act(held, step))
+    np.testing.assert_array_equal(*(envs.reset(range(8, 13)) for envs in vectors))
+    for step in range(9):
+        theirs, ours = (envs.step(act(fresh, step)) for envs in vectors)
+        np.testing.assert_array_equal(theirs.obs, ours.obs)
+        assert theirs.episodes == ours.episodes
+    for envs in vectors:
+        envs.close()
+
+
+@pytest.mark.slow
+def test_frozen_games_keep_their_observations_and_end_no_episodes() -> None:
+    pytest.importorskip("ale_py")
+    games = AtariVector("asterix", 2, max_frames=60)
+    actions = np.random.default_rng(0).integers(5, size=(30, 2))
+    games.reset([3, 4])
+    free = [games.step(each) for each in actions]
+    first = games.reset([3, 4])
+    games.freeze([1])
+    for theirs, ours in zip(free, (games.step(each) for each in actions), strict=True):
+        for obs in (ours.obs, ours.final_obs):
+            np.testing.assert_array_equal(obs[1], first[1])
+        np.testing.assert_array_equal(ours.obs[0], theirs.obs[0])
+        assert (ours.reward[1], ours.terminated[1], ours.truncated[1]) == (0, False, False)
+        assert ours.episodes == [episode for episode in theirs.episodes if episode.index == 0]
+    games.freeze([0])
+    np.testing.assert_array_equal(games.step(actions[0]).obs, ours.obs)
+    games.close()
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_frozen_rows_are_not_restarted(together: bool) -> None:
+    envs = side_by_side([CARTPOLE] * 4, batched=together)
+    envs.reset(range(4))
+    last = envs.step(np.zeros(4, np.int64)).obs
+    envs.freeze([2])
+    obs, episodes = envs.restart()
+    np.testing.assert_array_equal(obs[2], last[2])
+    assert not (obs[[0, 1, 3]] == last[[0, 1, 3]]).any()
+    assert [episode.index for episode in episodes] == [0, 1, 3]
+    np.testing.assert_array_equal(envs.step(np.zeros(4, np.int64)).obs[2], last[2])
+
+
+@pytest.mark.parametrize("row", [-1, 5])
+@pytest.mark.parametrize("kind", ["one by one", "arrays", "joined"])
+def test_rows_that_do_not_exist_are_refused(kind: str, row: int) -> None:
+    envs = VECTORS[kind]()
+    envs.reset(range(5))
+    with pytest.raises(ValueError, match=rf"^rows of 5 environments are from 0 to 4, got {row}$"):
+        envs.freeze([0, row])
+
+
+def test_rows_cannot_be_frozen_before_they_show_anything() -> None:
+    envs = Vector([CARTPOLE])
+    with pytest.raises(ValueError, match="environments can only be frozen after a reset"):
+        envs.freeze([0])
+    with pytest.raises(ValueError, match="episodes can only be interrupted after a reset"):
+        envs.restart()
