@@ -14,9 +14,13 @@ from supple.interventions.base import Reinitialization
 
 PARAMETERS = {  # with which those act here that would not do so by themselves
     "cbp": "cbp(replacement_rate=0.2,maturity=1)",
+    "chain": "chain(share=0.1,window=2)",
+    "cpr": "cpr(period=2,rate=0.5)",
     "ewc": "ewc(samples=24)",
     "hare_tortoise": "hare_tortoise(momentum=0.5)",
-    "redo": "redo(tau=0.9)",
+    "l2_er": "l2_er(period=2,rate=0.1)",
+    "redo": "redo(tau=0.3)",
+    "regrama": "regrama(tau=0.5)",
     "reset": "reset(toward=fresh)",
     "snp": "snp(lam=0.5,noise=0.1)",
     "snr": "snr(eta=0.5,window=3)",
@@ -36,6 +40,16 @@ def broken(findings: list[Finding]) -> list[str]:
 @pytest.mark.parametrize("name", sorted(set(interventions.names()) - {"sib"}))
 def test_every_intervention_keeps_what_it_promises(name: str) -> None:
     assert broken(conform(PARAMETERS.get(name, name))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "call", ["fire(tolerance=1e-6)", "snp(toward=fresh)", "trac(variant=as_released)", "upgd(variant=as_released)"]
+)
+def test_other_variants_treat_members_as_separate_networks(call: str) -> None:
+    for check in ON_A_STACK.values():
+        for new in STACKS.values():
+            check(call, new)
 
 
 @pytest.mark.slow
