@@ -331,6 +331,10 @@ class SAC:
                 batch = tuple(tensor.contiguous() for tensor in batch)
             self.experience.sums += self.soft_update(Transitions(*batch[:-1]), batch[-1], hooks)
 
+    def sound(self) -> Tensor:
+        """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
+        return self.experience.sound()
+
     def numbers(self) -> Numbers:
         """Return the size of the replay memory, and the means of the statistics since the last call."""
         return self.experience.numbers()
