@@ -72,7 +72,8 @@ class _Stack:
         self.part = copy.copy(part)
         self._wrappers, self._name = wrappers, part.name
         self._slides = bool(part.over) and part.gradual == "numbers"
-        self._stacked: dict[str, Values] = {}  # attributes of `Shifted` → those of this shift, (n, …) each
+        # attributes of `Shifted` → those of this shift, (n, …) each, after the first reset
+        self._stacked: dict[str, Values] = {}
 
     def begin(self) -> None:
         self._taken: list[Values] = [wrapper.values[self._name] for wrapper in self._wrappers]
@@ -94,7 +95,7 @@ class _Stack:
             self._set()
 
     def slide(self, steps: int) -> None:
-        if self._slides:
+        if self._slides and self._stacked:
             now = mix(self._stacked["before"], self._stacked["after"], steps, self.part.over)
             self._stacked["values"] = {key: value.copy() for key, value in now.items()}  # its rows may change alone
             self._set()
