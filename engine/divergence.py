@@ -1,11 +1,12 @@
-"""Find the first tensor of a diverged network that is not finite."""
+"""Networks that diverge: find the tensors that are not finite, and return members of a stack to sound values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import torch
 from torch import Tensor
 
 from ..interventions import Learner
+from ..interventions.contract import zero_slots_
 
 
 def first_not_finite(learners: Mapping[str, Learner]) -> str:
@@ -24,6 +25,57 @@ def find_not_finite(learners: Mapping[str, Learner], buffers: bool = True) -> st
             if not bool(torch.isfinite(tensor).all()):
                 return f"{what} of the {name}"
     return ""
+
+
+def members_not_finite(learners: Mapping[str, Learner]) -> list[int]:
+    """Return the positions of the seeds of a stack whose weights or optimizer slots are not all finite, ascending.
+
+    Each tensor is looked at once, and the results of all are read at once, since that waits for a GPU."""
+    sound: list[Tensor] = []
+    for learner in learners.values():
+        finite = [tensor.isfinite().flatten(1).all(1) for tensor in _by_network(learner)]
+        sound.append(learner.by_seed(torch.stack(finite).all(0)).all(1).cpu())
+    return torch.nonzero(~torch.stack(sound).all(0)).flatten().tolist() if sound else []
+
+
+@torch.no_grad()
+def return_to_start(learner: Learner, seeds: Collection[int]) -> None:
+    """Set the networks of these seeds of a stack to their values at step 0, and their optimizer slots to zero.
+
+    Followers get the same values. What has no value at step 0, such as layers that an intervention added, is set to
+    that of another seed. Step counters go on with those of the others, so that the optimizer's arithmetic stays one
+    for all.
+
+    Args:
+        learner: The learner of a stack of seeds.
+        seeds: The positions of the seeds, not all.
+    """
+    entries = learner.networks_of(seeds)
+    others = learner.networks_of(next([seed] for seed in range(learner.seeds) if seed not in seeds))
+    like = others * len(seeds)
+    for name, tensor in learner.module.state_dict().items():
+        if tensor.ndim and len(tensor) == learner.members:
+            start = learner.initial.get(name)
+            known = start is not None and start.shape == tensor.shape
+            tensor[entries] = start[entries].to(tensor.device) if start is not None and known else tensor[like]
+            for follower in learner.followers:
+                follower.state_dict()[name][entries] = tensor[entries]
+    if learner.optimizer is not None:
+        parameters = list(learner.module.parameters())
+        mask = torch.zeros(learner.members, dtype=torch.bool)
+        mask[entries] = True
+        masks = [mask.view(-1, *[1] * (p.ndim - 1)).to(p.device) for p in parameters]
+        zero_slots_(learner.optimizer, parameters, masks, counters=False)
+
+
+def _by_network(learner: Learner) -> Iterator[Tensor]:
+    """Yield the parameters and optimizer slots of a stack that have the axis of its networks, (members, …)."""
+    for parameter in learner.module.parameters():
+        yield parameter.detach()
+        slots = {} if learner.optimizer is None else learner.optimizer.state.get(parameter, {})
+        yield from (
+            slot for slot in slots.values() if isinstance(slot, Tensor) and slot.shape[:1] == parameter.shape[:1]
+        )
 
 
 def _tensors(learner: Learner, buffers: bool) -> Iterator[tuple[str, Tensor]]:

@@ -1,18 +1,18 @@
 """The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from statistics import fmean
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import torch
 
+from ..interventions import Hook
 from ..networks import evaluating
 from ..registry import schema
-from ..registry.errors import RunError
+from ..registry.errors import Diverged, RunError
 from .hooks.driver import HookDriver
 from .machine import distributed
 from .seeding import derive
@@ -26,6 +26,13 @@ Warn = Callable[[str], None]  # takes one line for the user
 BEST, KEPT = "best", "kept"  # folders of checkpoints that are not removed when later ones are written
 
 
+class Divergence(TypedDict):
+    """The step by which a member of a stack had diverged, and the reason."""
+
+    step: int
+    reason: str
+
+
 class State(TypedDict):
     """The state of a run, as a tree that `engine.storage.checkpoint` can save."""
 
@@ -37,6 +44,7 @@ class State(TypedDict):
     torch: list[Any]
     logs: dict[str, int]
     seconds: float
+    diverged: NotRequired[dict[str, Divergence]]  # by seed
 
 
 @dataclass
@@ -58,6 +66,7 @@ class Loop:
     step: int = 0
     number: int = 0  # states saved so far
     best: float = -inf  # the largest value that `Work.merit` has returned
+    diverged: dict[int, Divergence] = field(default_factory=dict)  # seed of a stack → how it ended
     saved: Path | None = None  # the last checkpoint; the next one links its rows instead of writing them again
 
     def train(self, progress: Progress) -> None:
@@ -66,6 +75,7 @@ class Loop:
         progress(self.step)
         if self.step >= self.end:
             return
+        self.hooks.before_firing = self._check_members
         for task in self.work.tasks:
             if task.start <= self.step < min(task.end, self.end):
                 try:
@@ -74,8 +84,8 @@ class Loop:
                     self.work.check(closely=True)
                     raise
         for hook in self.hooks.hooks:
-            if hook.waits and self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
-                self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle}")
+            if self.end == self.work.tasks[-1].end:  # not at the end of a trunk, whose arms go on
+                self._warn_unfired(hook)
 
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
@@ -93,7 +103,7 @@ class Loop:
             self.step += work.advance(task, previous, until, self.hooks, self.run)
             self.hooks.after_steps(previous, self.step)
             if crossed(previous, self.step, work.check_every) or self.step >= until:
-                work.check()
+                self._check()
                 if self.step >= until:
                     self.run.flush()  # progress reads the logs
                 progress(self.step)
@@ -115,10 +125,38 @@ class Loop:
                 or self.step >= self.end
                 or (self.step >= task.end and work.saves_where_tasks_end)
             ):
-                work.check(closely=True)
+                self._check(closely=True)
                 self._save()
             if self.number > number and self.step < until:
                 work.begin_segment(number := self.number, self.step)
+
+    def _check(self, closely: bool = False) -> None:
+        """Freeze the members of a stack that have diverged. Raise Diverged if the run is no stack, or none is left."""
+        work = self.work
+        try:
+            work.check(closely)
+        except Diverged as error:
+            left = len(work.seeds) - len(work.frozen.union(error.members))
+            if not error.members or not left:
+                raise
+            for seed in (work.seeds[member] for member in error.members):
+                self.diverged[seed] = {"step": self.step, "reason": str(error)}
+                self.run.event(event="diverged", step=self.step, seed=seed, reason=str(error))
+                others = f"the other {f'{left} seeds go' if left > 1 else 'seed goes'} on"
+                self.warn(f"{self.run.path}: seed {seed} diverged by step {self.step:,}: {error}; {others}")
+            self._freeze(error.members)
+        else:
+            if work.frozen:
+                work.settle()
+
+    def _freeze(self, members: Iterable[int]) -> None:
+        self.work.freeze(members)
+        self.hooks.frozen.update(self.work.frozen)
+
+    def _check_members(self) -> None:
+        """Check closely if this is a stack: a member that is measured together with others must be sound."""
+        if len(self.work.seeds) > 1:
+            self._check(closely=True)
 
     def _training(self) -> None:
         for learner in self.work.learners.values():
@@ -146,22 +184,22 @@ class Loop:
 
     def _finish(self, task: Task, numbers: Numbers) -> None:
         """Log how well a task was learned, while the learners' data still belong to this task."""
+        self._check_members()
         if "tasks" in self.work.logs:
             fields = self.work.finish(task, numbers)
             place = {"step": self.step, "task": task.index, "name": task.name}
-            for seed, own in self._by_seed(fields):
-                self.run.task(
-                    **place, seed=self.run.config["seed"] if seed is None else seed, updates=task.steps, **own
-                )
+            for labels, own in self._lines(self._by_seed(fields)):
+                self.run.task(**{**place, "seed": self.run.config["seed"], **labels}, updates=task.steps, **own)
             self.run.flush()
         self.hooks.finish_task()
 
     def _evaluate(self, task: Task) -> Numbers:
+        self._check_members()
         with ExitStack() as modes:
             for learner in self.work.learners.values():
                 modes.enter_context(evaluating(learner.module))
             numbers = self.work.evaluate(task)
-        for labels, (_, own) in zip(self._labels(), self._by_seed(numbers), strict=True):
+        for labels, own in self._lines(self._by_seed(numbers)):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
         # the state at step 0 is never the best one: no run could start from there
@@ -172,37 +210,48 @@ class Loop:
         return numbers
 
     def _measure(self, task: Task) -> None:
-        learned = [own for _, own in self._by_seed(self.work.numbers())]
+        self._check_members()
+        learned = self._by_seed(self.work.numbers())
         found = self.work.measure(self.work.settings.curvature)
         counted = self.hooks.numbers()
-        for member, (labels, learning, own) in enumerate(zip(self._labels(), learned, found, strict=True)):
-            numbers = {
-                # one value per seed of a stack of seeds; otherwise the mean, since a network of the run may be a stack
-                name: float(value.expand(len(found))[member] if self.work.seeds else value.double().mean())
-                for name, value in counted.items()
-            }
-            self.run.metrics(self.step, {**task.labels, **learning, **own, **numbers}, **labels)
+        lines = [{**of, **own, **more} for of, own, more in zip(learned, found, counted, strict=True)]
+        for labels, line in self._lines(lines):
+            self.run.metrics(self.step, {**task.labels, **line}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, {**_means(learned), **_means(found)})
+        self.hooks.after_measurement(self.step, *({**of, **own} for of, own in zip(learned, found, strict=True)))
 
     def _measure_trainability(self, task: Task) -> None:
+        self._check_members()
         found = self.work.trainability()
         if not found[0]:  # the learners have seen no data yet
             return
-        for labels, own in zip(self._labels(), found, strict=True):
+        for labels, own in self._lines(found):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, _means(found))
+        self.hooks.after_measurement(self.step, *found)
 
-    def _labels(self) -> list[dict[str, int]]:
-        """Return the labels of the lines of each series: the seed, if the run trains several."""
-        return [{"seed": seed} for seed in self.work.seeds] or [{}]
+    def _warn_unfired(self, hook: Hook) -> None:
+        """Warn about a condition that has not become true; in a stack of seeds, for which seeds it has not."""
+        stack = {number: s for number, s in enumerate(self.hooks.seeds) if number not in self.hooks.frozen}
+        waiting = {number: seed for number, seed in stack.items() if hook.waits(number)}
+        if hook.waits():
+            self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle(min(stack, default=None))}")
+        elif waiting:
+            seeds, why = " ".join(map(str, waiting.values())), hook.obstacle(min(waiting))
+            self.warn(f"{self.run.path}: {hook.text} never fired for seed {seeds}, because {why}")
 
-    def _by_seed(self, numbers: Numbers) -> list[tuple[int | None, Numbers]]:
+    def _by_seed(self, numbers: Numbers) -> list[Numbers]:
         """Return the numbers of each seed of a stack, or those of the run if it has one seed."""
         if not self.work.seeds:
-            return [(None, numbers)]
-        return [(seed, {name: v[i] for name, v in numbers.items()}) for i, seed in enumerate(self.work.seeds)]
+            return [numbers]
+        return [{name: v[member] for name, v in numbers.items()} for member in range(len(self.work.seeds))]
+
+    def _lines(self, by_seed: Sequence[Numbers]) -> Iterator[tuple[dict[str, int], Numbers]]:
+        """Yield the labels of a line of a log and its numbers: for each seed of a stack that has not diverged."""
+        labels = [{"seed": seed} for seed in self.work.seeds] or [{}]
+        for member, (label, own) in enumerate(zip(labels, by_seed, strict=True)):
+            if member not in self.work.frozen:
+                yield label, own
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -211,6 +260,8 @@ class Loop:
         self.number += 1
         if not distributed.is_first():
             return
+        if self.work.frozen:
+            self.work.settle()
         if not isinstance(work := self.work.state(), dict):
             raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
         logs = self.run.log_lengths(self.step)
@@ -223,6 +274,7 @@ class Loop:
             "torch": _global_generators(),
             "logs": logs,
             "seconds": self.run.seconds(),
+            **({"diverged": {str(seed): how for seed, how in self.diverged.items()}} if self.diverged else {}),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
         written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved, self.run.writing)
@@ -272,6 +324,9 @@ class Loop:
         self.work.look_at(behind[-1], self.step)
         self.work.load_state(state["work"])
         self.hooks.load_state_dict(state["hooks"])
+        self.diverged.update({int(seed): how for seed, how in state.get("diverged", {}).items()})
+        if self.diverged:
+            self._freeze(self.work.seeds.index(seed) for seed in self.diverged)
         _set_global_generators(state["torch"])
         if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
             self.best = state["best"]
@@ -287,11 +342,6 @@ class Loop:
                     later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
                     for folder in (*later, *checkpoint.leftovers(kept)):
                         files.remove(folder, self.run.path)
-
-
-def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each measurement over the seeds."""
-    return {name: fmean(own[name] for own in found) for name in found[0]}
 
 
 def _global_generators() -> list[torch.Tensor]:

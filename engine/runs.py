@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from ..interventions import When
 from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import first_not_finite
@@ -19,7 +18,7 @@ from .forks import fork
 from .hooks.driver import ExtraMeasurements, HookDriver
 from .hooks.texts import read_hooks
 from .kinds import Kind
-from .loop import Loop, Progress, Warn
+from .loop import Divergence, Loop, Progress, Warn
 from .machine import distributed, torchrun
 from .machine.denormals import flushing_denormals
 from .machine.resources import Allocations
@@ -91,15 +90,8 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
     """
     s = work.settings
     extras = ExtraMeasurements(s.curvature, s.trainability_every > 0, work.statistics)
-    driver = read_hooks((*work.hooks, *hooks), work.tasks, work.learners, start, extras=extras, planned=planned)
-    for hook in driver.hooks:
-        if isinstance(hook.schedule, When) and len(work.seeds) > 1:
-            raise UsageError(
-                f"{'--arm' if start else '--hook'} {hook.text}: a condition (when:) is not possible if several --seeds "
-                f"are trained as one stack, because not all seeds would meet it at the same step; train one seed at "
-                f"a time"
-            )
-    return driver
+    texts = (*work.hooks, *hooks)
+    return read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
 
 
 def prepare(
@@ -204,12 +196,14 @@ class Run:
         path: Its folder, absolute.
         spec: Its specification.
         warn: Called with lines for the user.
+        diverged: Once it is trained: seed of a stack that diverged → the step by which it had, and the reason.
     """
 
     def __init__(
         self, path: Path, spec: RunSpec, warn: Warn, work: Work | None = None, hooks: HookDriver | None = None
     ) -> None:
         self.path, self.spec, self.warn = path.absolute(), spec, warn
+        self.diverged: dict[int, Divergence] = {}
         self._work, self._hooks = work, hooks  # those that were checked, until they are trained
 
     def close(self) -> None:
@@ -259,7 +253,7 @@ class Run:
                 warn = _tell_apart(self.warn)
                 work, hooks = self._take_over(folder, warn)
                 stack.callback(work.close)
-                _train_work(folder, work, hooks, _tell_apart(progress), warn)
+                self.diverged = _train_work(folder, work, hooks, _tell_apart(progress), warn)
                 if folder.end == work.tasks[-1].end and distributed.is_first():
                     _export(folder, work)
         except _CallerFailed as error:
@@ -294,19 +288,24 @@ def other_versions(path: Path) -> str:
     return versions.remark(path, [path]) if newest_step(run.checkpoints) < run.end else ""
 
 
-def _train_work(run: RunDirectory, work: Work, hooks: HookDriver, progress: Progress, warn: Warn) -> None:
+def _train_work(
+    run: RunDirectory, work: Work, hooks: HookDriver, progress: Progress, warn: Warn
+) -> dict[int, Divergence]:
+    """Train a work to its end, and return the seeds of a stack that diverged. Raises Diverged if all did."""
     config, start = run.config, run.config["start_step"]
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
             loop = Loop(run, work, hooks, start, run.end, warn, covered)
             with blaming(lambda: loop.step, run.path, run.writing):
                 loop.train(progress)
+            return loop.diverged
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
-        seeds = ", ".join(map(str, work.settings.members))
+        before = "".join(f"; seed {seed} by step {how['step']:,}" for seed, how in loop.diverged.items())
+        arm += f", seed {', '.join(map(str, work.settings.members))}"
         others = f"; plug-in {plugins.describe_all()} takes part" if plugins.loaded() else ""
         raise Diverged(
-            f"{run.path} ({config['algorithm']}{arm}, seed {seeds}): training diverged by step {loop.step:,}: {error}; "
+            f"{run.path} ({config['algorithm']}{arm}): training diverged by step {loop.step:,}: {error}{before}; "
             f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "
             f"the last checkpoint is kept"
         ) from None

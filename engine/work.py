@@ -1,12 +1,14 @@
 """The interface between the training loop (loop.py) and the things that it trains: a `Work` and its `Task`s."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..interventions import Learner
 from ..metrics import View, measure, measure_members, trainability
+from .divergence import return_to_start
 from .hooks.driver import HookDriver
 from .machine.resources import require_memory
 from .settings import RunSettings
@@ -55,6 +57,7 @@ class Work(ABC):
         settings: The settings, without values such as "auto".
         tasks: The tasks in order, without gaps, from step 0.
         seeds: The seeds of a stacked run, which logs one line per seed; otherwise empty.
+        frozen: The members of a stack that have diverged, by their positions in `seeds`. Nothing of them is logged.
         sources: Descriptions of the data and the model by name. They must be the same when the run is resumed.
         hooks: Texts of hooks that the kind of run adds before those of the user.
         logs: Names of the logs that it writes.
@@ -64,6 +67,7 @@ class Work(ABC):
     settings: RunSettings
     tasks: tuple[Any, ...]
     seeds: tuple[int, ...] = ()
+    frozen: frozenset[int] = frozenset()
     sources: dict[str, str] = {}  # noqa: RUF012  (never changed in place)
     hooks: tuple[str, ...] = ()
     logs: tuple[str, ...] = ("metrics", "tasks", "events", "tensorboard")
@@ -114,7 +118,25 @@ class Work(ABC):
 
     @abstractmethod
     def check(self, closely: bool = False) -> None:
-        """Raise Diverged if training has diverged or, with `closely`, is about to. Saved states are kept."""
+        """Raise Diverged if training has diverged or, with `closely`, is about to. Saved states are kept.
+
+        In a stack of seeds, `Diverged.members` are those that have diverged and are not `frozen` yet. The loop freezes
+        these, and trains the others on.
+        """
+
+    def freeze(self, members: Iterable[int]) -> None:
+        """Stop looking at these members of a stack, which have diverged, in addition to those that are `frozen`."""
+        self.frozen = self.frozen.union(members)
+        self.settle()
+
+    def settle(self) -> None:
+        """Return the networks of the frozen members to step 0.
+
+        The updates of a stack move all its members. The loop calls this where it checks for divergence and before it
+        measures or saves, so that no number of a frozen member is ever seen that is not finite.
+        """
+        for learner in self.learners.values():
+            return_to_start(learner, self.frozen)
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

@@ -4,28 +4,30 @@
         print(finding)
 
 Use it on your own interventions before you train with them; supple's tests use it on supple's. The networks are a plain
-one, one with a target network, and a stack of three. Each is trained for a few updates, with all moments of the
-intervention. An intervention may refuse a network by raising ValueError in `attach`.
+one, one with a target network, and stacks of three seeds, also with two networks a seed. Each is trained for a few
+updates, with all moments of the intervention. An intervention may refuse a network by raising ValueError in `attach`.
 """
 
 import inspect
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from ..engine.hooks.members import acting_on
 from ..engine.storage import checkpoint
 from ..engine.storage.learner_state import learner_state, load_learner_state
-from ..interventions import Intervention, Learner, interventions, make, parse_call, parse_hook_text
+from ..interventions import Hook, Intervention, Learner, interventions, make, parse_call, parse_hook_text
 from ..registry import PluginFault, calling, message_of, one_line, summary
-from .conformance_networks import MEMBERS, NETWORKS, Network, network
+from .conformance_networks import NETWORKS, SEEDS, STACKS, Network, Stack, network
 
 UPDATES, TASK = 8, 3  # updates of a trial, updates of a task
-APPLIED, SAVED = 4, 5  # updates before `apply`, and before the checkpoint
+APPLIED, SAVED, AGAIN = 4, 5, 6  # updates before `apply`, before the checkpoint, and before a second `apply`
 ALL = "all"  # stands for the network in findings that do not depend on one
 Bits = dict[str, Tensor]
 
@@ -69,7 +71,13 @@ def attach(call: str, learner: Learner) -> Intervention:
     return intervention
 
 
-def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES) -> None:
+def train(
+    learner: Learner,
+    it: Intervention,
+    start: int = 0,
+    end: int = UPDATES,
+    applied: Mapping[int, Callable[[], object]] | None = None,
+) -> None:
     """Train a network, with all moments of the intervention.
 
     Args:
@@ -77,10 +85,12 @@ def train(learner: Learner, it: Intervention, start: int = 0, end: int = UPDATES
         it: The intervention, attached to it.
         start: The first update.
         end: The update before which to stop.
+        applied: Update → what applies the intervention before it, if it can be applied. Default: `apply`, once.
     """
+    applied = {APPLIED: partial(it.apply, learner)} if applied is None else applied
     for update in range(start, end):
-        if update == APPLIED and it.has("apply"):
-            it.apply(learner)
+        if update in applied and it.has("apply"):
+            applied[update]()
         assert learner.optimizer is not None
         learner.optimizer.zero_grad()
         if it.has("before_loss"):
@@ -259,17 +269,53 @@ def check_checkpoint(call: str, new: Network) -> None:
         )
 
 
-def check_members(call: str, new: Network) -> None:
-    """Require that each member of a stack ends with the same values as if it were trained alone."""
-    stack = new()
-    train(stack, attach(call, stack))
-    for member in range(MEMBERS):
-        alone = network(member, momentum=True)
-        train(alone, attach(call, alone))
-        for name, value in alone.module.named_parameters():
-            stacked = stack.module.get_parameter(name)[member]
-            if stacked.shape != value.shape or not torch.allclose(stacked, value, rtol=1e-6, atol=1e-8):
-                raise Broken(f"{name} of member {member} differs from its value when it is trained alone")
+def check_members(call: str, new: Stack) -> None:
+    """Require that each seed of a stack ends with the same values as if it were trained alone."""
+    compare_with_alone(call, new, {APPLIED: range(SEEDS)})
+
+
+def check_some_members(call: str, new: Stack) -> None:
+    """Require the same if it is applied to some seeds of the stack, and to others later."""
+    parsed = parse_call(call)
+    if (it := make(parsed.name, **parsed.params)).has("apply") and not it.has("restructure"):
+        compare_with_alone(call, new, {APPLIED: (0, 2), AGAIN: (0, 1)})
+
+
+def compare_with_alone(call: str, new: Stack, firings: Mapping[int, Sequence[int]]) -> None:
+    """Raise Broken unless a stack ends as its seeds do alone; firings: update → seeds that it is applied to before."""
+    stack = new(None)
+    it = attach(call, stack)
+    hook = Hook(call, it, None)
+
+    def apply_to(seeds: Sequence[int]) -> None:
+        with acting_on(hook, stack, seeds):
+            it.apply(stack)
+
+    train(stack, it, applied={update: partial(apply_to, seeds) for update, seeds in firings.items()})
+    together, numbers = named_tensors(stack), it.numbers(stack)
+    for seed in range(SEEDS):
+        alone = new(seed)
+        own = attach(call, alone)
+        train(alone, own, applied={u: partial(own.apply, alone) for u, seeds in firings.items() if seed in seeds})
+        rows = stack.networks_of([seed])
+        for name, value in named_tensors(alone).items():
+            require_close(name, seed, together[name][rows], value)
+        for name, value in own.numbers(alone).items():
+            require_close(name, seed, numbers[name].expand(stack.members)[rows], value)
+        sources = [stack.generators[seed], stack.redraw_draws[seed]]
+        for source, draws in zip(sources, (alone.generator, *alone.redraw_draws), strict=True):
+            if not torch.equal(source.get_state(), draws.get_state()):
+                raise Broken(f"member {seed} of a stack draws more or fewer random numbers than alone")
+
+
+def require_close(name: str, seed: int, stacked: Tensor, alone: Tensor) -> None:
+    """Raise Broken unless the values of one seed of a stack, (networks, …), are those of its run alone."""
+    if stacked.numel() != alone.numel() and not alone.ndim:  # one counter for all networks of the seed
+        alone = alone.expand(stacked.shape)
+    if stacked.numel() != alone.numel() or not torch.allclose(
+        stacked.double(), alone.double().view(stacked.shape), rtol=1e-6, atol=1e-8
+    ):
+        raise Broken(f"{name} of member {seed} differs from its value when it is trained alone")
 
 
 def check_penalty_compiles(call: str, new: Network) -> None:
@@ -288,7 +334,7 @@ def check_penalty_compiles(call: str, new: Network) -> None:
         raise Broken(f"torch.compile cannot trace the penalty ({reason}): set `traceable = False`") from error
 
 
-Check = Callable[[str, Network], None]
+Check = Callable[[str, Any], None]  # of a call and a Network or Stack
 ITSELF = "has a name that can be typed and a docstring"
 ON_EACH: dict[str, Check] = {
     "attach accepts or refuses, and writes nothing": check_attach,
@@ -300,7 +346,10 @@ ON_EACH: dict[str, Check] = {
     "resumes from a checkpoint bit for bit": check_checkpoint,
     "has a penalty that can be compiled": check_penalty_compiles,
 }
-ON_A_STACK: dict[str, Check] = {"treats members of a stack as separate networks": check_members}
+ON_A_STACK: dict[str, Check] = {
+    "treats members of a stack as separate networks": check_members,
+    "acts on some members of a stack alone": check_some_members,
+}
 
 
 def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Finding]:
@@ -321,8 +370,9 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     try:
         findings = [_check_promise(ITSELF, check_text_and_docstring, call, ALL, network)]
         for name, new in (networks or NETWORKS).items():
-            promises = ON_EACH | ON_A_STACK if networks is None and new().generators else ON_EACH
-            findings += [_check_promise(text, check, call, name, new) for text, check in promises.items()]
+            findings += [_check_promise(text, check, call, name, new) for text, check in ON_EACH.items()]
+        for name, stack in STACKS.items() if networks is None else ():
+            findings += [_check_promise(text, check, call, name, stack) for text, check in ON_A_STACK.items()]
     finally:
         torch.set_num_threads(threads)
     if all(finding.outcome == "refused" for finding in findings[1:]):
@@ -331,7 +381,7 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     return findings
 
 
-def _check_promise(text: str, check: Check, call: str, name: str, new: Network) -> Finding:
+def _check_promise(text: str, check: Check, call: str, name: str, new: Network | Stack) -> Finding:
     entry = interventions.get(parse_call(call).name)
     try:
         with calling(entry, "intervention", call, "it", refusals=(Broken, Refused)):

@@ -1,4 +1,4 @@
-"""The small networks on which conformance.py tests interventions: plain, with a target network, and a stack."""
+"""The small networks on which conformance.py tests interventions: plain, with a target network, and stacks."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -8,12 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..interventions import Injectable, Learner, OtherMinibatch, learner_for, redraw
+from ..interventions.churn import LastLoss
+from ..networks.adam import StackedAdam
 from ..networks.stacked import StackedConv2d, StackedLinear
 from ..networks.wiring import Wiring
 
-MEMBERS = 3  # of the stack
+SEEDS = 3  # of a stack
 WIRING = {"one": Wiring(("conv",), ("hidden",)), "two": Wiring(("hidden",), ("head",))}
 Network = Callable[[], Learner]
+Stack = Callable[[int | None], Learner]  # of the position of a seed alone, or of None for the stack
 
 
 class Net(nn.Module):
@@ -34,25 +37,29 @@ class Net(nn.Module):
         return out
 
 
-def network(member: int | None = 0, target: bool = False, momentum: bool = False) -> Learner:
-    """Return a learner with one of the three networks, the same at every call.
+def network(seed: int | None = 0, networks: int = 0, target: bool = False) -> Learner:
+    """Return a learner for one of three seeds, or for all of them as a stack, the same at every call.
 
     Args:
-        member: Index of the network; None for all three as a stack.
-        target: Whether it has a target network.
-        momentum: Use SGD with momentum instead of Adam, whose step counter the members of a stack would share.
+        seed: Position of the seed; None for a stack of all three.
+        networks: Number of networks of one seed side by side, as SAC's critics, which learn from the same data. 0: one
+            network, whose parameters have no axis for it outside a stack of seeds.
+        target: Whether there is a target network.
     """
     source = torch.Generator().manual_seed(1)
-    x = torch.randn(MEMBERS, 24, 1, 4, 4, generator=source, dtype=torch.float64)
-    y = torch.randint(3, (MEMBERS, 24), generator=source)
+    x = torch.randn(SEEDS, 24, 1, 4, 4, generator=source, dtype=torch.float64)
+    y = torch.randint(3, (SEEDS, 24), generator=source)
+    each = max(1, networks)
+    x, y = x.repeat_interleave(each, 0), y.repeat_interleave(each, 0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        net = stack = Net(MEMBERS)
-        plain = Net()
-        if member is not None:
-            net = copy.deepcopy(plain)
-            net.load_state_dict({name: value[member] for name, value in stack.state_dict().items()})
-            x, y = x[member], y[member]
+        net = stack = Net(SEEDS * each)
+        alone = Net(networks)
+    own: int | slice = slice(None)
+    if seed is not None:
+        own, net = (slice(seed * networks, (seed + 1) * networks) if networks else seed), copy.deepcopy(alone)
+        net.load_state_dict({name: value[own] for name, value in stack.state_dict().items()})
+    x, y = x[own], y[own]
 
     def losses(start: int = 0, count: int = 24) -> Tensor:
         inputs, labels = x.narrow(-4, start, count), y.narrow(-1, start, count)
@@ -62,40 +69,51 @@ def network(member: int | None = 0, target: bool = False, momentum: bool = False
     def batches(count: int | None) -> Iterator[Tensor]:
         return (losses(8 * (i % 3), 8) for i in range(3 if count is None else count))
 
+    stacked = seed is None or networks > 0
     learner = learner_for(
         net,
-        torch.optim.SGD(net.parameters(), 0.1, 0.9) if momentum else torch.optim.Adam(net.parameters(), 0.02),
+        StackedAdam(net.parameters(), 0.02) if stacked else torch.optim.Adam(net.parameters(), 0.02),
         wiring=WIRING,
         probe=lambda: (x,),
         loss=lambda: losses().mean(-1).sum(),
         batches=batches,
         followers=(copy.deepcopy(net).requires_grad_(False),) if target else (),
     )
-    generators = tuple(torch.Generator().manual_seed(100 + k) for k in range(MEMBERS))
-    if member is None:
-        learner.generators = learner.redraw_draws = generators
+    draws, redraws = ([torch.Generator().manual_seed(first + k) for k in range(SEEDS)] for first in (100, 200))
+    if seed is None:
+        learner.seeds, learner.networks = SEEDS, each
+        learner.generators, learner.redraw_draws = tuple(draws), tuple(redraws)
     else:
-        learner.generator = generators[member]
+        learner.generator, learner.redraw_draws = draws[seed], (redraws[seed],)
 
     def draw_values() -> dict[str, Tensor]:
-        if member is not None:
-            return redraw(plain, learner.generator)
-        members = [redraw(plain, generator) for generator in generators]
-        return {name: torch.stack([values[name] for values in members]) for name in members[0]}
+        drawn = [redraw(alone, source) for source in learner.redraw_draws]
+        if seed is not None:
+            return drawn[0]
+        join = torch.cat if networks else torch.stack
+        return {name: join([values[name] for values in drawn]) for name in drawn[0]}
 
     def draw_inputs() -> tuple[Tensor]:
-        if member is not None:
-            return (x[torch.randint(24, (8,), generator=learner.generator)],)
-        rows = [torch.randint(24, (8,), generator=generator) for generator in generators]
-        return (torch.stack([inputs[chosen] for inputs, chosen in zip(x, rows, strict=True)]),)
+        rows = [torch.randint(24, (8,), generator=source) for source in learner.generators or (learner.generator,)]
+        if not stacked:
+            return (x[rows[0]],)
+        return (torch.stack([x[i, rows[i // each]] for i in range(len(x))]),)
+
+    def last_loss() -> Tensor:
+        means = losses().detach().mean(-1)
+        return learner.by_seed(means).sum(1) if learner.seeds else means.sum()
 
     learner.redraw, learner.values = draw_values, lambda outputs: outputs
-    learner.capabilities = Injectable("head"), OtherMinibatch(draw_inputs)
+    learner.capabilities = Injectable("head"), OtherMinibatch(draw_inputs), LastLoss(last_loss)
     return learner
 
 
 NETWORKS: dict[str, Network] = {
     "plain": network,
     "with target": lambda: network(target=True),
-    "stack of 3": lambda: network(None, momentum=True),
+    "stack of 3": lambda: network(None),
+}
+STACKS: dict[str, Stack] = {
+    "stack of 3": lambda seed: network(seed, target=True),
+    "3 seeds of 2 networks": lambda seed: network(seed, networks=2, target=True),
 }

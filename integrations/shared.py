@@ -63,8 +63,8 @@ def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None)
         switches: The number of task switches that the user has announced. None if training may go on with more.
     """
     for hook in hooks:
-        if hook.waits:
-            warnings.warn(f"{hook.text} has not fired: {hook.obstacle}", stacklevel=2)
+        if hook.waits():
+            warnings.warn(f"{hook.text} has not fired: {hook.obstacle()}", stacklevel=2)
         elif isinstance(hook.schedule, AtTask) and hook.schedule.problem(total, switches=switches):
             reason = f"new_task() announced {switches} task switch{'es' if switches != 1 else ''}"
             warnings.warn(f"{hook.text} has not fired: {reason}", stacklevel=2)

@@ -67,7 +67,8 @@ class LastLoss:
     """A capability for C-CHAIN: the training loss.
 
     Attributes:
-        value: Returns the loss of the last update without penalties, (): the policy's for a policy, else the values'.
+        value: Returns the loss of the last update without penalties, (), or (seeds,) for a stack of seeds: the policy's
+            for a policy, else the values'.
     """
 
     value: Callable[[], Tensor]
@@ -77,9 +78,9 @@ class Recent(TypedDict):
     """The last updates of a learner.
 
     Attributes:
-        losses, churns: |L| and churn of each, (window,), written in turn.
+        losses, churns: |L| and churn of each, (window,) or (seeds, window) for a stack of seeds, written in turn.
         updates: How many there were.
-        strength: The λ that follows from them, ().
+        strength: The λ that follows from them, () or (seeds,).
     """
 
     losses: Tensor
@@ -149,14 +150,20 @@ class Chain(Intervention):
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):
-                return self._weigh(learner, kl_divergence(was, policy).mean())
+                return self._weigh(learner, kl_divergence(was, policy))
         assert learner.values is not None
-        squares = (learner.values(outputs) - learner.values(reference)).square()
-        return self._weigh(learner, squares.flatten(1).mean(1).sum() if learner.members else squares.mean())
+        return self._weigh(learner, (learner.values(outputs) - learner.values(reference)).square())
 
     def _weigh(self, learner: Learner, churn: Tensor) -> Tensor:
-        self._churn[learner.name] = churn.detach()
-        return (self._recent[learner.name]["strength"] if learner.name in self._recent else self.strength) * churn
+        """Return the penalty for a churn on each input, (n, …) or (members, n, …); each seed has its own λ."""
+        if not learner.members:
+            total = churn.mean()
+        else:
+            of_network = churn.flatten(1).mean(1)
+            total = learner.by_seed(of_network).sum(1) if learner.seeds else of_network.sum()
+        self._churn[learner.name] = total.detach()
+        strength = self._recent[learner.name]["strength"] if learner.name in self._recent else self.strength
+        return (strength * total).sum()
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
@@ -175,14 +182,14 @@ class Chain(Intervention):
         last_loss = learner.offers(LastLoss)
         assert last_loss is not None
         if learner.name not in self._recent:
-            zeros, strength = churn.new_zeros(self.window), churn.new_tensor(self.strength)
+            zeros, strength = churn.new_zeros(*churn.shape, self.window), torch.full_like(churn, self.strength)
             self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0, "strength": strength}
         recent = self._recent[learner.name]
         at = recent["updates"] % self.window
-        recent["losses"][at], recent["churns"][at] = last_loss.value().abs(), churn
+        recent["losses"][..., at], recent["churns"][..., at] = last_loss.value().abs(), churn
         recent["updates"] += 1
         if recent["updates"] >= self.window:
-            recent["strength"].copy_(self.share * recent["losses"].mean() / (recent["churns"].mean() + 1e-8))
+            recent["strength"].copy_(self.share * recent["losses"].mean(-1) / (recent["churns"].mean(-1) + 1e-8))
 
     def state_dict(self) -> dict[str, Any]:
         return {"before": self._before, "recent": self._recent}

@@ -100,6 +100,13 @@ class ResetContract:
 
 UNIFORM = ResetContract()
 
+
+def reached_by(learner: Learner) -> list[Learner]:
+    """Return the learners that an intervention on this one may write: itself, and what contracts reset besides."""
+    temperature = learner.offers(EntropyTemperature)
+    return [learner, *([temperature.learner] if temperature else [])]
+
+
 _DQN = ResetContract(optimizer="kept", target="same")
 _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
 # Read from released code, by (algorithm, intervention): FIRE's (isaac7778/FIRE, rl/dqn/cleanrl/dqn_atari_resume.py and

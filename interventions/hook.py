@@ -16,7 +16,8 @@ class Hook:
     """An intervention that is applied when its schedule fires, or acts continuously if it has no schedule.
 
     `learner` is the name of the only learner that it acts on. If None, it acts on every suitable learner.
-    `memory` is what the schedule remembers between moments, by learner; checkpoints contain it.
+    `memory` is what the schedule remembers between moments, by learner or, in a stack of seeds, by learner and position
+    of the seed ("agent/0"); checkpoints contain it.
     """
 
     text: str
@@ -29,25 +30,35 @@ class Hook:
         """Return whether this hook acts on that learner."""
         return self.learner in (None, learner.name) and self.intervention.concerns(learner)
 
-    def due(self, moment: Moment, learner: Learner) -> bool:
-        """Return whether the hook fires on that learner now. Call it once for each moment and learner."""
+    def due(self, moment: Moment, learner: Learner, seed: int | None = None) -> bool:
+        """Return whether the hook fires on that learner now. Call it once for each moment and learner.
+
+        For a stack of seeds, call it for each seed, by its position.
+        """
         if self.schedule is None:
             return False
-        return self.schedule.due(moment.for_learner(learner.name), self.memory.setdefault(learner.name, {}))
+        key = learner.name if seed is None else f"{learner.name}/{seed}"
+        return self.schedule.due(moment.for_learner(learner.name), self.memory.setdefault(key, {}))
 
-    @property
-    def waits(self) -> bool:
-        """Whether the schedule is a condition that has not become true for any learner so far."""
-        return isinstance(self.schedule, When) and not any(memory.get("fired") for memory in self.memory.values())
+    def waits(self, seed: int | None = None) -> bool:
+        """Return whether the schedule is a condition that has not become true for any learner so far (of this seed)."""
+        return isinstance(self.schedule, When) and not any(m.get("fired") for m in self._memories(seed).values())
 
-    @property
-    def obstacle(self) -> str:
-        """The reason why a hook that `waits` has not fired, for messages."""
+    def obstacle(self, seed: int | None = None) -> str:
+        """Return the reason why a hook that `waits` has not fired, for messages."""
         assert isinstance(self.schedule, When)
-        if not self.memory or any(memory.get("measured") for memory in self.memory.values()):
+        memories = self._memories(seed)
+        if not memories or any(memory.get("measured") for memory in memories.values()):
             return "its condition was never met"
-        metric, learners = self.schedule.metric, " and ".join(map(repr, self.memory))
+        metric, learners = self.schedule.metric, " and ".join(map(repr, memories))
         return f"{metric} was never measured" + ("" if "/" in metric else f" on {learners}")  # critic/srank names it
+
+    def _memories(self, seed: int | None) -> dict[str, Memory]:
+        """Return what the schedule remembers by learner, in a stack that of one seed."""
+        if seed is None:
+            return self.memory
+        end = f"/{seed}"
+        return {key.removesuffix(end): memory for key, memory in self.memory.items() if key.endswith(end)}
 
     def state_dict(self) -> dict[str, Any]:
         return {"memory": copy.deepcopy(self.memory), "intervention": self.intervention.state_dict()}

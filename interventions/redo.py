@@ -30,6 +30,7 @@ from typing import Any
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.members import only, seeds_with
 from ..networks.units import activity_scores, hidden_units, observe
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, contract_for, settle
@@ -77,9 +78,10 @@ class Redo(Intervention):
             return []
         contract = contract_for(self.name, self.preset, learner)
         check_contract(learner, contract, entries=True)
-        fresh = {**learner.initial, **learner.redraw()}
-        masks = recycle_(learner.module, chosen, learner.wiring, fresh, self.outgoing)
-        settle(learner, list(masks), contract, masks)
+        with only(learner, seeds_with(learner, chosen.values())):  # alone, the others would do nothing
+            fresh = {**learner.initial, **learner.redraw()}
+            masks = recycle_(learner.module, chosen, learner.wiring, fresh, self.outgoing)
+            settle(learner, list(masks), contract, masks)
         return list(masks)
 
     def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
+from ..networks.members import drawing_for, seeds_with
 from ..networks.units import Hidden, hidden_units, observe
 from .base import Intervention, copy_state
 from .contract import ResetContract, check_optimizer, zero_slots_
@@ -74,7 +75,8 @@ class Replacement(Intervention, ABC):
             if not masks:
                 return
             check_optimizer(learner.optimizer, entries=True)
-            fresh = self._draw_fresh(learner, memory, groups)
+            with drawing_for(learner, seeds_with(learner, masks.values())):
+                fresh = self._draw_fresh(learner, memory, groups)
             written = recycle_(learner.module, masks, learner.wiring, fresh)
             if learner.optimizer is not None:
                 named = dict(learner.module.named_parameters())

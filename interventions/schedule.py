@@ -39,7 +39,7 @@ class Moment:
         total: Planned length of the run, including its first `start` steps.
         start: Step at which the run began; positive in a fork.
         switch: Number of the task switch that happens now (1 = into the second task), else None.
-        metrics: name → value, at a measurement only.
+        metrics: name → value, at a measurement only; for a stack of seeds those of one seed.
     """
 
     previous: int

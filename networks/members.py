@@ -1,11 +1,15 @@
-"""Stacks of networks: the parameters of one member, and random draws that do not depend on other members."""
+"""Stacks of networks: the parameters of one member, draws that do not depend on others, changes of some seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .layers import Layer
+from .learner import Learner
 
 Source = torch.Generator | Sequence[torch.Generator] | None
 
@@ -37,3 +41,67 @@ def normal_like(tensor: Tensor, source: Source) -> Tensor:
         return draw(tensor.shape, source).to(tensor.device)
     shape = len(tensor) // len(source), *tensor.shape[1:]
     return torch.cat([draw(shape, generator) for generator in source]).to(tensor.device)
+
+
+@contextmanager
+def only(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
+    """Let a block change nothing but what belongs to these seeds of a stack; the rest is put back, to the bit.
+
+    What is put back are parameters and buffers of the network and of its followers, the step-0 values, the slots and
+    counters of the optimizer, and the states of generators. Within the block, the other seeds have the values of the
+    first of these seeds, so that nothing is refused because of them. A tensor without the members' axis is common to
+    all seeds, and does not change. A learner that is no stack of seeds is left alone.
+
+    Args:
+        learner: The learner. The block must change tensors in place.
+        seeds: The positions of at least one seed.
+    """
+    others = [seed for seed in range(learner.seeds) if seed not in seeds]
+    if not others:
+        yield
+        return
+    rows, first = learner.networks_of(others), learner.networks_of([min(seeds)] * len(others))
+    kept = []
+    for tensor in _tensors_of(learner):
+        where: Any = rows if tensor.ndim and len(tensor) == learner.members else ...
+        kept.append((tensor, where, tensor[where].clone()))
+        if where is not ...:
+            tensor[where] = tensor[first]
+    try:
+        with drawing_for(learner, seeds):
+            yield
+    finally:
+        for tensor, where, values in kept:
+            tensor[where] = values
+
+
+def seeds_with(learner: Learner, units: Iterable[Tensor]) -> list[int]:
+    """Return the seeds of a stack, by position, with any of some units: masks, (members, units) each."""
+    if not learner.seeds:
+        return []
+    found = torch.stack([learner.by_seed(mask).flatten(1).any(1) for mask in units]).any(0)
+    return [seed for seed, any_of_it in enumerate(found.tolist()) if any_of_it]
+
+
+@contextmanager
+def drawing_for(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
+    """Put the generators of the other seeds of a stack back after a block in which all seeds draw."""
+    others = [seed for seed in range(learner.seeds) if seed not in seeds]
+    own = len(learner.redraw_draws) // max(1, learner.seeds)  # of each seed
+    sources = [learner.generators[seed] for seed in others if learner.generators]
+    sources += [draws for seed in others for draws in learner.redraw_draws[seed * own : (seed + 1) * own]]
+    states = [source.get_state() for source in sources]
+    try:
+        yield
+    finally:
+        for source, state in zip(sources, states, strict=True):
+            source.set_state(state)
+
+
+def _tensors_of(learner: Learner) -> Iterator[Tensor]:
+    """Yield the tensors of a learner that interventions may write."""
+    for module in (learner.module, *learner.followers):
+        yield from (tensor.detach() for tensor in chain(module.parameters(), module.buffers()))
+    yield from learner.initial.values()
+    for slots in learner.optimizer.state.values() if learner.optimizer else ():
+        yield from (value for value in slots.values() if isinstance(value, Tensor))

@@ -1,5 +1,7 @@
 """The exceptions of runs. `scripts/` prints each as one line and ends with an exit code."""
 
+from collections.abc import Iterable
+
 from . import message_of, one_line
 
 
@@ -16,7 +18,15 @@ class CheckpointError(RunError):
 
 
 class Diverged(RunError):
-    """Training produced a number that is not finite."""
+    """Training produced a number that is not finite.
+
+    Attributes:
+        members: The members of a stack of seeds that diverged, by their positions. Empty: the whole run did.
+    """
+
+    def __init__(self, message: str, members: Iterable[int] = ()) -> None:
+        super().__init__(message)
+        self.members = tuple(members)
 
 
 class EnvironmentFailed(RunError):

@@ -40,9 +40,8 @@ class DQNWork(AgentWork):
         s = settings
         if not shows_images(env, s.kwargs):
             return side_by_side([partial(_make_flat, env, world) for world in worlds], **s.stepping)
-        settings = {
-            "sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames, "threads": s.stepping["threads"],
-        }  # fmt: skip
+        settings = {"sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames}
+        settings["threads"] = s.stepping["threads"]
         alike = [(world, len(list(copies))) for world, copies in groupby(worlds)]
         vectors = [make_pixels(env, copies, **settings, **world) for world, copies in alike]
         return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]

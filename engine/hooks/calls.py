@@ -95,14 +95,14 @@ def contract_of(hook: Hook, learner: Learner) -> dict[str, str]:
 
 
 def numbers_of(hook: Hook, learner: Learner) -> dict[str, Tensor]:
-    """Return a hook's own statistics on a learner: name → a tensor of shape () or, for a stack, (members,)."""
+    """Return a hook's own statistics on a learner: name → a tensor, (), or (members,) or (seeds,) for a stack."""
     with calling_of(hook, "numbers", learner) as call:
         numbers = hook.intervention.numbers(learner)
         if call.owner:
-            members = len(learner.generators)
+            shapes = ((), (learner.members,), (learner.seeds,))
             right = isinstance(numbers, dict) and all(
                 isinstance(name, str) and isinstance(value, Tensor) and not value.is_complex()
-                and (value.ndim == 0 or (value.ndim == 1 and len(value) in (members or len(value),)))
+                and (value.shape in shapes or (value.ndim == 1 and not learner.members))
                 for name, value in numbers.items()
             )  # fmt: skip
             wanted = "a dictionary from texts to tensors of a real number, or of one for each member"
@@ -119,3 +119,9 @@ def state_of(hook: Hook) -> dict[str, Any]:
             call.require(isinstance(state["intervention"], dict), "a dictionary", state["intervention"])
             require_savable(state, levels=DEEPEST - 2)  # it lies two levels deep in the state of the run
     return state
+
+
+def load_state(hook: Hook, state: dict[str, Any]) -> None:
+    """Load the state of a hook's intervention."""
+    with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
+        hook.intervention.load_state_dict(state)

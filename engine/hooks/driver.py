@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypedDict
@@ -17,6 +18,7 @@ from ...metrics import (
     cheap_metrics,
     feature_covariance_distance,
     measure,
+    measure_members,
     sfe,
     trainability,
 )
@@ -24,6 +26,7 @@ from ...registry import calling, owner_of, schema
 from ...registry.errors import RunError
 from ..storage.restoring import require_like
 from .calls import apply, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
+from .members import acting_on
 
 LogEvent = Callable[..., None]
 MOMENTS = ("penalty", "before_loss", "before_update", "after_update")  # methods of interventions, at every update
@@ -42,7 +45,7 @@ NO_EXTRAS = ExtraMeasurements()
 
 
 class HookState(TypedDict):
-    """The state of a hook: the memory of its schedule by learner, and the state of its intervention."""
+    """The state of a hook: the memory of its schedule (see `Hook`), and the state of its intervention."""
 
     memory: dict[str, Memory]
     intervention: dict[str, Any]
@@ -53,6 +56,12 @@ class HookDriver:
 
     The loop tells the driver of three kinds of moments: `after_steps`, `after_switch` (a task begins) and
     `after_measurement`.
+
+    In a stack of seeds, a condition holds for each seed on its own, and the hook then acts on these seeds alone. What
+    acts at every update, or at a step or switch, acts on all of them.
+
+    Attributes:
+        frozen: Positions of seeds that have ended (diverged), on which no hook fires.
     """
 
     def __init__(
@@ -65,6 +74,7 @@ class HookDriver:
         ends: bool = False,
         extras: ExtraMeasurements = NO_EXTRAS,
         planned: int | None = None,
+        seeds: Sequence[int] = (),
     ) -> None:
         """Attach the hooks to the learners.
 
@@ -77,10 +87,11 @@ class HookDriver:
             ends: Whether training ends at `total`, so that recurring hooks (`every`, `when`) do not fire there.
             extras: What the run and its events measure besides the cheap metrics.
             planned: The steps that fractions in schedules refer to; None for `total`.
+            seeds: The seeds of a stack, for events; by default their positions.
 
         Raises:
-            ValueError: A hook names no learner of the run, is refused by its intervention, or has a condition on a
-                metric that does not exist.
+            ValueError: A hook names no learner of the run, is refused by its intervention, has a condition on a metric
+                that does not exist, or one on a stack of seeds although it changes the structure of networks.
             PluginFault: Here and in all other methods, an intervention that is not supple's raised another exception,
                 returned something else than its class says, or changed what it must leave as it was.
         """
@@ -89,6 +100,10 @@ class HookDriver:
         self.total, self.start, self.ends = total, start, ends
         self.planned = total if planned is None else planned
         self.extras = extras
+        stack = max((learner.seeds for learner in learners.values()), default=0)
+        self.seeds = tuple(seeds or range(stack)) if stack else ()
+        self.frozen: set[int] = set()
+        self.before_firing: Callable[[], object] = lambda: None  # called before a hook acts on a stack of seeds
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
@@ -150,15 +165,23 @@ class HookDriver:
         """Call the hooks that act after an optimizer step of this learner."""
         self._call(self._at["after_update"], "after_update", learner)
 
-    def numbers(self) -> dict[str, Tensor]:
-        """Return the hooks' own statistics: `learner/name` → a tensor of shape () or, for a stack, (members,)."""
-        return {
-            f"{learner.name}/{name}": value
-            for hook in self.hooks
-            for learner in self.learners.values()
-            if self._concerns(hook, learner)
-            for name, value in numbers_of(hook, learner).items()
-        }
+    def numbers(self) -> list[dict[str, float]]:
+        """Return the hooks' own statistics, `learner/name` → number, for the run or for each seed of a stack.
+
+        That of several networks of one seed is their mean.
+        """
+        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        for hook in self.hooks:
+            for learner in self.learners.values():
+                for name, value in numbers_of(hook, learner).items() if self._concerns(hook, learner) else ():
+                    value = value.double()
+                    if not learner.seeds:
+                        value = value.mean()
+                    elif value.ndim and len(value) == learner.members:
+                        value = learner.by_seed(value).mean(1)
+                    for line, number in zip(lines, value.expand(len(lines)).tolist(), strict=True):
+                        line[f"{learner.name}/{name}"] = number
+        return lines
 
     def finish_task(self, fresh: bool = False) -> None:
         """Call the hooks that act at the end of a task, while the learners' data still belong to that task.
@@ -178,12 +201,12 @@ class HookDriver:
         """Apply the hooks that fire at the `switch`-th task switch, which is at `step`."""
         self._fire_due(Moment(step, step, self.planned, self.start, switch=switch))
 
-    def after_measurement(self, step: int, metrics: Mapping[str, float]) -> None:
+    def after_measurement(self, step: int, *metrics: Mapping[str, float]) -> None:
         """Apply the hooks that fire on new measurements, `learner/metric` → value.
 
-        A name without a learner refers to every learner.
+        A name without a learner refers to every learner. For a stack of seeds, there are those of each seed, in turn.
         """
-        self._fire_due(Moment(step, step, self.planned, self.start, metrics=metrics))
+        self._fire_due(*(Moment(step, step, self.planned, self.start, metrics=own) for own in metrics))
 
     def _call(self, hooks: Sequence[Hook], moment: str, learner: Learner) -> None:
         """Call a method of the interventions of those of these hooks that act on this learner."""
@@ -213,7 +236,12 @@ class HookDriver:
             return bool(hook.concerns(learner))
 
     def _check_condition(self, hook: Hook, when: When) -> None:
-        """Raise ValueError for a condition on a metric that is not measured."""
+        """Raise ValueError for a condition on a metric that is not measured, or that cannot hold for some seeds."""
+        if self.seeds and hook.intervention.has("restructure"):
+            raise ValueError(
+                f"{hook.text}: {hook.intervention.name} changes the structure of the networks, which the seeds of a "
+                f"stack share, so it cannot wait for a condition of each: train one seed at a time, or give a step"
+            )
         metric, known = when.metric, self._measured_names(hook)
         if metric in known:
             return
@@ -249,35 +277,62 @@ class HookDriver:
             raise UnknownName(f"{hook.text}: unknown learner {hook.learner!r}{hint} (known: {', '.join(names)})")
         return [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
 
-    def _fire_due(self, moment: Moment) -> None:
-        over = self.ends and moment.step >= self.total
+    def _fire_due(self, *moments: Moment) -> None:
+        """Apply the hooks that are due: at a moment of the run, or at one of each seed of a stack."""
+        over = self.ends and moments[0].step >= self.total
         for hook in self.hooks:
             if over and isinstance(hook.schedule, Every | When):
                 continue
             for learner in self.learners.values():
-                if self._concerns(hook, learner) and hook.due(moment, learner):
-                    self._apply(hook, learner, moment)
+                if not self._concerns(hook, learner):
+                    continue
+                if not learner.seeds:
+                    if hook.due(moments[0], learner):
+                        self._apply(hook, learner, moments[0].step)
+                elif seeds := self._seeds_due(hook, learner, moments):
+                    self.before_firing()
+                    if seeds := [seed for seed in seeds if seed not in self.frozen]:
+                        self._apply(hook, learner, moments[0].step, seeds)
 
-    def _apply(self, hook: Hook, learner: Learner, moment: Moment) -> None:
-        was, weights = View(learner), _weights(learner)
+    def _seeds_due(self, hook: Hook, learner: Learner, moments: Sequence[Moment]) -> list[int]:
+        """Return the positions of the seeds for which a hook fires."""
+        each = moments if len(moments) > 1 else [moments[0]] * learner.seeds
+        living = [seed for seed in range(learner.seeds) if seed not in self.frozen]
+        return [seed for seed in living if hook.due(each[seed], learner, seed)]
+
+    def _apply(self, hook: Hook, learner: Learner, step: int, seeds: Sequence[int] | None = None) -> None:
+        """Apply a hook to a learner, in a stack to these seeds, and log it. A stack has a list of numbers by seed."""
+        was, weights = View(learner, seeds=seeds), _weights(learner)
         before = self._measure(was)
         started = time.perf_counter()
-        written = apply(hook, learner, where := f"{hook.text} on {learner.name} at step {moment.step}")
+        where = f"{hook.text} on {learner.name} at step {step}"
+        some = seeds is not None and not hook.intervention.has("restructure")
+        with acting_on(hook, learner, seeds) if some else nullcontext():
+            written = apply(hook, learner, where)
         seconds = time.perf_counter() - started
-        now, after, change = View(learner), _weights(learner), {}
+        now, after, change = View(learner, seeds=seeds), _weights(learner), {}
         if spoiled := _not_finite(weights, after):
             owner = owner_of(hook.intervention)
             of = f" (plug-in {owner})" if owner else ""
             raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
-            change = {"sfe": sfe(weights, after), "sfe_normalized": sfe(weights, after, normalized=True)}
+            pairs = [[_rows(state, learner, seed) for state in (weights, after)] for seed in seeds or (None,)]
+            changes = {
+                "sfe": [sfe(*pair) for pair in pairs],
+                "sfe_normalized": [sfe(*pair, normalized=True) for pair in pairs],
+            }
             if was.has_units:
-                turned = map(feature_covariance_distance, was.features, now.features)  # one per member of a stack
-                change["feature_covariance_distance"] = fmean(turned)
+                turned = list(map(feature_covariance_distance, was.features, now.features))  # of each network
+                each = len(turned) // len(pairs)
+                changes["feature_covariance_distance"] = [
+                    fmean(turned[i : i + each]) for i in range(0, len(turned), each)
+                ]
+            change = self._for_event(changes)
         self.log(
             event="intervention",
-            step=moment.step,
+            step=step,
+            **({"seeds": [self.seeds[seed] for seed in seeds]} if seeds and len(self.seeds) > 1 else {}),
             hook=hook.text,
             intervention=text_of(hook),
             learner=learner.name,
@@ -289,12 +344,20 @@ class HookDriver:
             seconds=round(seconds, 6),
         )
 
-    def _measure(self, view: View) -> dict[str, float]:
-        """Return the metrics of a learner for an event. For a stack, trainability is the mean over its members."""
+    def _measure(self, view: View) -> dict[str, Any]:
+        """Return the metrics of a learner for an event, for a stack of several seeds with a list by seed."""
         measured = trainability(view) if self.extras.trainability else None
         fits = {} if measured is None else measured.numbers()
-        trainable = {name: float(value.mean()) for name, value in fits.items()}
-        return measure(view, costly=self.extras.costly) | trainable
+        if not view.learner.seeds:
+            return measure(view, costly=self.extras.costly) | {name: float(fit.mean()) for name, fit in fits.items()}
+        by_seed = measure_members(view, costly=self.extras.costly)
+        found = {name: [own[name] for own in by_seed] for name in by_seed[0]}
+        found |= {name: fit.view(len(by_seed), -1).mean(1).tolist() for name, fit in fits.items()}
+        return self._for_event(found)
+
+    def _for_event(self, numbers: Mapping[str, list[float]]) -> dict[str, Any]:
+        """Return numbers by seed as an event has them: lists for a stack of several seeds, or those of the only one."""
+        return dict(numbers) if len(self.seeds) > 1 else {name: value for name, (value,) in numbers.items()}
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: state_of(hook) for hook in self.hooks}
@@ -321,6 +384,11 @@ class HookDriver:
 def _weights(learner: Learner) -> dict[str, Tensor]:
     """Return a copy of every parameter, by name."""
     return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
+
+
+def _rows(state: Mapping[str, Tensor], learner: Learner, seed: int | None) -> dict[str, Tensor]:
+    """Return the part of named parameters, (members, …), that belongs to one seed of a stack; None: the whole."""
+    return {name: value if seed is None else value[learner.networks_of([seed])] for name, value in state.items()}
 
 
 def _not_finite(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> str:

@@ -28,6 +28,7 @@ def read_hooks(
     log: LogEvent = lambda **_: None,
     extras: ExtraMeasurements = NO_EXTRAS,
     planned: int | None = None,
+    seeds: Sequence[int] = (),
 ) -> HookDriver:
     """Return the driver of these hooks.
 
@@ -37,7 +38,7 @@ def read_hooks(
         learners: Its learners by name.
         start: The step at which the run begins. If it is above 0, the run is an arm of a fork, and a hook without a
             schedule is applied there.
-        log, extras, planned: As in `HookDriver`.
+        log, extras, planned, seeds: As in `HookDriver`.
 
     Raises:
         UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
@@ -66,6 +67,6 @@ def read_hooks(
     if problems:
         raise UsageError(f"{option}: {'; '.join(problems)}")
     try:
-        return HookDriver(hooks, learners, log, total, start, ends=True, extras=extras, planned=planned)
+        return HookDriver(hooks, learners, log, total, start, True, extras, planned, seeds)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

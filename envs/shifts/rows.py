@@ -72,8 +72,7 @@ class _Stack:
         self.part = copy.copy(part)
         self._wrappers, self._name = wrappers, part.name
         self._slides = bool(part.over) and part.gradual == "numbers"
-        # attributes of `Shifted` → those of this shift, (n, …) each, after the first reset
-        self._stacked: dict[str, Values] = {}
+        self._stacked: dict[str, Values] = {}  # attributes of `Shifted` → those of this shift, (n, …) each
 
     def begin(self) -> None:
         self._taken: list[Values] = [wrapper.values[self._name] for wrapper in self._wrappers]
@@ -95,7 +94,7 @@ class _Stack:
             self._set()
 
     def slide(self, steps: int) -> None:
-        if self._slides and self._stacked:
+        if self._slides and self._stacked:  # otherwise the first reset sets the values of these steps
             now = mix(self._stacked["before"], self._stacked["after"], steps, self.part.over)
             self._stacked["values"] = {key: value.copy() for key, value in now.items()}  # its rows may change alone
             self._set()

@@ -44,9 +44,10 @@ def _events_of(events: Sequence[Row], seed: int, seeds: Sequence[int]) -> Iterat
 def _event_of(event: Row, seed: int, seeds: Sequence[int]) -> Row:
     """Return an intervention on members of a stack as one on the network of a single seed.
 
-    Its numbers are lists with one for each of the event's `seeds`, or were measured on the whole stack: then sums over
-    members, such as SFE and DfI, are divided by their number, and norms are root mean squares. A metric that is not
-    registered here, such as one of a plug-in that was not named, stays as it is.
+    Its numbers are lists with one for each of the event's `seeds`. In older logs there are no seeds, and the numbers
+    were measured on the whole stack: sums over members, such as SFE and DfI, are divided by their number, and norms are
+    root mean squares. A metric that is not registered here, such as one of a plug-in that was not named, stays as it
+    is.
     """
     if event.get("event") != "intervention":
         return event
@@ -56,6 +57,8 @@ def _event_of(event: Row, seed: int, seeds: Sequence[int]) -> Row:
     def own(name: str, value: Any) -> Any:
         if isinstance(value, list):
             return value[place]
+        if "seeds" in event:  # a mean over them
+            return value
         return value / len(seeds) ** (1.0 if name == "sfe" else _power(name))
 
     of_seed = {name: value for name, value in event.items() if name != "seeds"} | {"seed": seed}

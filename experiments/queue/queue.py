@@ -26,6 +26,7 @@ from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunErro
 
 OUTCOME = "outcome.json"
 FINISHED, FAILED = "finished", "failed"
+DIVERGED = "diverged"  # in the outcome of a stack: seed → the step by which it had diverged, and the reason
 POLL = 0.1  # seconds between checks of a queue while other workers have all runs that can start
 
 
@@ -70,8 +71,17 @@ class QueuedRun:
 
     @property
     def outcome(self) -> dict[str, Any] | None:
-        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None if the run has not ended."""
+        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None if the run has not ended.
+
+        That of a stack some of whose seeds have diverged is "finished", and says by seed when and why.
+        """
         return read_outcome(self.folder)
+
+    @property
+    def diverged(self) -> dict[str, str]:
+        """The seeds of a stack that diverged → when and why, in words."""
+        ends = (self.outcome or {}).get(DIVERGED, {})
+        return {seed: f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in ends.items()}
 
     @property
     def failed(self) -> bool:
@@ -148,7 +158,8 @@ class QueuedRun:
                         end = RunDirectory.open(self.folder).end
                         with run:
                             run.train(lambda step: progress(step, end), held)
-                        self._record_end(held, FINISHED)
+                        ends = {str(seed): dict(how) for seed, how in run.diverged.items()}
+                        self._record_end(held, FINISHED, **({DIVERGED: ends} if ends else {}))
             except (Claimed, DiskError):
                 raise
             except BaseException as error:  # other people's code may raise anything

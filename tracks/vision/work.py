@@ -87,9 +87,13 @@ class VisionWork(Work):
         sound = torch.isfinite(self.sums["loss"])
         if closely:
             sound &= self.model.sound()
-        if bad := torch.nonzero(~sound).flatten().tolist():
-            seeds = ", ".join(str(self.seeds[member]) for member in bad)
-            raise Diverged(f"the loss of seed {seeds} is not finite in task {self.feed.task.index}")
+        if bad := [member for member in torch.nonzero(~sound).flatten().tolist() if member not in self.frozen]:
+            raise Diverged(f"the loss is not finite in task {self.feed.task.index}", bad)
+
+    def settle(self) -> None:
+        super().settle()
+        for values in self.sums.values():
+            values[list(self.frozen)] = 0
 
     def _epoch(self, task: ImageTask, update: int) -> int:
         """Return the epoch of a task, from 0, to which an update belongs."""

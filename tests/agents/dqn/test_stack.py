@@ -1,6 +1,8 @@
 """A stack of DQN agents: each member draws, acts and learns as its run alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,15 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN, Pixels, Vectors
+from supple.agents.dqn.network import NatureCNN, ValueMLP
 from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage import checkpoint
 from supple.envs import StepResult
+from supple.interventions import OtherMinibatch, parse_hook
+from supple.networks import evaluating
 
 SEEDS = (3, 0, 7)
 ENVS = 2
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 IMAGES, VECTORS = Pixels(stack=4, height=36, width=36, actions=3), Vectors(size=5, actions=3)
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "vectors": (VECTORS, {"clip_rewards": False}),
@@ -65,6 +70,11 @@ def part(result: StepResult, member: int) -> StepResult:
     return StepResult(*(value[rows] for value in result[:5]), [])
 
 
+def attached(hooks: Sequence[str], one: DQN) -> HookDriver:
+    parsed = [hook for text in hooks if (hook := parse_hook(text)) is not None]
+    return HookDriver(parsed, one.learners, lambda **_: None, total=40)
+
+
 class Lives:
     """A stack and its members alone, in the same environments.
 
@@ -86,16 +96,23 @@ class Lives:
             self.torch[member] = torch.get_rng_state()
         return result
 
-    def live(self, count: int, hooks: HookDriver = NO_HOOKS) -> None:
+    def live(self, count: int, *hooks: str) -> None:
+        """Act and learn, with hooks that are attached to each agent."""
+        driven = [attached(hooks, one) for one in (self.stack, *self.alone)]
+
+        def update(one: DQN, driver: HookDriver) -> None:
+            one.update(driver, last=False)
+            driver.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
+
         for _ in range(count):
             result = next(self.world)
             actions = self.stack.act().reshape(-1, ENVS)
             self.stack.remember(result)
-            self.stack.update(hooks, last=False)
+            update(self.stack, driven[0])
             for member, one in enumerate(self.alone):
                 assert np.array_equal(self.as_member(member, one.act), actions[member])
                 one.remember(part(result, member))
-                self.as_member(member, lambda one=one: one.update(hooks, last=False))
+                self.as_member(member, partial(update, one, driven[1 + member]))
 
     def pairs(self) -> Iterator[tuple[str, Tensor, Tensor]]:
         """Yield parameters, buffers, gradients and slots of the networks: those of a member, and its own alone."""
@@ -128,7 +145,14 @@ class Lives:
 
 @pytest.fixture
 def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+    """Compute in double precision, where a network would convert its inputs and outputs to single precision."""
+
+    def of_images(network: NatureCNN, frames: Tensor) -> Tensor:
+        return network.mlp(network.encoder(frames.double() / 255))
+
+    monkeypatch.setattr(NatureCNN, "forward", of_images)
+    monkeypatch.setattr(ValueMLP, "forward", lambda network, x: network.mlp(network.encoder(x.double())))
+    monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
@@ -158,3 +182,96 @@ def test_first_updates_are_those_alone(kind: str) -> None:
     assert lives.stack.experience.taken >= 4
     lives.compare(1e-5)
     lives.compare_numbers(1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "hooks"),
+    [
+        ("random", ("fire@0.4",)),
+        ("images", ("fire@0.4", "redo(tau=0.9)@every:12")),
+        ("random", ("snp(noise=0.01)@0.4", "l2_init(strength=0.01)")),
+        ("random", ("redo(tau=0.9)@every:12",)),
+        ("random", ("cbp(replacement_rate=0.05,maturity=2)",)),
+        ("images", ("cbp(replacement_rate=0.05,maturity=2)",)),
+        ("random", ("injection@0.4", "reset(toward=fresh)@0.6")),
+        ("random", ("soft_snp(epsilon=0.01)", "swap(activation=rrelu)@0.4")),
+    ],
+)
+def test_hooks_do_to_a_member_what_they_do_alone(kind: str, hooks: tuple[str, ...], in_float64: None) -> None:
+    lives = Lives(kind)
+    lives.live(16, *hooks)
+    lives.compare(1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "images"])
+def test_a_stack_continues_from_its_state_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    hooks = "cbp(replacement_rate=0.05,maturity=2)", "soft_snp(epsilon=0.01)"
+    whole, resumed = agent(kind, *SEEDS), agent(kind, *SEEDS)
+    drivers, world = [attached(hooks, one) for one in (whole, resumed)], steps(kind)
+    whole.begin_episodes(next(world).obs)
+    for _ in range(12):
+        live_once(whole, next(world), drivers[0])
+    whole.numbers()
+    live_once(whole, next(world), drivers[0])
+    folder = checkpoint.save(tmp_path, 1, {"agent": whole.state_dict(), "hooks": drivers[0].state_dict()}, "run")
+    state = checkpoint.load(folder, "run")
+    resumed.load_state_dict(state["agent"])
+    drivers[1].load_state_dict(state["hooks"])
+    first = next(world)
+    whole.begin_episodes(first.obs)
+    resumed.begin_episodes(first.obs)
+    for _ in range(8):
+        result = next(world)
+        for one, driver in zip((whole, resumed), drivers, strict=True):
+            live_once(one, result, driver)
+        assert np.array_equal(whole.actions, resumed.actions)
+    for ours, theirs in zip(whole.network.state_dict().values(), resumed.network.state_dict().values(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert whole.numbers() == resumed.numbers()
+    with whole.greedy("a") as one, resumed.greedy("a") as other:
+        assert np.array_equal(one(first.obs), other(first.obs))
+
+
+def live_once(one: DQN, result: StepResult, hooks: HookDriver) -> None:
+    one.act()
+    one.remember(result)
+    one.update(hooks, last=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "images"])
+def test_evaluation_policies_and_measured_losses_are_those_alone(kind: str, in_float64: None) -> None:
+    lives = Lives(kind)
+    lives.live(10)
+    observations = np.stack([next(lives.world).obs for _ in range(3)], 1)  # three episodes of each member
+    rows = observations[::ENVS].reshape(-1, *observations.shape[2:])
+    with lives.stack.greedy("a") as policy:
+        chosen = policy(rows).reshape(-1, 3)
+    learner = lives.stack.learner
+    losses, another = list(learner.batches(2)), learner.offers(OtherMinibatch).inputs()
+    total = 0.0
+    for member, one in enumerate(lives.alone):
+        with one.greedy("a") as policy:
+            assert np.array_equal(policy(rows.reshape(3, 3, *rows.shape[1:])[member]), chosen[member])
+        own = one.learner
+        for ours, theirs in zip(losses, own.batches(2), strict=True):
+            torch.testing.assert_close(ours[member], theirs, rtol=1e-10, atol=1e-10)
+        assert torch.equal(another[0][member], own.offers(OtherMinibatch).inputs()[0])
+        assert torch.equal(learner.probe()[0][member], own.probe()[0])
+        with evaluating(one.network):
+            total += float(own.loss())
+    with evaluating(lives.stack.network):
+        assert float(learner.loss()) == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "images"])
+def test_redrawn_networks_are_those_alone(kind: str) -> None:
+    lives = Lives(kind)
+    drawn = lives.stack.learner.redraw()
+    for member, one in enumerate(lives.alone):
+        for name, value in lives.as_member(member, one.learner.redraw).items():
+            assert torch.equal(drawn[name][member], value)
+    lives.compare(0.0)

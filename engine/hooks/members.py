@@ -1,0 +1,69 @@
+"""An intervention acts on some seeds of a stack: what belongs to the other seeds is put back, to the bit."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...interventions import Hook, Learner
+from ...interventions.base import copy_state
+from ...interventions.contract import reached_by
+from ...networks.members import only
+from ...registry.errors import RunError
+from .calls import load_state, state_of
+
+
+@contextmanager
+def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[None]:
+    """Let a block apply a hook to these seeds of a stack alone, by their positions.
+
+    The networks, optimizers and generators of the other seeds are put back (see `only`), also in a learner that the
+    contract resets too, and so is what the intervention's state holds for them: the rows of its tensors.
+
+    Raises RunError if something else in this state has changed, which the other seeds would share.
+    """
+    others = [seed for seed in range(learner.seeds) if seed not in seeds]
+    if not others:
+        yield
+        return
+    before = copy_state(state_of(hook)["intervention"])
+    with ExitStack() as stack:
+        for each in reached_by(learner):
+            stack.enter_context(only(each, seeds))
+        yield
+    after = copy_state(state_of(hook)["intervention"])
+    try:
+        changed = _put_back(before, after, learner, others)
+    except _Common as error:
+        raise RunError(
+            f"{hook.text} on {learner.name}: 'apply' changes {error} of its state, which belongs to all seeds of the "
+            f"stack, so it cannot act on some of them: keep tensors with an entry for each member, made in attach"
+        ) from error
+    if changed:
+        load_state(hook, after)
+
+
+class _Common(Exception):
+    """A part of a state that is not by member has changed; the message is its name."""
+
+
+def _put_back(old: Any, new: Any, learner: Learner, others: Sequence[int], name: str = "the whole") -> bool:
+    """Write the rows of the other seeds in the new state as they were, and return whether anything had changed."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        old, new = dict(enumerate(old)), dict(enumerate(new))
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        found = [_put_back(old[key], new[key], learner, others, repr(key)) for key in new]
+        return any(found)
+    if not (isinstance(old, Tensor) and isinstance(new, Tensor)):
+        if old != new:
+            raise _Common(name)
+        return False
+    if old.shape == new.shape and torch.equal(old, new):
+        return False
+    if old.shape != new.shape or not new.ndim or len(new) not in (learner.members, learner.seeds):
+        raise _Common(name)
+    rows = learner.networks_of(others) if len(new) == learner.members else list(others)
+    new[rows] = old[rows]
+    return True

@@ -1,0 +1,107 @@
+"""Agents of several seeds that are trained at once: each is its run alone, and resumed runs are the same."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.agents.sac import SACSettings
+from supple.agents.settings import AgentSettings
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.experiments.api import compare
+
+SEEDS = (3, 8, 5)
+COMMON: dict[str, Any] = {"num_envs": 2, "measure_every": 60, "eval_episodes": 2, "checkpoint_every": 120, "cycles": 2}
+KINDS = ("ppo", "dqn", "sac")
+
+
+def settings(name: str, **own: Any) -> AgentSettings:
+    made: dict[str, Any] = {**COMMON, "steps_per_task": 240, **own}
+    if name == "ppo":
+        small = {"env": "CartPole-v1", "rollout_steps": 20, "minibatch_size": 10, "epochs": 2, "hidden": (16, 16)}
+        return PPOSettings(**{"shift": "offset(scale=2,over=100)", "compile": "off", **small, **made})
+    if name == "dqn":
+        small = {
+            "env": "CartPole-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "widths": (16, 16),
+            "target_period": 60, "exploration_steps": 100, "learning_rate": 1e-3,
+        }  # fmt: skip
+        return DQNSettings(**{"shift": "offset(scale=2)", "device": "cpu", **small, **made})
+    small = {
+        "env": "Pendulum-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "network": "mlp",
+        "hidden": (16, 16), "replay_ratio": 0.5,
+    }  # fmt: skip
+    return SACSettings(**{"shift": "offset(scale=0.5)", "device": "cpu", "compile": "off", **small, **made})
+
+
+def train(name: str, folder: Path, seeds: tuple[int, ...], **own: Any) -> Path:
+    prepare(RunSpec(name, settings(name, **own).of(seeds)), folder, print).train()
+    return folder
+
+
+def rows(run: Path, log: str, seed: int | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a log, those of one member for a stack, without what differs between any two runs."""
+    found = [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
+    own = [row for row in found if seed is None or row.get("seed") == seed]
+    return [{name: value for name, value in row.items() if name not in ("seed", "time")} for row in own]
+
+
+def require_alike(ours: list[dict[str, Any]], alone: list[dict[str, Any]], tolerance: float) -> None:
+    assert [list(row) for row in ours] == [list(row) for row in alone]
+    for own, other in zip(ours, alone, strict=True):
+        for key, value in other.items():
+            wanted = value if isinstance(value, str) else pytest.approx(value, rel=tolerance, abs=tolerance)
+            assert own[key] == wanted, (key, other["step"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_each_member_of_a_stack_trains_as_its_run_alone(name: str, tmp_path: Path) -> None:
+    stack = train(name, tmp_path / "stack", SEEDS)
+    for seed in SEEDS[:2]:
+        alone = train(name, tmp_path / str(seed), (seed,))
+        require_alike(rows(stack, "episodes", seed)[:6], rows(alone, "episodes")[:6], 1e-6)
+        require_alike(rows(stack, "metrics", seed)[:1], rows(alone, "metrics")[:1], 2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_a_resumed_stack_is_the_uninterrupted_one(name: str, same: Any, tmp_path: Path) -> None:
+    hooks = ("fire@task", "redo(tau=0.5)@every:100", "snp@0.6")
+    run = train(name, tmp_path / "run", SEEDS, hook=hooks)
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    *_, last = sorted((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
+    shutil.rmtree(last)
+    open_run(again, print).train()
+    same.assert_runs(again, run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_arms_of_stacks_begin_at_the_identical_state(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "c" / "seeds-3-8-5"
+    compare(name, settings(name, stack=3), ["none", "fire@240"], out=tmp_path / "c", seeds=SEEDS, fork_at=0.5)
+    whole = train(name, tmp_path / "whole", SEEDS)
+    for seed in SEEDS:
+        arm, trunk = (rows(folder / part, "episodes", seed) for part in ("none", "trunk"))
+        assert trunk + arm == rows(whole, "episodes", seed)
+
+
+def test_seeds_are_grouped_as_evenly_as_possible() -> None:
+    one = settings("ppo")
+    assert one.group((0,)) == ((0,),)
+    assert one.group(tuple(range(5))) == (tuple(range(5)),)
+    assert [len(seeds) for seeds in one.group(tuple(range(11)))] == [3, 4, 4]
+    assert settings("ppo", stack="off").group((0, 1)) == ((0,), (1,))
+    assert settings("ppo", stack=2).group((4, 7, 1)) == ((4,), (7, 1))
+
+
+def test_the_settings_of_a_stack_say_so() -> None:
+    stack, alone = settings("sac").of((3, 8)), settings("sac").of((3,))
+    assert (stack.seed, stack.seeds, stack.stack, stack.stacked) == (3, (3, 8), 2, True)  # type: ignore[attr-defined]
+    assert (alone.seed, alone.seeds, alone.stack, alone.stacked) == (3, (), "off", False)  # type: ignore[attr-defined]

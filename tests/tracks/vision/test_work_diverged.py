@@ -1,0 +1,129 @@
+"""A seed of a stack of classifiers that diverges ends alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec
+from supple.experiments.api import compare
+from supple.experiments.history.collect import load
+from supple.registry.errors import Diverged
+from supple.tracks.vision.update import Update
+
+SEEDS, BAD, UPDATE = (5, 6, 7), 6, 7  # the seed that diverges, and the update with which it does
+REASON = "the loss is not finite in task 0"
+Poison = Callable[[], None]
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
+    """Let the network of one seed become NaN."""
+    call = Update.__call__
+
+    def poisoned(update: Update, images: Tensor, labels: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        result = call(update, images, labels, rate)
+        if update.model.updates == UPDATE:
+            with torch.no_grad():
+                next(iter(update.model.network.parameters()))[SEEDS.index(BAD)] = torch.nan
+        return result
+
+    return lambda: monkeypatch.setattr(Update, "__call__", poisoned)
+
+
+def train(run: Path, told: list[str], stop: int | None = None) -> Path:
+    """Continue a run, and interrupt it at a step if one is given."""
+
+    def progress(step: int) -> None:
+        if step == stop:
+            raise KeyboardInterrupt
+
+    try:
+        open_run(run, told.append).train(progress)
+    except KeyboardInterrupt:
+        assert stop
+    return run
+
+
+def start(lab: Any, path: Path, **changes: Any) -> Path:
+    settings = lab.settings(**{"seeds": SEEDS, "width": 8, "checkpoint_every": 5, **changes})
+    prepare(RunSpec("vision", settings), path).close()
+    return path
+
+
+def state(run: Path) -> dict[str, Tensor]:
+    newest = max((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
+    return {
+        f"{file.name}/{name}": value for file in newest.glob("*.safetensors") for name, value in load_file(file).items()
+    }
+
+
+HOOKS = [("fire@task",), ("redo(tau=0.5)@every:3",), ("cbp(replacement_rate=0.5,maturity=1)",), ("ewc(samples=16)",),
+         ("upgd",), ("muon",), ("l2_init(strength=1e-3)", "snp@0.5")]  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=str)
+def test_the_other_seeds_go_on_as_if_nothing_had_happened(lab: Any, tmp_path: Path, poison: Poison, hook: Any) -> None:
+    sound = train(start(lab, tmp_path / "sound", hook=hook), [])
+    poison()
+    told: list[str] = []
+    run = train(start(lab, tmp_path / "run", hook=hook), told)
+    ((event),) = [line for line in lab.log(run, "events") if line["event"] == "diverged"]
+    assert (event["seed"], event["reason"]) == (BAD, REASON)
+    assert UPDATE <= event["step"] <= 10
+    assert [line for line in told if "seed 6 diverged by step" in line and "the other 2 seeds go on" in line] == told
+    for log in ("metrics", "tasks"):
+        for seed in (5, 7):
+            lines = [[{**line, "time": 0} for line in lab.log(each, log, seed)] for each in (run, sound)]
+            assert lines[0] == lines[1]
+        assert all(line["step"] <= UPDATE for line in lab.log(run, log, BAD))
+    for name, value in state(run).items():
+        assert "/hooks/" in name or bool(torch.isfinite(value.float()).all()), name
+
+
+@pytest.mark.parametrize("stop", [9, 12, 20])
+def test_a_run_with_a_diverged_seed_resumes_exactly(lab: Any, tmp_path: Path, poison: Poison, stop: int) -> None:
+    poison()
+    changes = {"hook": ("redo(tau=0.5)@every:3",), "measure_every": 4, "keep_checkpoints": 9}
+    whole = train(start(lab, tmp_path / "whole", **changes), [])
+    run = start(lab, tmp_path / "run", **changes)
+    for until in (stop, None):
+        train(run, [], until)
+    assert [{**line, "time": 0} for line in lab.log(run, "metrics")] == [
+        {**line, "time": 0} for line in lab.log(whole, "metrics")
+    ]
+    assert [line["event"] for line in lab.log(run, "events")] == [line["event"] for line in lab.log(whole, "events")]
+    states = state(run), state(whole)
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name]), name
+
+
+def test_a_run_ends_when_all_its_seeds_have_diverged(lab: Any, tmp_path: Path, poison: Poison) -> None:
+    poison()
+    run = start(lab, tmp_path / "run", learning_rate=1e35, checkpoint_every=3)
+    with pytest.raises(Diverged, match=r"\(vision, seed 5, 6, 7\): training diverged by step \d+: the loss is not"):
+        train(run, [])
+
+
+def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
+    lab: Any, tmp_path: Path, poison: Poison
+) -> None:
+    poison()
+    told: list[str] = []
+    settings = lab.settings(seeds=SEEDS, width=8)
+    compare("vision", settings, ["none", "fire"], fork_at_task=1, out=tmp_path / "c", warn=told.append)
+    outcomes = {file.parent.name: json.loads(file.read_text()) for file in (tmp_path / "c").glob("*/*/outcome.json")}
+    assert {outcome["outcome"] for outcome in outcomes.values()} == {"finished"}
+    assert outcomes.keys() == {"trunk", "none", "fire"}
+    assert all(outcome["diverged"] == {"6": {"step": 12, "reason": REASON}} for outcome in outcomes.values())
+    data = load(tmp_path / "c")
+    for arm, runs in data.arms.items():
+        assert [run.last_step for run in runs] == [24, 12, 24]
+        assert f"{arm}, seed 6: diverged by step 12 ({REASON})" in data.notes
