@@ -40,10 +40,11 @@ class DQNWork(AgentWork):
         s = settings
         if not shows_images(env, s.kwargs):
             return side_by_side([partial(_make_flat, env, world) for world in worlds], **s.stepping)
-        settings = {"sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames}
-        settings["threads"] = s.stepping["threads"]
+        game: dict[str, Any] = {"sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames}
+        threads = s.stepping["threads"]
+        # Games of one vector share the draws of their sticky actions, so each member has a vector.
         alike = [(world, len(list(copies))) for world, copies in groupby(worlds)]
-        vectors = [make_pixels(env, copies, **settings, **world) for world, copies in alike]
+        vectors = [make_pixels(env, copies, threads=threads, **game, **world) for world, copies in alike]
         return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]
 
 
