@@ -222,7 +222,7 @@ class GradientStep:
         Returns:
             The statistics of all steps, (steps, *stack, 5).
         """
-        axis = int(self.stacked)
+        axis = int(self.stacked)  # of the rows: after the members
         count = rows[0].shape[axis] // size
         if self.whole and count == self.unroll and before is None:
             rates, roots = self._corrections(count)
