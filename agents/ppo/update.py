@@ -197,7 +197,7 @@ class GradientStep:
         Returns:
             The statistics of all steps, (steps, 5).
         """
-        axis = rows[-1].ndim - 1
+        axis = int(self.stacked)  # of the rows: after the members
         count = rows[0].shape[axis] // size
         if self.compiled and self.flat and count == self.unroll and before is None:
             # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
