@@ -9,6 +9,7 @@ its last transition bootstraps from the true last observation.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from ..agent import Policy
 from ..draws import (
     Draws,
     activation_generators,
+    draw,
     generators,
     set_states,
     sources_of,
@@ -89,8 +91,8 @@ class Vectors(NamedTuple):
     def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> ValueMLP:
         """Return a new network, initialised by a generator, or a stack of them."""
         s = settings
-        own = s.normalization, s.initialization, s.softmax_values
-        return ValueMLP(*self, s.widths, s.activation, draws, *own, members)
+        normalization, initialization = s.normalization, s.initialization
+        return ValueMLP(*self, s.widths, s.activation, draws, normalization, initialization, s.softmax_values, members)
 
 
 class DQN:
@@ -137,7 +139,7 @@ class DQN:
     def _new_network(self) -> NatureCNN | ValueMLP:
         """Return a new network. The members of a stack draw their weights as if alone."""
         if not self.stack:
-            return self.space.network(self.settings, *sources_of(self._draws))
+            return self.space.network(self.settings, sources_of(self._draws)[0])
         drawn = []
         for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
             with standing_in(activations):
@@ -165,7 +167,9 @@ class DQN:
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
-        by_seed = zip(sources_of(self._draws), self.activations, strict=True) if stacked else [(self._draws,)]
+        drawing = sources_of(self._draws)
+        if stacked:  # see `_new_network`
+            drawing = tuple(chain.from_iterable(zip(drawing, self.activations, strict=True)))
         return Learner(
             "q",
             self.network,
@@ -183,7 +187,7 @@ class DQN:
             policy=lambda values, _: values.argmax(-1),
             values=lambda values: values,
             activation_draws=self.activations or None,
-            redraw_draws=tuple(chain.from_iterable(by_seed)),
+            redraw_draws=drawing,
             capabilities=(
                 EndlessData(),
                 OtherMinibatch(lambda: self._states(self.experience.another(draws))),
@@ -246,32 +250,24 @@ class DQN:
         """Return actions, (rows,), for centred observations (rows, …): random with probability `epsilon`, else greedy.
 
         Each row is drawn independently, those of a member by its own generator."""
-        rows, sources = len(observations), sources_of(draws)
-        n = rows // len(sources)
-        actions, uniform = torch.empty(rows, dtype=torch.int64), torch.empty(rows)
-        for own, chosen, share in zip(sources, actions.split(n), uniform.split(n), strict=True):
-            torch.randint(self.space.actions, (n,), generator=own, out=chosen)
-            torch.rand(n, generator=own, out=share)
-        greedy = uniform >= epsilon
+        n = len(observations) // len(self.settings.members)
+        actions = draw(partial(torch.randint, self.space.actions), (n,), draws)
+        greedy = draw(torch.rand, (n,), draws) >= epsilon
         if greedy.any():
+            kept = self._draws_of_idle(greedy) if self.stack and self._is_random() else ()
             states = torch.from_numpy(self._by_member(observations)).to(self.device, non_blocking=True)
-            with self._keep_draws_of_idle(greedy):
-                values = self.network(states)
-            actions = torch.where(greedy, values.argmax(-1).flatten().cpu(), actions)
-        return actions.numpy()
+            values = self.network(states)
+            actions = torch.where(greedy, values.argmax(-1).cpu(), actions)
+            for source, state in kept:
+                source.set_state(state)
+        return actions.flatten().numpy()
 
-    @contextmanager
-    def _keep_draws_of_idle(self, greedy: Tensor) -> Iterator[None]:
-        """Keep the generators of activations of members without a greedy row, which run only because others have some.
+    def _draws_of_idle(self, greedy: Tensor) -> list[tuple[torch.Generator, Tensor]]:
+        """Return the generators of activations of members without a greedy row, (members, n), with their states.
 
-        greedy: whether a row is greedy, (rows,)."""
-        idle: list[int] = []
-        if self.stack and self._is_random() and not greedy.all():
-            idle = (~greedy).view(*self.stack, -1).all(1).nonzero().flatten().tolist()
-        states = [self.activations[member].get_state() for member in idle]
-        yield
-        for member, state in zip(idle, states, strict=True):
-            self.activations[member].set_state(state)
+        The networks of these members run only because others have such a row."""
+        idle = (~greedy).all(-1).nonzero().flatten().tolist()
+        return [(self.activations[member], self.activations[member].get_state()) for member in idle]
 
     def _is_random(self) -> bool:
         """Return whether the network has random activations."""

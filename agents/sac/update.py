@@ -13,8 +13,9 @@ In a stack of agents, all tensors have the members as their first axis, and each
 temperature. The shape `stack` is (members,) then, and () for one agent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
+from ...networks.activations import RandomActivation
 from ...networks.optimizers import step
 from .networks import Actor
 
@@ -57,9 +59,9 @@ def _trainable(module: nn.Module) -> list[nn.Parameter]:
 
 
 @contextmanager
-def freeze(module: nn.Module) -> Iterator[None]:
-    """Disable the gradients of a module's parameters inside this context."""
-    trained = _trainable(module)
+def freeze(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Disable the gradients of parameters inside this context."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in trained:
         parameter.requires_grad_(False)
     try:
@@ -91,7 +93,8 @@ class SoftUpdate:
         target_entropy: The target H̄ of the entropy, in nats.
         compiled: Compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
             graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as
-            long). In-place changes by interventions take effect as in eager mode.
+            long). In-place changes by interventions take effect as in eager mode. A stack with random activations is
+            not compiled, because each member draws from its own generator.
     """
 
     def __init__(
@@ -107,12 +110,12 @@ class SoftUpdate:
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.changes = -1  # of actor and critics, when the lists below were made
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
+        self.log_alpha = list(temperature.learner.module.parameters())
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
         self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
-        self.differentiate = differentiate
-        if compiled:
-            # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
-            self.differentiate = compile_step(differentiate)
+        # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
+        self.compiled = compile_step(differentiate) if compiled else differentiate
+        self.differentiate = self.compiled
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
         """Make the step and return the statistics that STATISTICS names, (*stack, 5).
@@ -125,13 +128,13 @@ class SoftUpdate:
         for_actor, for_target = noise.unbind(-2)
         self._prepare()
         policy, critics = self.trained
-        with freeze(self.critics.module):
+        with freeze(critics):
             actor_loss, entropy, gradients = self.differentiate(self.actor_loss_of, policy, batch.states, for_actor)
         self.latest["actor"] = actor_loss
         self._step(self.actor, policy, gradients, hooks)
         with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
             gradient = self.temperature.module() * (entropy - self.target_entropy)
-        self._step(self.temperature, list(self.temperature.module.parameters()), [gradient])
+        self._step(self.temperature, self.log_alpha, [gradient])
         critic_loss, value, gradients = self.differentiate(self.critic_loss_of, critics, batch, for_target)
         self.latest["critic"] = critic_loss
         self._step(self.critics, critics, gradients, hooks)
@@ -142,13 +145,16 @@ class SoftUpdate:
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()], -1)
 
     def _prepare(self) -> None:
-        """List the parameters and buffers anew if an intervention has changed an architecture."""
+        """Look at the networks anew if an intervention has changed an architecture."""
         if self.changes == (changes := len(self.actor.changes) + len(self.critics.changes)):
             return
         target, critics = self.target, self.critics.module
         self.changes, self.trained = changes, (_trainable(self.policy), _trainable(critics))
         self.averaged = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
+        parts = chain(self.policy.modules(), critics.modules())
+        random = bool(self.stack) and any(isinstance(part, RandomActivation) for part in parts)
+        self.differentiate = differentiate if random else self.compiled
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],
