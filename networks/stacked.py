@@ -31,7 +31,10 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return inputs of each member (members, n, d_in), or one input for all (n, d_in) → (members, n, d_out)."""
-        return _Affine.apply(x.expand(len(self.weight), -1, -1), self.weight, self.bias)
+        x = x.expand(len(self.weight), -1, -1)
+        if torch.is_autocast_enabled(x.device.type):  # which does not look into a function of ours
+            return torch.baddbmm(self.bias[:, None], x, self.weight.mT)
+        return _Affine.apply(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         members, d_out, d_in = self.weight.shape

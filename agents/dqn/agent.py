@@ -89,8 +89,8 @@ class Vectors(NamedTuple):
     def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> ValueMLP:
         """Return a new network, initialised by a generator, or a stack of them."""
         s = settings
-        own = s.normalization, s.initialization, s.softmax_values
-        return ValueMLP(*self, s.widths, s.activation, draws, *own, members)
+        normalization, initialization = s.normalization, s.initialization
+        return ValueMLP(*self, s.widths, s.activation, draws, normalization, initialization, s.softmax_values, members)
 
 
 class DQN:
@@ -137,7 +137,7 @@ class DQN:
     def _new_network(self) -> NatureCNN | ValueMLP:
         """Return a new network. The members of a stack draw their weights as if alone."""
         if not self.stack:
-            return self.space.network(self.settings, *sources_of(self._draws))
+            return self.space.network(self.settings, sources_of(self._draws)[0])
         drawn = []
         for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
             with standing_in(activations):
@@ -165,7 +165,9 @@ class DQN:
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
-        by_seed = zip(sources_of(self._draws), self.activations, strict=True) if stacked else [(self._draws,)]
+        drawing = sources_of(self._draws)
+        if stacked:  # see `_new_network`
+            drawing = tuple(chain.from_iterable(zip(drawing, self.activations, strict=True)))
         return Learner(
             "q",
             self.network,
@@ -183,7 +185,7 @@ class DQN:
             policy=lambda values, _: values.argmax(-1),
             values=lambda values: values,
             activation_draws=self.activations or None,
-            redraw_draws=tuple(chain.from_iterable(by_seed)),
+            redraw_draws=drawing,
             capabilities=(
                 EndlessData(),
                 OtherMinibatch(lambda: self._states(self.experience.another(draws))),

@@ -1,14 +1,18 @@
 """The settings of DQN. The defaults are those of the FIRE paper for Atari (Table 4, Appendix E.3)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
+from ...registry.errors import RunError, UsageError
 from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
+
+LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
 
 @dataclass(kw_only=True)
@@ -109,6 +113,39 @@ class DQNSettings(AgentSettings):
     @property
     def untrained_steps(self) -> int:
         return self.learning_starts
+
+    def unstackable(self) -> str:
+        if reason := super().unstackable():
+            return reason
+        if self._on_cpu() and any(name.startswith("ALE/") for name in self._environments()):
+            return "on a CPU, the networks of Atari games are no faster in a stack"
+        return ""
+
+    def worth_stacking(self) -> bool:
+        """Return whether a stack saves time: of large networks and of convolutions on a CPU, arithmetic is all."""
+        if not self._on_cpu():
+            return True
+        small = sum(a * b for a, b in pairwise(self.widths)) <= LARGEST
+        return small and not any(self._shows_images(name) for name in self._environments())
+
+    def _on_cpu(self) -> bool:
+        return self.device != "cuda" and device_here(self.device) == "cpu"
+
+    def _environments(self) -> tuple[str, ...]:
+        """Return the Gymnasium ids of the run's environments, or () if there are none: other checks say why."""
+        try:
+            return tuple(dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks()))
+        except (UsageError, RunError):
+            return ()
+
+    def _shows_images(self, env: str) -> bool:
+        from ...envs import EnvironmentFault
+        from .work import shows_images
+
+        try:
+            return shows_images(env, self.kwargs)
+        except (EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
+            return False
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -40,11 +40,22 @@ class DQNWork(AgentWork):
         s = settings
         if not shows_images(env, s.kwargs):
             return side_by_side([partial(_make_flat, env, world) for world in worlds], **s.stepping)
-        game: dict[str, Any] = {"sticky": s.sticky, "sticky_per": s.sticky_per, "max_frames": s.max_frames}
-        threads = s.stepping["threads"]
-        # Games of one vector share the draws of their sticky actions, so each member has a vector.
-        alike = [(world, len(list(copies))) for world, copies in groupby(worlds)]
-        vectors = [make_pixels(env, copies, threads=threads, **game, **world) for world, copies in alike]
+        share = max(len(worlds) // len(s.members), 1)  # the copies of a member
+        # with --sticky-per step, all copies of a vector repeat an action together, which members must not
+        kinds = [(world, row // share if s.sticky_per == "step" else 0) for row, world in enumerate(worlds)]
+        alike = [(world, len(list(copies))) for (world, _), copies in groupby(kinds)]
+        vectors = [
+            make_pixels(
+                env,
+                copies,
+                sticky=s.sticky,
+                sticky_per=s.sticky_per,
+                max_frames=s.max_frames,
+                threads=s.stepping["threads"],
+                **world,
+            )
+            for world, copies in alike
+        ]
         return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]
 
 

@@ -82,6 +82,7 @@ class PPO:
         self.key = next(iter(spaces))
         self.last: tuple[str, RolloutBatch] | None = None  # environment and batch of the last update
         self.learning: tuple[str, RolloutBatch] | None = None  # environment and batch of the update that is running
+        self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self._minibatch: tuple[Tensor, str] | None = None  # inputs of the last gradient step of that update
         self.learners = {"agent": self._learner()}
 
@@ -324,8 +325,8 @@ class PPO:
                 hooks.after_update(learner)
         self.last, self.learning, self._minibatch = self.learning, None, None
         means = torch.cat(statistics).mean(0)
-        self.sound = means.isfinite().all(-1)
-        if not self.sound.any():
+        self._sound = means.isfinite().all(-1)
+        if not self._sound.any():
             raise Diverged(f"on {self.key} the loss is not finite")
         self._numbers = dict(zip(STATISTICS, means.unbind(-1), strict=True))
         if n > 1:  # one row has no variance
@@ -339,6 +340,10 @@ class PPO:
         outputs, actions, noise = (torch.from_numpy(self.rollout.flatten(array)) for array in drawn)
         policy = self.spaces[self.key].policy
         return policy.log_prob_from_noise(outputs, actions, noise, self._log_std)
+
+    def sound(self) -> Tensor:
+        """Return whether the losses of the last update were finite, () or (members,)."""
+        return self._sound
 
     def numbers(self) -> Numbers:
         """Return the mean statistics of the last update, by member for a stack."""

@@ -83,6 +83,9 @@ def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
             "env": "CartPole-v1", "share_value": False, "normalization": "spectral", "activation": "rand_smooth_leaky",
         }),
         "dqn": ("dqn", OFF_POLICY | {"env": "CartPole-v1", "widths": (8, 8), "double_q": True}),
+        "dqn, two seeds": ("dqn", OFF_POLICY | {
+            "env": "CartPole-v1", "widths": (8, 8), "seeds": (0, 1), "activation": "rand_smooth_leaky",
+        }),
         "sac": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
         "sac, mlp": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "network": "mlp", "hidden": (8, 8), "compile": "off"}),
         "vision, two seeds": ("vision", TRACK | vision),

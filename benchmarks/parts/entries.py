@@ -56,6 +56,7 @@ ENTRIES = {
     "gpu-simba-updates": Entry("SAC with SimBa on random transitions, Table 5 of FIRE", "", "on_cuda:simba_updates", 3),
     "gpu-simba-humanoid": Entry("SAC with SimBa on Humanoid-v5, 16 copies", "", "on_cuda:simba_humanoid", 3),
     "gpu-dqn": Entry("DQN on 4 × Asterix, batch 32, replay ratio 1", "gradient steps/s", "on_cuda:dqn", 5),
+    "gpu-dqn-stacks": Entry("DQN of several seeds, 4 copies each", "gradient steps/s", "on_cuda:dqn_stacks", 5),
     "gpu-ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's settings", "environment steps/s", "on_cuda:ppo", 3),
     "gpu-classifiers": Entry("Classifiers on a GPU and a CPU", "updates/s", "on_cuda:classifiers", 3),
     "gpu-interventions-vgg": Entry("VGG-16, 64×64, batches of 256, 25,600 images", "", "on_cuda:interventions", 5),

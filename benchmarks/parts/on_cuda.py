@@ -123,6 +123,27 @@ def dqn(asked: Asked) -> Turns:
     return {name: living(name == "recorded") for name in ("eager", "recorded")[: 1 if asked.simulated else 2]}
 
 
+def dqn_stacks(asked: Asked) -> Turns:
+    """DQN of several seeds at once, recorded: gradient steps of all of them, each on its own batch of 32."""
+    games: dict[str, Any] = {"num_envs": 4, "replay_ratio": 1.0, "replay_size": 10_000, "capture": not asked.simulated}
+    carts = games | {"env": "CartPole-v1", "widths": (64, 64), "clip_rewards": False}
+    cases = [("Asterix", games, n) for n in (1, 8)] + [("CartPole", carts, n) for n in (1, 8, 64)]
+
+    def living(own: dict[str, Any], seeds: int) -> Turn:
+        updates, before = (8, 16) if asked.small else (400, 1_000)
+        stack = {"seeds": tuple(range(seeds))} if seeds > 1 else {}
+        run = subjects.dqn(asked.threads, wait=True, learning_starts=before, device="cuda", **own, **stack)
+        run.live(before + (8 if asked.small else 200))  # the random steps, and the recording
+
+        def turn() -> dict[str, float]:
+            taken = finished(lambda: run.live(updates))
+            return {"learning": seeds * updates / taken, "updating": seeds * updates / run.parts["updating"]}
+
+        return turn
+
+    return {f"{name}, {seeds} {'seeds' if seeds > 1 else 'seed'}": living(own, seeds) for name, own, seeds in cases}
+
+
 def ppo(asked: Asked) -> Turns:
     """Networks of two layers each; rollouts stay on the CPU."""
     rollout, widths = (16, (64,)) if asked.small else (512, (64, 1_024))
