@@ -48,6 +48,7 @@ ENTRIES = {
     "hooks-idle": Entry("PPO, 8 × HalfCheetah-v5, hooks that wait", STEP, "hooks:idle", 9),
     "denormals": Entry("Updates with a third of the units dead, long so", "ms", "hooks:denormals", 5),
     "physics": Entry("A control step of each of 8 copies, random actions", "µs", "environments:physics", 60),
+    "classic": Entry("A step of all copies, with an offset, random actions", "µs of CPU", "environments:classic", 25),
     "physics-ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's settings", STEP, "environments:physics_ppo", 9),
     "env-workers": Entry("One step of all copies, random actions", "µs", "environments:workers", 15),
     "h1-walk": Entry("A control step of h1-walk, standing", "µs of CPU", "environments:humanoid", 25),
