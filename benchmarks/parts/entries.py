@@ -28,6 +28,15 @@ ENTRIES = {
     "ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's default settings", STEP, "of_agents:ppo", adds=True),
     "ppo-cartpole": Entry("PPO, one CartPole, preset gym-control", STEP, "of_agents:cartpole 256", adds=True),
     "ppo-cartpole-128": Entry("PPO, one CartPole, gym-control at width 128", STEP, "of_agents:cartpole 128", adds=True),
+    "ppo-stacks": Entry(
+        "Gradient steps of PPO, CartPole, 3 × 128, batch 32",
+        "µs of CPU for a member's",
+        "of_stacks:gradient_steps 128 0",
+        9,
+    ),
+    "ppo-stacks-clipped": Entry(
+        "The same with gradients clipped", "µs of CPU for a member's", "of_stacks:gradient_steps 128 0.5", 9
+    ),
     "dqn": Entry("DQN, 8 × Asterix, batch 32, an update every 4 steps", STEP, "of_agents:dqn", adds=True),
     "sac": Entry("SAC, HalfCheetah-v5, 2 × 256, batch 256, an update a step", STEP, "of_agents:sac", adds=True),
     "sac-update": Entry("An update of SAC, 2 × 256, batch 256", UPDATE, "of_agents:update_sac mlp", adds=True),
