@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..engine.hooks.driver import HookDriver
+from ..engine.work import Numbers
 from ..envs import StepResult
 from ..interventions import Learner
 
@@ -40,8 +42,14 @@ class Agent(Protocol):
             RunError.
         """
 
-    def numbers(self) -> dict[str, float]:
-        """Return the numbers to log about learning since the last call. Raises Diverged if a loss is not finite."""
+    def sound(self) -> Tensor:
+        """Return whether the losses since the last call of `numbers` are finite, by member. Only stacks are asked."""
+
+    def numbers(self) -> Numbers:
+        """Return the numbers to log about learning since the last call, in a stack by member.
+
+        Raises Diverged if a loss is not finite, but not for some members of a stack.
+        """
 
     def check_memory(self, runs: int) -> None:
         """Raise ValueError if `runs` simultaneous runs need more memory than is free."""

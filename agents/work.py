@@ -3,7 +3,7 @@
 import gc
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from statistics import fmean
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..engine.divergence import find_not_finite
+from ..engine.divergence import find_not_finite, members_not_finite
 from ..engine.hooks.driver import HookDriver
 from ..engine.machine.denormals import flushes
 from ..engine.seeding import derive
@@ -105,12 +105,13 @@ class AgentWork(Work):
     def worlds(self, task: EnvTask, copies: int) -> list[World]:
         """Return the arguments of a task's environments that follow from the settings: those of each member's copies.
 
-        Only the shifts differ between members."""
+        Only the seeds of the shifts differ between members. Without shifts they have no effect, but they tell apart the
+        copies of members that cannot share one vector, such as games."""
         s = self.settings
-        if self.shifts is None:
-            return [s.world] * (copies * len(s.members))
-        shifted = {"shifts": self.shifts, "task": task.index, **s.world}
-        return [{**shifted, "seed": seed} for seed in s.members for _ in range(copies)]
+        if self.shifts is None and not s.stacked:
+            return [s.world] * copies
+        shifted = {} if self.shifts is None else {"shifts": self.shifts, "task": task.index}
+        return [{**shifted, **s.world, "seed": seed} for seed in s.members for _ in range(copies)]
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -140,6 +141,7 @@ class AgentWork(Work):
             s = self.settings
             seeds = [derive(seed, "episodes", number, i) for seed in s.members for i in range(s.num_envs)]
             self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
+            self._freeze_envs()
 
     def _new_envs(self) -> Envs:
         s, env = self.settings, self.task.env
@@ -251,9 +253,31 @@ class AgentWork(Work):
     def check(self, closely: bool = False) -> None:
         """Raise Diverged if, with `closely`, a parameter or a slot of an optimizer is not finite.
 
-        Agents check their losses when they log them."""
-        if closely and find_not_finite(self.learners, buffers=False):
-            raise Diverged("a network of the agent is not finite")
+        Agents check their losses when they log them, and those of a stack are checked here. Without `closely`, that is
+        not done on a GPU, for which it would wait."""
+        if not self.seeds:
+            if closely and find_not_finite(self.learners, buffers=False):
+                raise Diverged("a network of the agent is not finite")
+            return
+        losses = networks = {*self.frozen}
+        if closely or self.settings.device == "cpu":
+            losses = losses.union(torch.nonzero(~self.agent.sound()).flatten().tolist())
+        if closely:
+            networks = networks.union(members_not_finite(self.learners))
+        if bad := losses.union(networks) - self.frozen:
+            raise Diverged("the loss is not finite" if losses >= bad else "a network of the agent is not finite", bad)
+
+    def freeze(self, members: Iterable[int]) -> None:
+        super().freeze(members)
+        self._freeze_envs()
+
+    def _freeze_envs(self) -> None:
+        """Stop the environments of the members that have diverged."""
+        if self.frozen and self._envs is not None:
+            copies = self.settings.num_envs
+            rows = [member * copies + i for member in sorted(self.frozen) for i in range(copies)]
+            with self._name_faults():
+                self._envs.freeze(rows)
 
     # -- logging and evaluation ---------------------------------------------------------------------------------------
 

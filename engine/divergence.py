@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..interventions import Learner
-from ..interventions.contract import zero_slots_
+from ..interventions.contract import EntropyTemperature, zero_slots_
 
 
 def first_not_finite(learners: Mapping[str, Learner]) -> str:
@@ -33,7 +33,7 @@ def members_not_finite(learners: Mapping[str, Learner]) -> list[int]:
     Each tensor is looked at once, and the results of all are read at once, since that waits for a GPU."""
     sound: list[Tensor] = []
     for learner in learners.values():
-        finite = [tensor.isfinite().flatten(1).all(1) for tensor in _by_network(learner)]
+        finite = [tensor.isfinite().reshape(len(tensor), -1).all(1) for tensor in _by_network(learner)]
         sound.append(learner.by_seed(torch.stack(finite).all(0)).all(1).cpu())
     return torch.nonzero(~torch.stack(sound).all(0)).flatten().tolist() if sound else []
 
@@ -60,6 +60,8 @@ def return_to_start(learner: Learner, seeds: Collection[int]) -> None:
             tensor[entries] = start[entries].to(tensor.device) if start is not None and known else tensor[like]
             for follower in learner.followers:
                 follower.state_dict()[name][entries] = tensor[entries]
+    if temperature := learner.offers(EntropyTemperature):
+        return_to_start(temperature.learner, seeds)
     if learner.optimizer is not None:
         parameters = list(learner.module.parameters())
         mask = torch.zeros(learner.members, dtype=torch.bool)

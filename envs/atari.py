@@ -13,9 +13,10 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from .fault import text_of
+from .frozen import Frozen
 from .make import games, import_ale, make_env, resolve_env
 from .shifts import Shifted, Shifts
-from .vector import Envs, Episode, Frozen, StepResult, Vector, require_one_each
+from .vector import Envs, Episode, StepResult, Vector, require_one_each
 
 STACK = 4
 SMALLEST = 36  # pixels per side, below which the third convolution of the Nature CNN has no input

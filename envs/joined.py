@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .fault import EnvironmentFault, text_of
-from .vector import Envs, StepResult, join_episodes, require_one_each, require_rows
+from .frozen import require_rows
+from .vector import Envs, StepResult, join_episodes, require_one_each
 
 
 class JoinedVector:

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from .fault import EnvironmentFault, ExplosionInfo, text_of
+from .frozen import Frozen
 from .repeat import Repeat
 from .shifts import find_shifted
 from .shifts.base import name_of, wrappers_of
@@ -90,43 +91,6 @@ def join_episodes(starts: Sequence[int], of_parts: Sequence[Sequence[Episode]]) 
         for start, episodes in zip(starts, of_parts, strict=True)
         for episode in episodes
     ]
-
-
-def require_rows(num_envs: int, rows: Sequence[int]) -> None:
-    """Raise ValueError unless there are environments with these indices."""
-    if wrong := [row for row in rows if not 0 <= row < num_envs]:
-        raise ValueError(f"rows of {num_envs} environments are from 0 to {num_envs - 1}, got {wrong[0]}")
-
-
-class Frozen:
-    """The rows of a vector whose environments are not stepped, and what they show.
-
-    Attributes:
-        rows: Their indices.
-    """
-
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self._shown: Any = None
-
-    def add(self, rows: Sequence[int], shown: np.ndarray | None, num_envs: int) -> None:
-        """Add rows that show their part of these observations of all rows from now on, (n, *shape).
-
-        Raises ValueError if there are no observations, before the first reset, or a row does not exist."""
-        require_rows(num_envs, rows)
-        if shown is None:
-            raise ValueError("environments can only be frozen after a reset")
-        self.rows = sorted({*self.rows, *map(int, rows)})
-        self._shown = shown[self.rows]
-
-    def hold(self, obs: np.ndarray, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Write what frozen rows show into the arrays of a step."""
-        if self.rows:
-            obs[self.rows] = self._shown
-            reward[self.rows], terminated[self.rows], truncated[self.rows] = 0.0, False, False
-
-    def clear(self) -> None:
-        self.rows = []
 
 
 class Vector:

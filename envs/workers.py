@@ -21,7 +21,8 @@ import numpy as np
 
 from ..registry import signals, streams
 from .fault import BLAMED, EnvironmentFault
-from .vector import Envs, Episode, StepResult, join_episodes, require_one_each, require_rows
+from .frozen import require_rows
+from .vector import Envs, Episode, StepResult, join_episodes, require_one_each
 
 Make = Callable[[range], Envs]  # rows → their copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end

@@ -254,12 +254,15 @@ def check_checkpoint(call: str, new: Network) -> None:
     it, resumed = attach(call, before), attach(call, after)
     train(before, it, 0, SAVED)
     with tempfile.TemporaryDirectory() as folder:
-        tree: dict[str, Any] = {"learner": learner_state(before), "intervention": it.state_dict()}
+        draws = [source.get_state() for source in before.redraw_draws]  # which the run saves
+        tree: dict[str, Any] = {"learner": learner_state(before), "intervention": it.state_dict(), "draws": draws}
         try:
             saved = checkpoint.load(checkpoint.save(Path(folder), SAVED, tree, call), call)
         except TypeError as error:
             raise Broken(f"state_dict: {error}") from error
     load_learner_state(after, saved["learner"])
+    for source, state in zip(after.redraw_draws, saved["draws"], strict=True):
+        source.set_state(state)
     resumed.load_state_dict(saved["intervention"])
     train(after, resumed, SAVED)
     if different := differing_names(named_tensors(whole), named_tensors(after)):

@@ -209,7 +209,7 @@ def zero_slots_(
                 if slot in COUNTERS or size == 1:  # it belongs to the whole tensor, or to that of a member
                     if not counters:
                         continue
-                    where = mask.expand(shape).flatten(1).any(1) if mask is not None and size > 1 else None
+                    where = mask.expand(shape).reshape(size, -1).any(1) if mask is not None and size > 1 else None
                 elif mask is not None:
                     raise ValueError(
                         f"the optimizer is {type(optimizer).__name__}, whose slot '{slot}' is {tuple(value.shape)} for "

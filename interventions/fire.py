@@ -90,7 +90,10 @@ class Fire(Reinitialization):
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> Written:
         # of the learner's own network, since all parameters of a target network are frozen
         chosen, kept = self._choose(learner)
-        return Written(fire_(module, self.method, self.steps, self.tolerance, names=chosen, split=chosen), kept)
+        written = fire_(
+            module, self.method, self.steps, self.tolerance, names=chosen, split=chosen, seeds=learner.seeds
+        )
+        return Written(written, kept)
 
     def _choose(self, learner: Learner) -> tuple[dict[str, int], dict[str, str]]:
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""

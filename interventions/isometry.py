@@ -25,7 +25,11 @@ MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
 
 @torch.no_grad()
 def orthogonalize_weights_(
-    weights: Iterable[Weight], method: str = "newton_schulz", steps: int = 10, tolerance: float | None = None
+    weights: Iterable[Weight],
+    method: str = "newton_schulz",
+    steps: int = 10,
+    tolerance: float | None = None,
+    seeds: int = 0,
 ) -> list[str]:
     """Apply FIRE to these weights in place, and return the names written.
 
@@ -36,6 +40,8 @@ def orthogonalize_weights_(
     Args:
         weights: Weights whose `matrices()` are (…, d_out, d_in).
         method, steps, tolerance: As in `orthogonalize`.
+        seeds: The number of seeds in a stack, whose weights are as many equal parts along the first axis. With a
+            tolerance, each seed is iterated until its own matrices are within it.
 
     Raises:
         ValueError: A matrix is empty, zero or not finite, or the tolerance is not met. The message names the layer.
@@ -48,14 +54,23 @@ def orthogonalize_weights_(
         # an address alone is not enough: two views of one tensor may start at the same place
         key = (weight.tensor.device, weight.tensor.data_ptr(), weight.tensor.shape, weight.tensor.stride())
         unique.setdefault(key, weight)
+    apart = [list(unique.values())]
+    if tolerance is not None and seeds:
+        apart = [[_of_seed(weight, seed, seeds) for weight in unique.values()] for seed in range(seeds)]
     results = [
         (weight, isometries)
-        for batch in _make_batches(unique.values())
+        for group in apart
+        for batch in _make_batches(group)
         for weight, isometries in _orthogonalize_batch(batch, method, steps, tolerance)
     ]
     for weight, isometries in results:
         weight.matrices().copy_(isometries)
     return [weight.name for weight in unique.values()]
+
+
+def _of_seed(weight: Weight, seed: int, seeds: int) -> Weight:
+    """Return the part of a stacked weight that belongs to one of its seeds."""
+    return replace(weight, name=f"{weight.name} of seed {seed}", tensor=weight.tensor.chunk(seeds)[seed])
 
 
 def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:
@@ -118,6 +133,7 @@ def fire_(
     tolerance: float | None = None,
     names: Collection[str] | None = None,
     split: Mapping[str, int] | None = None,
+    seeds: int = 0,
 ) -> Written:
     """Apply FIRE to the weight matrices of any module in place: each becomes its nearest isometry times its scale.
 
@@ -134,6 +150,7 @@ def fire_(
         names: Qualified weight names, such as "encoder.0.weight"; None for all.
         split: Weight name → number of equal parts along its outputs that are separate matrices, such as
             {"attn.c_attn.weight": 3} for a fused query, key and value.
+        seeds: As in `orthogonalize_weights_`.
 
     Returns:
         The names of the weights written. Its attribute `skipped` says which other parameters of two or more dimensions
@@ -173,4 +190,4 @@ def fire_(
         for name, weight in matrices.weights.items()
         if name in wanted
     ]
-    return Written(orthogonalize_weights_(weights, method, steps, tolerance), skipped)
+    return Written(orthogonalize_weights_(weights, method, steps, tolerance, seeds), skipped)

@@ -8,13 +8,23 @@ from torch import Tensor, nn
 
 
 class StackedAdam(torch.optim.Optimizer):
-    """Adam (Kingma & Ba 2015) on parameters whose first axis is that of the members.
+    """Adam (Kingma & Ba 2015) on parameters whose first axis is that of the members, (members · networks, …).
 
     The state is that of `torch.optim.Adam`, except that `step` has shape (members,). An intervention that reinitialises
     a unit of one member resets only that member's counter, so that a stack of seeds gives the results of separate runs.
     The arithmetic is PyTorch's fused kernel. It runs on whole tensors while the counters of all members agree, and on
     the part of each member otherwise. On a GPU it always runs on parts, because comparing counters would wait for the
     GPU.
+
+    Args:
+        params: The parameters.
+        lr: The learning rate.
+        betas: β₁ and β₂, in [0, 1).
+        eps: ε.
+        weight_decay: The weight decay.
+        decoupled: Decay the weights themselves, as AdamW does (Loshchilov & Hutter 2019); otherwise the decay is part
+            of the gradient, as in `torch.optim.Adam`.
+        networks: The number of networks of one member, which share its step counter.
     """
 
     slot_starts: ClassVar = {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
@@ -22,10 +32,11 @@ class StackedAdam(torch.optim.Optimizer):
 
     def __init__(
         self, params: Iterable[nn.Parameter], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        eps: float = 1e-8, weight_decay: float = 0.0, decoupled: bool = False, networks: int = 1,
     ) -> None:  # fmt: skip
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        options = {"weight_decay": weight_decay, "decoupled_weight_decay": decoupled}
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
+        self.networks = networks
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -49,25 +60,28 @@ class StackedAdam(torch.optim.Optimizer):
             if not parameters:
                 continue
             gradients = [p.grad for p in parameters if p.grad is not None]
-            slots = [self._slots(p) for p in parameters]
+            slots = [self.slots(p) for p in parameters]
             first, second, steps = ([slot[name] for slot in slots] for name in ("exp_avg", "exp_avg_sq", "step"))
             torch._foreach_add_(steps, 1)
             if all(not s.is_cuda and len(set(s.tolist())) == 1 for s in steps):
                 steps = [s[0] for s in steps]
             else:
-                parameters, gradients, first, second, steps = (
-                    [part for tensor in kind for part in tensor.unbind()]
-                    for kind in (parameters, gradients, first, second, steps)
+                steps = [part for tensor in steps for part in tensor.unbind()]
+                parameters, gradients, first, second = (
+                    [part for tensor in kind for part in tensor.split(self.networks)]
+                    for kind in (parameters, gradients, first, second)
                 )
-            torch._fused_adam_(
+            arithmetic = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
+            arithmetic(
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
                 beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"],
                 maximize=False,
             )  # fmt: skip
 
-    def _slots(self, parameter: Tensor) -> dict[str, Tensor]:
+    def slots(self, parameter: Tensor) -> dict[str, Tensor]:
+        """Return the state of a parameter, which is made if there is none yet."""
         slots = self.state[parameter]
         if not slots:
-            slots["step"] = torch.zeros(len(parameter), device=parameter.device)
+            slots["step"] = torch.zeros(len(parameter) // self.networks, device=parameter.device)
             slots["exp_avg"], slots["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         return slots

@@ -60,13 +60,20 @@ def only(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
     if not others:
         yield
         return
-    rows, first = learner.networks_of(others), learner.networks_of([min(seeds)] * len(others))
+    first = [min(seeds)] * len(others)
+    rows = {  # by the length of the first axis: that of networks, or of step counters
+        learner.seeds: (others, first),
+        learner.members: (learner.networks_of(others), learner.networks_of(first)),
+    }
     kept = []
     for tensor in _tensors_of(learner):
-        where: Any = rows if tensor.ndim and len(tensor) == learner.members else ...
-        kept.append((tensor, where, tensor[where].clone()))
-        if where is not ...:
-            tensor[where] = tensor[first]
+        where: Any = ...
+        if tensor.ndim and len(tensor) in rows:
+            where, like = rows[len(tensor)]
+            kept.append((tensor, where, tensor[where].clone()))
+            tensor[where] = tensor[like]
+        else:
+            kept.append((tensor, where, tensor.clone()))
     try:
         with drawing_for(learner, seeds):
             yield

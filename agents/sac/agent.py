@@ -11,9 +11,10 @@ their first axis, and each member draws its own random numbers. The rows of obse
 members' environments, one member after the other. The shape `stack` is (members,) then, and () for one seed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.seeding import generator
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.work import Numbers
 from ...envs import StepResult
@@ -35,9 +35,18 @@ from ...interventions import (
     ReleasedCode,
     snapshot,
 )
-from ...networks import copy_module_, evaluating
+from ...networks import StackedAdam, copy_module_, evaluating, set_generators, stack_networks
 from ..agent import Policy
-from ..draws import Draws, draw, generators, set_states, sources_of, states_of
+from ..draws import (
+    Draws,
+    activation_generators,
+    draw,
+    generators,
+    set_states,
+    sources_of,
+    standing_in,
+    states_of,
+)
 from ..normalize import Centre, RunningMeanStd
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
@@ -59,6 +68,8 @@ from .networks import (
 )
 from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
+
+Net = TypeVar("Net", Actor, Critics)
 
 
 class Control(NamedTuple):
@@ -94,6 +105,7 @@ class SAC:
         self.seeds = len(s.members) if s.stacked else 0
         self.stack = (self.seeds,) if self.seeds else ()
         self._draws = generators(s, "initial parameters")
+        self.activations = activation_generators(s, self.device)
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
         self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
         copy_module_(self.target, self.critics)
@@ -108,47 +120,77 @@ class SAC:
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
         on_gpu = self.device.type == "cuda"
-        self.captured = UpdateGraph(self._learn_from) if on_gpu and s.capture else None
+        self.captured = UpdateGraph(self._learn_from, self.activations) if on_gpu and s.capture else None
+        if self.stack:
+            set_generators(self.actor, self.activations)
+            set_generators(self.critics, self._of_critics(self.activations))
+            set_states(self.activations, states_of(activation_generators(s, self.device)))  # as training begins
 
     # -- networks and learners -------------------------------------------------------------------------------
 
-    def _new_body(self, d_in: int, width: int, blocks: int, members: int) -> tuple[SimBa | MLPBody, int, Draw]:
+    def _new_body(
+        self, d_in: int, width: int, blocks: int, draws: torch.Generator, members: int
+    ) -> tuple[SimBa | MLPBody, int, Draw]:
         """Return a new body, the width of its features, and what draws the weights of its heads."""
         s = self.settings
         if s.network == "simba":
-            return SimBa(d_in, width, blocks, s.activation, self._draws, members), width, orthogonal
-        body = MLPBody(d_in, s.hidden, s.activation, self._draws, members, s.normalization)
-        return body, body.width, uniform
+            return SimBa(d_in, width, blocks, s.activation, draws, members), width, orthogonal(draws)
+        body = MLPBody(d_in, s.hidden, s.activation, draws, members, s.normalization)
+        return body, body.width, uniform(draws)
 
     def _new_actor(self) -> Actor:
-        s, members = self.settings, self.seeds
-        body, width, draw = self._new_body(self.control.observation, s.actor_width, s.actor_blocks, members)
-        return Actor(body, width, self.size, draw, self._draws, members, s.log_std == "clipped")
+        s = self.settings
+
+        def make(draws: torch.Generator, members: int = 0) -> Actor:
+            body, width, draw = self._new_body(self.control.observation, s.actor_width, s.actor_blocks, draws, members)
+            return Actor(body, width, self.size, draw, s.log_std == "clipped", members)
+
+        return self._new_networks(make, lambda members: make(torch.Generator(), members))
 
     def _new_critics(self) -> Critics:
-        s, members = self.settings, max(self.seeds, 1) * self.settings.critics
-        d_in = self.control.observation + self.size
-        body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, members)
-        return Critics(QNetworks(body, width, members, draw, self._draws))
+        s, d_in = self.settings, self.control.observation + self.size
 
-    def _new_adam(self, module: nn.Module, weight_decay: float) -> torch.optim.AdamW:
+        def make(draws: torch.Generator, members: int = 1) -> Critics:
+            networks = members * s.critics
+            body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
+            return Critics(QNetworks(body, width, networks, draw))
+
+        return self._new_networks(make, lambda members: make(torch.Generator(), members))
+
+    def _new_networks(self, make: Callable[[torch.Generator], Net], make_stack: Callable[[int], Net]) -> Net:
+        """Return what `make` returns for the generator of initial values; the members of a stack draw as if alone."""
+        if not self.stack:
+            return make(*sources_of(self._draws))
+        drawn = []
+        for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
+            with standing_in(activations):
+                drawn.append(make(draws))
+        return stack_networks(drawn, make_stack)
+
+    def _of_critics(self, draws: Sequence[torch.Generator]) -> tuple[torch.Generator, ...]:
+        """Return the generator of each critic: that of its seed."""
+        return tuple(source for source in draws for _ in range(self.settings.critics))
+
+    def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
+        """Return AdamW. networks: those of one seed among the module's."""
         s, on_gpu = self.settings, self.device.type == "cuda"
-        return torch.optim.AdamW(
-            module.parameters(), s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay,
-            fused=True, capturable=on_gpu,
-        )  # fmt: skip
+        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay
+        if self.stack:
+            return StackedAdam(module.parameters(), *constants, decoupled=True, networks=networks)
+        return torch.optim.AdamW(module.parameters(), *constants, fused=True, capturable=on_gpu)
 
     def _learners(self) -> dict[str, Learner]:
         s, experience = self.settings, self.experience
         draws = {name: generators(s, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
 
         def common(name: str) -> dict[str, Any]:
-            own = sources_of(draws[name])
-            found = {"generator": own[0], "redraw_draws": sources_of(self._draws)}
-            if s.stacked:
-                purpose = f"interventions on {name}"
-                found |= {"generator": generator(s.members[0], purpose), "generators": own, "seeds": self.seeds}
-            return found
+            own, redraw_draws = sources_of(draws[name]), sources_of(self._draws)
+            if not self.stack:
+                return {"generator": own[0], "redraw_draws": redraw_draws}
+            pairs = zip(redraw_draws, self.activations, strict=True)
+            networks = self._of_critics(self.activations) if name == "critic" else self.activations
+            stacked = {"generators": own, "seeds": self.seeds, "activation_draws": networks}
+            return {"generator": own[0], "redraw_draws": tuple(chain.from_iterable(pairs)), **stacked}
 
         temperature = Learner(
             "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),
@@ -171,7 +213,7 @@ class SAC:
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
-            "critic", self.critics, self._new_adam(self.critics, s.weight_decay), layers_of(net, "net."),
+            "critic", self.critics, self._new_adam(self.critics, s.weight_decay, s.critics), layers_of(net, "net."),
             tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,), networks=s.critics,
@@ -331,6 +373,10 @@ class SAC:
                 batch = tuple(tensor.contiguous() for tensor in batch)
             self.experience.sums += self.soft_update(Transitions(*batch[:-1]), batch[-1], hooks)
 
+    def sound(self) -> Tensor:
+        """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
+        return self.experience.sound()
+
     def numbers(self) -> Numbers:
         """Return the size of the replay memory, and the means of the statistics since the last call."""
         return self.experience.numbers()
@@ -361,4 +407,5 @@ class SAC:
         return {**self.learners, "temperature": self.soft_update.temperature}
 
     def _generators(self) -> dict[str, Draws]:
-        return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws}
+        own: dict[str, Draws] = {"activations": self.activations} if self.stack else {}
+        return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws, **own}

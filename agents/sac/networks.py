@@ -14,7 +14,6 @@ from torch.distributions import Distribution, Independent, Normal
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
 from ...networks import Normalization, Role, hidden_linear, hidden_norm, stacked_hidden_linear
-from ..draws import Draws, sources_of
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2
@@ -22,28 +21,32 @@ LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation, as in Si
 CLIPPED = (-20.0, 2.0)  # its range in Haarnoja et al.'s released code and in Stable-Baselines3
 LOG_2PI = math.log(2 * math.pi)
 
-Draw = Callable[[Tensor, torch.Generator], object]  # writes new values into one weight matrix
+Draw = Callable[[Tensor], object]  # writes new values into one weight matrix
 
 
-def orthogonal(weight: Tensor, generator: torch.Generator) -> None:
-    """Draw an orthogonal matrix."""
-    nn.init.orthogonal_(weight, generator=generator)
+def orthogonal(generator: torch.Generator) -> Draw:
+    return lambda weight: nn.init.orthogonal_(weight, generator=generator)
 
 
-def he_normal(weight: Tensor, generator: torch.Generator) -> None:
-    """Draw from Flax's `he_normal`: N(0, 2/d_in), truncated at two standard deviations, scaled to keep its variance."""
-    std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
-    nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+def he_normal(generator: torch.Generator) -> Draw:
+    """Return Flax's `he_normal`: N(0, 2/d_in), truncated at two standard deviations and scaled to keep its variance."""
+
+    def draw(weight: Tensor) -> None:
+        std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
+        nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+
+    return draw
 
 
-def uniform(weight: Tensor, generator: torch.Generator) -> None:
-    """Draw from U(±1/√d_in), PyTorch's default for the weights of Linear layers."""
-    bound = weight.shape[1] ** -0.5
-    nn.init.uniform_(weight, -bound, bound, generator=generator)
+def uniform(generator: torch.Generator) -> Draw:
+    """Return an initialiser that draws from U(±1/√d_in), PyTorch's default for the weights of Linear layers."""
+    return lambda weight: nn.init.uniform_(
+        weight, -(weight.shape[1] ** -0.5), weight.shape[1] ** -0.5, generator=generator
+    )
 
 
 def make_linear(
-    d_in: int, d_out: int, members: int, draw: Draw, draws: Draws, normalization: Normalization = "none"
+    d_in: int, d_out: int, members: int, draw: Draw, normalization: Normalization = "none"
 ) -> nn.Linear | StackedLinear:
     """Return a Linear layer, or a stack of them, (n, d_in) → (n, d_out) or (members, n, d_out), with zero biases.
 
@@ -52,7 +55,6 @@ def make_linear(
         d_out: Number of outputs.
         members: Number of layers in the stack. 0: no stack.
         draw: Draws the weights of one layer.
-        draws: The generator that it uses or, for several seeds, one for each, whose layers are members / seeds.
         normalization: The normalisation of the layer (see `networks.normalization`).
     """
     layer: nn.Linear | StackedLinear
@@ -61,9 +63,8 @@ def make_linear(
     else:
         layer = hidden_linear(d_in, d_out, normalization)
     with torch.no_grad():
-        weights, sources = tuple(layer.weight) if members else (layer.weight,), sources_of(draws)
-        for i, weight in enumerate(weights):
-            draw(weight, sources[i * len(sources) // len(weights)])
+        for weight in layer.weight if members else (layer.weight,):
+            draw(weight)
         layer.bias.zero_()
     return layer
 
@@ -79,15 +80,15 @@ class Residual(nn.Module):
         width: Width of x.
         members: Number of blocks in a stack. 0: no stack.
         units: The activation.
-        draws: Draw the initial weights (see `make_linear`).
+        generator: Draws the initial weights.
     """
 
-    def __init__(self, width: int, members: int, units: Units, draws: Draws) -> None:
+    def __init__(self, width: int, members: int, units: Units, generator: torch.Generator) -> None:
         super().__init__()
         self.norm = make_norm(width, members)
-        self.wide = make_linear(width, units.preactivations(4 * width), members, he_normal, draws)
+        self.wide = make_linear(width, units.preactivations(4 * width), members, he_normal(generator))
         self.activation = units(4 * width)
-        self.narrow = make_linear(units.features(4 * width), width, members, he_normal, draws)
+        self.narrow = make_linear(units.features(4 * width), width, members, he_normal(generator))
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.narrow(self.activation(self.wide(self.norm(x))))
@@ -108,15 +109,17 @@ class SimBa(nn.Module):
         width: Width of the features.
         blocks: Number of residual blocks.
         activation: Name of the activation, with optional parameters.
-        draws: Draw the initial weights (see `make_linear`).
+        generator: Draws the initial weights.
         members: Number of networks in a stack. 0: no stack.
     """
 
-    def __init__(self, d_in: int, width: int, blocks: int, activation: str, draws: Draws, members: int = 0) -> None:
+    def __init__(
+        self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
         super().__init__()
-        self.embed = make_linear(d_in, width, members, orthogonal, draws)
+        self.embed = make_linear(d_in, width, members, orthogonal(generator))
         units = Units(activation, members)
-        self.blocks = nn.Sequential(*(Residual(width, members, units, draws) for _ in range(blocks)))
+        self.blocks = nn.Sequential(*(Residual(width, members, units, generator) for _ in range(blocks)))
         self.norm = make_norm(width, members)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -143,7 +146,7 @@ class MLPBody(nn.Module):
         d_in: Number of inputs.
         hidden: Widths of the layers, at least one.
         activation: Name of the activation, with optional parameters.
-        draws: Draw the initial weights (see `make_linear`).
+        generator: Draws the initial weights.
         members: Number of networks in a stack. 0: no stack.
         normalization: The normalisation of the layers (see `networks.normalization`).
 
@@ -156,7 +159,7 @@ class MLPBody(nn.Module):
         d_in: int,
         hidden: Sequence[int],
         activation: str,
-        draws: Draws,
+        generator: torch.Generator,
         members: int = 0,
         normalization: Normalization = "none",
     ) -> None:
@@ -165,7 +168,7 @@ class MLPBody(nn.Module):
         features = [units.features(width) for width in hidden]
         self.width = features[-1]
         self.linears = nn.ModuleList(
-            make_linear(d, units.preactivations(width), members, uniform, draws, normalization)
+            make_linear(d, units.preactivations(width), members, uniform(generator), normalization)
             for d, width in zip([d_in, *features], hidden, strict=False)
         )
         self.norms = nn.ModuleList(
@@ -193,36 +196,28 @@ class MLPBody(nn.Module):
 class Actor(nn.Module):
     """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each.
 
-    For a stack, each has the members as its first axis.
+    In a stack, observations and outputs have the members as their first axis.
 
     Args:
         body: The network below the heads, (n, d) → (n, width).
         width: Width of the body's features.
         actions: Length of an action.
-        draw: Draws the weights of one head.
-        draws: The generators for it (see `make_linear`).
-        members: Number of policies in a stack. 0: no stack.
+        draw: Draws the weights of the heads.
         clipped: Clip the log-standard deviation to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
             network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is
             squashed.
+        members: Number of policies in a stack. 0: no stack.
     """
 
     heads = ("mean", "log_std")
 
     def __init__(
-        self,
-        body: SimBa | MLPBody,
-        width: int,
-        actions: int,
-        draw: Draw,
-        draws: Draws,
-        members: int = 0,
-        clipped: bool = False,
+        self, body: SimBa | MLPBody, width: int, actions: int, draw: Draw, clipped: bool = False, members: int = 0
     ) -> None:
         super().__init__()
         self.body, self.clipped = body, clipped
-        self.mean = make_linear(width, actions, members, draw, draws)
-        self.log_std = make_linear(width, actions, members, draw, draws)
+        self.mean = make_linear(width, actions, members, draw)
+        self.log_std = make_linear(width, actions, members, draw)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         features = self.body(observations)
@@ -235,7 +230,7 @@ class Actor(nn.Module):
     def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities, (n,).
 
-        For a stack, observations, noise and both results have the members as their first axis.
+        In a stack, observations, noise and both results have the members as their first axis.
         log π = Σ log N(u; μ, σ) − log(1 − tanh²u) (Haarnoja et al. 2018, Appendix C). The last term is computed as
         2·(log 2 − u − softplus(−2u)), which is accurate for large u."""
         mean, log_std = self(observations)
@@ -252,22 +247,21 @@ def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
 
 
 class QNetworks(nn.Module):
-    """A stack of Q-networks: inputs (n, d + actions) for all, or (seeds, n, d + actions) → (members, n).
+    """A stack of Q-networks: inputs (n, d + actions), or those of each seed, (seeds, n, d + actions) → (members, n).
 
     Args:
         body: The network below the head, (n, d + actions) → (members, n, width).
         width: Width of the body's features.
         members: Number of networks, those of a seed one after the other.
         draw: Draws the weights of one head.
-        draws: The generators for it (see `make_linear`).
     """
 
     heads = ("head",)
 
-    def __init__(self, body: SimBa | MLPBody, width: int, members: int, draw: Draw, draws: Draws) -> None:
+    def __init__(self, body: SimBa | MLPBody, width: int, members: int, draw: Draw) -> None:
         super().__init__()
         self.body, self.members = body, members
-        self.head = make_linear(width, 1, members, draw, draws)
+        self.head = make_linear(width, 1, members, draw)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim > 2:  # all networks of a seed get the inputs of that seed

@@ -121,6 +121,14 @@ class SACSettings(AgentSettings):
         if self.replay_size < self.batch_size:
             yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
 
+    def _draws_by_member(self) -> str | None:
+        """Return a line for the user if each member of a stack draws its own random activations, else None."""
+        from ...networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
+
+        if not (self.stacked and isinstance(parse_activation(self.activation), RandomActivation)):
+            return None
+        return f"--activation {self.activation} draws for each seed of a stack: updates run in eager mode, slower"
+
     def resolve(self) -> str | None:
         note = super().resolve()
         self.device = device_here(self.device)
@@ -128,7 +136,7 @@ class SACSettings(AgentSettings):
             _, steps = self.stream()
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on" and (problem := compile_problem()):
+        if self.compile == "on" and (problem := compile_problem() or self._draws_by_member()):
             self.compile = "off"
             return problem
         return note

@@ -15,6 +15,7 @@ temperature. The shape `stack` is (members,) then, and () for one agent.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
+from ...networks.activations import RandomActivation
 from ...networks.optimizers import step
 from .networks import Actor
 
@@ -91,7 +93,8 @@ class SoftUpdate:
         target_entropy: The target H̄ of the entropy, in nats.
         compiled: Compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
             graphs, ReLU would save a boolean mask, which is slow to write (the update of a 2 × 256 MLP took twice as
-            long). In-place changes by interventions take effect as in eager mode.
+            long). In-place changes by interventions take effect as in eager mode. A stack with random activations is
+            not compiled, because each member draws from its own generator.
     """
 
     def __init__(
@@ -109,10 +112,9 @@ class SoftUpdate:
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
         self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
-        self.differentiate = differentiate
-        if compiled:
-            # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
-            self.differentiate = compile_step(differentiate)
+        # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
+        self.compiled = compile_step(differentiate) if compiled else differentiate
+        self.differentiate = self.compiled
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
         """Make the step and return the statistics that STATISTICS names, (*stack, 5).
@@ -142,13 +144,16 @@ class SoftUpdate:
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()], -1)
 
     def _prepare(self) -> None:
-        """List the parameters and buffers anew if an intervention has changed an architecture."""
+        """Look at the networks anew if an intervention has changed an architecture."""
         if self.changes == (changes := len(self.actor.changes) + len(self.critics.changes)):
             return
         target, critics = self.target, self.critics.module
         self.changes, self.trained = changes, (_trainable(self.policy), _trainable(critics))
         self.averaged = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
+        parts = chain(self.policy.modules(), critics.modules())
+        random = bool(self.stack) and any(isinstance(part, RandomActivation) for part in parts)
+        self.differentiate = differentiate if random else self.compiled
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],

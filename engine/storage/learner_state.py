@@ -83,7 +83,7 @@ def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Ten
         if (ADAM - {"step"}) & values.keys() and not values.keys() >= ADAM:  # other optimizers also have a step
             raise ValueError(f"{what} should hold {', '.join(sorted(ADAM))}, but holds {', '.join(values)}")
         by_member = getattr(optimizer, "counts_by_member", False)
-        counter = torch.zeros(parameter.shape[:1] if by_member else ())
+        counter = torch.zeros(len(parameter) // getattr(optimizer, "networks", 1) if by_member else ())
         optimizer.state[parameter] = {
             key: require_like(value, counter, f"{what}: {key}").to(parameter.device)
             if key == "step"

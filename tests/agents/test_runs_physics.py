@@ -14,12 +14,19 @@ from supple.engine.spec import RunSpec
 
 
 @pytest.mark.slow
-def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) -> None:
+@pytest.mark.parametrize(
+    ("sequence", "shift"),
+    [
+        ("halfcheetah,hopper", "friction(low=0.5,high=2,over=400) + offset(over=300)"),
+        ("cartpole,ninerooms", "negate_reward(over=400) + permute"),
+    ],
+)
+def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any, sequence: str, shift: str) -> None:
     for physics in ("single", "auto"):
         settings = PPOSettings(
-            sequence="halfcheetah,hopper", steps_per_task=512, num_envs=4, rollout_steps=64, epochs=1, hidden=(8,),
-            adapter=8, checkpoint_every=256, measure_every=512, eval_episodes=1, max_episode_steps=100,
-            shift="friction(low=0.5,high=2,over=400)", restart_episodes=True, physics=physics,
+            sequence=sequence, steps_per_task=512, num_envs=8, rollout_steps=32, epochs=1, hidden=(8,),
+            adapter=8, checkpoint_every=256, measure_every=512, eval_episodes=5, max_episode_steps=100,
+            shift=shift, restart_episodes=True, physics=physics,
         )  # fmt: skip
         prepare(RunSpec("ppo", settings), tmp_path / physics, lambda line: None).train(lambda step: None)
     same.assert_runs(tmp_path / "auto", tmp_path / "single")
@@ -33,13 +40,18 @@ def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any) ->
         (PPOSettings(env="swimmer", steps=8), "batched", False),
         (PPOSettings(env="swimmer", steps=8, physics="single"), "single", False),
         (PPOSettings(sequence="humanoid,swimmer", steps_per_task=8), "batched", False),
-        (PPOSettings(env="cartpole", steps=8), "single", False),
-        (PPOSettings(env="cartpole", steps=8, physics="batched"), "single", True),
-        (PPOSettings(env="swimmer", steps=8, shift="offset"), "single", False),
+        (PPOSettings(env="cartpole", steps=8), "batched", False),
+        (PPOSettings(env="cartpole", steps=8, num_envs=2), "single", False),
+        (PPOSettings(env="cartpole", steps=8, num_envs=2, physics="batched"), "single", True),
+        (PPOSettings(env="cartpole", steps=8, num_envs=2, seeds=(0, 1, 2)), "batched", False),
+        (PPOSettings(env="lunarlander", steps=8), "single", False),
+        (PPOSettings(env="swimmer", steps=8, shift="offset"), "batched", False),
+        (PPOSettings(env="swimmer", steps=8, shift="delay"), "single", False),
         (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=2), "batched", False),
         (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=1), "single", False),
         (SACSettings(env="swimmer", steps=8, action_repeat=4, num_envs=2), "single", False),
-        (DQNSettings(env="cartpole", steps=8), "single", False),
+        (DQNSettings(env="cartpole", steps=8, num_envs=1), "single", False),
+        (DQNSettings(env="acrobot", steps=8, num_envs=8), "batched", False),
     ],
 )
 def test_the_settings_are_resolved_into_what_is_done(settings: Any, physics: str, note: bool) -> None:

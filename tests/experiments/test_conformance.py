@@ -8,15 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from supple.experiments.conformance import ITSELF, ON_A_STACK, ON_EACH, Finding, conform
-from supple.experiments.conformance_networks import NETWORKS
+from supple.experiments.conformance_networks import NETWORKS, STACKS
 from supple.interventions import Intervention, Learner, interventions, learner_for
 from supple.interventions.base import Reinitialization
 
 PARAMETERS = {  # with which those act here that would not do so by themselves
     "cbp": "cbp(replacement_rate=0.2,maturity=1)",
+    "chain": "chain(share=0.1,window=2)",
+    "cpr": "cpr(period=2,rate=0.5)",
     "ewc": "ewc(samples=24)",
     "hare_tortoise": "hare_tortoise(momentum=0.5)",
-    "redo": "redo(tau=0.9)",
+    "l2_er": "l2_er(period=2,rate=0.1)",
+    "redo": "redo(tau=0.3)",
+    "regrama": "regrama(tau=0.5)",
     "reset": "reset(toward=fresh)",
     "snp": "snp(lam=0.5,noise=0.1)",
     "snr": "snr(eta=0.5,window=3)",
@@ -36,6 +40,16 @@ def broken(findings: list[Finding]) -> list[str]:
 @pytest.mark.parametrize("name", sorted(set(interventions.names()) - {"sib"}))
 def test_every_intervention_keeps_what_it_promises(name: str) -> None:
     assert broken(conform(PARAMETERS.get(name, name))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "call", ["fire(tolerance=1e-6)", "snp(toward=fresh)", "trac(variant=as_released)", "upgd(variant=as_released)"]
+)
+def test_other_variants_treat_members_as_separate_networks(call: str) -> None:
+    for check in ON_A_STACK.values():
+        for new in STACKS.values():
+            check(call, new)
 
 
 @pytest.mark.slow
@@ -185,6 +199,37 @@ class Pools(Intervention):
         return torch.stack([p.square().sum() for p in learner.module.parameters()]).sum().sqrt()
 
 
+class Counts(Shrink):
+    """Halve all weights, less each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    @torch.no_grad()
+    def rewrite(self, module: nn.Module, learner: Learner, start: Any, scope: Any) -> list[str]:
+        self.count += module is learner.module
+        for parameter in module.parameters():
+            parameter.mul_(1 - 0.5**self.count)
+        return [name for name, _ in module.named_parameters()]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self.count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.count = state["count"]
+
+
+class DrawsForAll(Shrink):
+    """Draw for all seeds of a stack if one of them has a large bias."""
+
+    @torch.no_grad()
+    def rewrite(self, module: nn.Module, learner: Learner, start: Any, scope: Any) -> list[str]:
+        if (module.get_parameter("head.bias") > 0.3).any():
+            learner.redraw()
+        return super().rewrite(module, learner, start, scope)
+
+
 class Untraceable(Intervention):
     """Pull towards numbers that it draws."""
 
@@ -209,6 +254,11 @@ WRONG = {
     Unsaveable: ("resumes from a checkpoint bit for bit", "a checkpoint cannot hold set"),
     Overflows: ("writes finite numbers", "has NaN or infinite numbers after 8 updates"),
     Pools: ("treats members of a stack as separate networks", "of member 0 differs"),
+    DrawsForAll: ("treats members of a stack as separate networks", "more or fewer random numbers than alone"),
+    Counts: (
+        "acts on some members of a stack alone",
+        "'apply' changes 'count' of its state, which belongs to all seeds",
+    ),
 }
 
 
@@ -219,4 +269,4 @@ def test_a_broken_promise_is_found_and_said(wrong: type[Intervention], monkeypat
     found = [finding for finding in conform("wrong") if finding.outcome == "broken"]
     promise, why = WRONG[wrong]
     assert any(finding.promise == promise and why in finding.why for finding in found), found
-    assert {finding.network for finding in found} <= {*NETWORKS, "all"}
+    assert {finding.network for finding in found} <= {*NETWORKS, *STACKS, "all"}

@@ -24,7 +24,7 @@ def lines(file: Path) -> list[dict[str, object]]:
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
     path = tmp_path_factory.mktemp("results") / "c"
-    arms = "--fork-at 0.5 --seeds 3-4 --arm none --arm fire --jobs 1"
+    arms = "--fork-at 0.5 --seeds 3-4 --stack off --arm none --arm fire --jobs 1"
     with here():
         dispatch(["compare", "ppo", *PPO.split(), *arms.split(), "--out", str(path)])
     dispatch(["report", str(path)])

@@ -82,7 +82,7 @@ class StillWork(AgentWork):
     def new_agent(self, settings, spaces): return Still(settings, spaces)
 
     @staticmethod
-    def envs(settings, env, copies, **world): return Vector([lambda: make_env(env, **world)] * copies)
+    def envs(settings, env, worlds): return Vector([lambda w=w: make_env(env, **w) for w in worlds])
 
 
 add(

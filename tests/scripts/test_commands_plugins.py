@@ -128,7 +128,7 @@ class DiceWork(AgentWork):
     def new_agent(self, settings, spaces): return Dice(settings)
 
     @staticmethod
-    def envs(settings, env, copies, **world): return Vector([lambda: make_env(env, **world)] * copies)
+    def envs(settings, env, worlds): return Vector([lambda w=w: make_env(env, **w) for w in worlds])
 
 
 add(

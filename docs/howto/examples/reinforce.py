@@ -1,6 +1,6 @@
 """REINFORCE (Williams 1992) for discrete actions: one gradient step after every `horizon` decisions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from supple.agents.agent import Policy
 from supple.agents.settings import AgentSettings
 from supple.agents.spaces import VectorSpace, only_space, vector_space
-from supple.agents.work import AgentWork
+from supple.agents.work import AgentWork, World
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.kinds import Kind, add
 from supple.engine.seeding import generator
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.envs import Envs, StepResult, Vector, flatten, make_env
+from supple.envs import Envs, StepResult, flatten, make_env, side_by_side
 from supple.interventions import learner_for
 from supple.registry.errors import Diverged
 
@@ -143,9 +143,9 @@ class ReinforceWork(AgentWork):
         return Reinforce(settings, spaces)
 
     @staticmethod
-    def envs(settings: ReinforceSettings, env: str, copies: int, **world: object) -> Envs:
-        """Return copies of an environment with the shifts and limits of the settings."""
-        return Vector([lambda: flatten(make_env(env, **world))] * copies)
+    def envs(settings: ReinforceSettings, env: str, worlds: Sequence[World]) -> Envs:
+        """Return one copy of an environment for each of these shifts and limits."""
+        return side_by_side([lambda world=world: flatten(make_env(env, **world)) for world in worlds])
 
 
 add(

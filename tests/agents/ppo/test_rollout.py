@@ -14,7 +14,7 @@ GAMMA, LAM = 0.97, 0.9
 
 def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
     """Return a rollout of random data in which about a third of the steps end an episode."""
-    rollout = Rollout(capacity or steps, envs, 3, Gaussian(2))
+    rollout = Rollout(capacity or steps, (envs,), 3, Gaussian(2))
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2
         truncated = (rng.random(envs) < 0.2) & ~terminated & truncations
@@ -26,17 +26,22 @@ def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, c
             terminated,
             truncated,
         )
-        for env in np.flatnonzero(truncated):
-            rollout.add_truncation(int(env), rng.normal(size=3).astype(np.float32))
+        if truncated.any():
+            rollout.add_truncations(truncated, rng.normal(size=(envs, 3)).astype(np.float32))
     return rollout
 
 
+def ends_of(rollout: Rollout) -> dict[tuple[int, int], np.ndarray]:
+    """Return the last observations of truncated episodes by step and environment."""
+    return {(t, int(env)): observations[env] for t, cut, observations in rollout.cuts for env in np.flatnonzero(cut)}
+
+
 def value(observations: torch.Tensor) -> torch.Tensor:
-    return observations.sum(1) + observations[:, 0].sin()
+    return observations.sum(-1) + observations[..., 0].sin()
 
 
 def batch_of(rollout: Rollout, following: np.ndarray, target_lam: float | None = None) -> RolloutBatch:
-    n = rollout.filled * rollout.num_envs
+    n = rollout.filled * rollout.shape[0]
     return rollout.batch(value(rollout.all_observations(following)), torch.zeros(n), GAMMA, LAM, target_lam)
 
 
@@ -67,7 +72,7 @@ def test_each_episode_is_a_recursion_of_its_own_and_truncation_bootstraps_from_i
     rollout = filled(rng, steps, envs, truncations=True)
     following = rng.normal(size=(envs, 3)).astype(np.float32)
     batch = batch_of(rollout, following)
-    ends = {(t, env): observation for t, env, observation in rollout.last}
+    ends = ends_of(rollout)
 
     def value_of(observation: np.ndarray) -> float:
         return float(value(torch.from_numpy(observation[None]))[0])
@@ -103,7 +108,7 @@ def test_monte_carlo_targets_are_discounted_sums_of_rewards_up_to_a_terminal_sta
     rollout = filled(rng, steps, envs, truncations=True)
     following = rng.normal(size=(envs, 3)).astype(np.float32)
     batch = batch_of(rollout, following, target_lam=1.0)
-    bootstrap = {(t, env): observation for t, env, observation in rollout.last}
+    bootstrap = ends_of(rollout)
     bootstrap |= {(steps - 1, env): following[env] for env in range(envs) if (steps - 1, env) not in bootstrap}
     expected = np.zeros((steps, envs))
     for env in range(envs):
@@ -129,7 +134,7 @@ def test_targets_are_advantages_plus_values_where_nothing_else_is_asked_for(targ
 
 @pytest.mark.parametrize("policy", [Categorical(4), Bernoulli(4)])
 def test_actions_keep_the_shape_and_the_type_of_their_space(policy: Policy) -> None:
-    rollout = Rollout(3, 2, 5, policy)
+    rollout = Rollout(3, (2,), 5, policy)
     actions = np.ones((2, *policy.shape), policy.dtype)
     for _ in range(3):
         rollout.add(np.zeros((2, 5), np.float32), np.zeros((2, 4), np.float32), actions, *(np.zeros(2) for _ in "123"))
@@ -170,3 +175,22 @@ def test_a_batch_does_not_change_when_its_rollout_is_filled_again() -> None:
         np.full((2, 3), 9, np.float32), *2 * [np.full((2, 2), 9, np.float32)], np.full(2, 9.0), *2 * [np.ones(2, bool)]
     )
     assert all(torch.equal(a, b) for a, b in zip(before, batch.tensors(), strict=True))
+
+
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 8), envs=st.integers(1, 3))
+def test_each_member_of_a_stack_has_the_batch_of_its_rollout_alone(seed: int, steps: int, envs: int) -> None:
+    rng = np.random.default_rng(seed)
+    alone = [filled(rng, steps, envs, truncations=True) for _ in range(3)]
+    following = rng.normal(size=(3, envs, 3)).astype(np.float32)
+    stack = Rollout(steps, (3, envs), 3, Gaussian(2))
+    for t in range(steps):
+        arrays = ("observations", "outputs", "actions", "rewards", "terminated", "truncated")
+        stack.add(*(np.stack([getattr(one, name)[t] for one in alone]) for name in arrays))
+        cuts = [{step: (cut, last) for step, cut, last in one.cuts} for one in alone]
+        if any(t in one for one in cuts):
+            nothing = np.zeros(envs, bool), np.zeros((envs, 3), np.float32)
+            stack.add_truncations(*(np.stack([one.get(t, nothing)[i] for one in cuts]) for i in range(2)))
+    batch = stack.batch(value(stack.all_observations(following)), torch.zeros(3, steps * envs), GAMMA, LAM)
+    for member, rollout in enumerate(alone):
+        for ours, theirs in zip(batch.tensors(), batch_of(rollout, following[member]).tensors(), strict=True):
+            torch.testing.assert_close(ours[member], theirs, rtol=1e-6, atol=1e-6)

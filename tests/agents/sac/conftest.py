@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from supple.agents.draws import sources_of
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
@@ -67,10 +68,12 @@ def everything(agent: SAC) -> dict[str, Tensor]:
         assert learner.optimizer is not None
         for i, slots in learner.optimizer.state_dict()["state"].items():
             found |= {f"{name}/slot {i}/{key}": value.clone() for key, value in slots.items()}
-        found[f"{name}/generator"] = learner.generator.get_state()
-    found |= {f"generator/{name}": random.get_state() for name, random in agent._generators().items()}
+        for i, random in enumerate((learner.generator, *learner.generators)):
+            found[f"{name}/generator {i}"] = random.get_state()
+    drawn = {**agent._generators(), "replay": agent.experience.draws}
+    for name, draws in drawn.items():
+        found |= {f"generator/{name} {i}": random.get_state() for i, random in enumerate(sources_of(draws))}
     found |= {"mean": torch.tensor(agent.statistics.mean), "variance": torch.tensor(agent.statistics.variance)}
-    found["generator/replay"] = agent.experience.draws.get_state()
     return found | {"sums": agent.experience.sums.clone(), "global": torch.get_rng_state()}
 
 

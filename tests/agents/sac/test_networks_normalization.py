@@ -119,7 +119,7 @@ def _rooms() -> Iterator[None]:
 def test_discrete_observations_become_one_hot() -> None:
     work = SACWork(SACSettings(env="Rooms-v0", steps=10_000, learning_starts=0, replay_size=300, device="cpu"))
     assert work.agent.control == Control(6, (-1.0, -1.0), (2.0, 2.0))
-    envs = work.envs(work.settings, "Rooms-v0", 2)
+    envs = work.envs(work.settings, "Rooms-v0", [{}, {}])
     np.testing.assert_array_equal(envs.reset([0, 1]), np.eye(6)[[3, 3]])
     result = envs.step(np.zeros((2, 2), np.float32))
     np.testing.assert_array_equal(result.final_obs, np.eye(6)[[4, 4]])

@@ -1,6 +1,8 @@
-"""A member of a stack of SAC agents is its run alone: random numbers, losses, gradients, weights and interventions."""
+"""A stack of SAC agents: each member draws, acts and learns as its run alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,164 +11,273 @@ import torch
 from torch import Tensor
 
 from supple.agents.sac.agent import SAC
-from supple.agents.sac.update import Transitions
+from supple.agents.sac.networks import Actor, Critics
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage import checkpoint
 from supple.envs import StepResult
+from supple.interventions import OtherMinibatch, parse_hook
+from supple.networks import evaluating
 
-SEEDS = (4, 7, 5)
-D, A, N = 5, 2, 16
-
-
-def both(small: Any, **changes: Any) -> tuple[SAC, list[SAC]]:
-    """Return a stack, and the agents of its members alone."""
-    return small.agent_with(seeds=SEEDS, **changes), [small.agent_with(seed=seed, **changes) for seed in SEEDS]
-
-
-def in_float64(agent: SAC) -> SAC:
-    """Gradients that are zero but for rounding have no sign there either, which Adam would make a step of."""
-    for learner in agent._all_learners().values():
-        for module in (learner.module, *learner.followers):
-            module.double()
-        learner.initial = {name: value.double() for name, value in learner.initial.items()}
-    agent.mean, agent.scale = agent.mean.double(), agent.scale.double()
-    return agent
+SEEDS = (3, 0, 7)
+ENVS, D, A = 2, 5, 2
+KINDS: dict[str, dict[str, Any]] = {
+    "simba": {"network": "simba", "target_entropy": -1.0},
+    "mlp": {"network": "mlp", "normalization": "layer", "critics": 3, "replay_ratio": 1.5, "priming_updates": 20},
+    "spectral": {"network": "mlp", "normalization": "spectral", "critics": 1, "log_std": "clipped"},
+    "random": {"network": "mlp", "activation": "rand_smooth_leaky", "normalize_observations": False},
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-def tensors(agent: SAC, networks: bool = True) -> dict[str, Tensor]:
-    """Return parameters, followers, buffers, slots of optimizers, and losses, by name."""
-    found = {}
-    for name, learner in agent._all_learners().items():
-        for i, module in enumerate((learner.module, *learner.followers)):
-            found |= {f"{name}/{i}/{key}": value for key, value in module.state_dict().items()}
-        found |= {f"{name}/initial/{key}": value for key, value in learner.initial.items()}
-        assert learner.optimizer is not None
-        for key, parameter in learner.module.named_parameters():
-            for slot, value in learner.optimizer.state.get(parameter, {}).items():
-                found[f"{name}/{key}: {slot}"] = value
-            if parameter.grad is not None:
-                found[f"{name}/{key}: gradient"] = parameter.grad
-    return found | {f"loss of {name}": loss for name, loss in agent.soft_update.latest.items()}
+def agent(small: Any, kind: str, *seeds: int, **changes: Any) -> SAC:
+    own = {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
+    made = small.agent_with(**{"num_envs": ENVS, "learning_starts": 6, **KINDS[kind], **own, **changes})
+    if len(seeds) == 1:
+        torch.manual_seed(made.settings.seed)
+    assert isinstance(made, SAC)
+    return made
+
+
+def world(seed: int = 0) -> Iterator[StepResult]:
+    """Yield steps of the environments of all members, which do not depend on the actions."""
+    rng, rows = np.random.default_rng(seed), len(SEEDS) * ENVS
+    while True:
+        final = rng.normal(size=(rows, D)) + 1_000 * (np.arange(rows) // ENVS)[:, None]  # centred by member
+        terminated, truncated = rng.random((2, rows)) < 0.1
+        obs = np.where((terminated | truncated)[:, None], final + 1, final)
+        yield StepResult(obs, rng.normal(size=rows), terminated, truncated, final, [])
+
+
+def rows_of(result: StepResult, member: int) -> StepResult:
+    rows = slice(member * ENVS, (member + 1) * ENVS)
+    return StepResult(*(value[rows] for value in result[:5]), [])
 
 
 def part(value: Tensor, member: int, like: Tensor) -> Tensor:
-    """Return the part of a member in a tensor of the stack, as the tensor of its run alone is."""
-    count = len(value) // len(SEEDS)
-    return value[member * count : (member + 1) * count].reshape(like.shape)
+    """Return what belongs to a member in a tensor of the stack, (members · networks, …), in the shape of its own."""
+    return value.unflatten(0, (len(SEEDS), -1))[member].view(like.shape)
 
 
-def assert_members(stack: SAC, alone: list[SAC], rtol: float, atol: float) -> None:
-    ours = tensors(stack)
-    for member, agent in enumerate(alone):
-        theirs = tensors(agent)
-        assert theirs.keys() == ours.keys()
-        for name, value in theirs.items():
-            found = part(ours[name], member, value) if ours[name].ndim else ours[name]
-            torch.testing.assert_close(
-                found, value, rtol=rtol, atol=atol, msg=lambda m, n=name, i=member: f"member {i}: {n}: {m}"
-            )
+def attached(hooks: Sequence[str], one: SAC) -> HookDriver:
+    parsed = [hook for text in hooks if (hook := parse_hook(text)) is not None]
+    return HookDriver(parsed, one.learners, lambda **_: None, total=40)
 
 
-def assert_generators(stack: SAC, alone: list[SAC]) -> None:
-    """Assert that all members have drawn what they draw alone."""
-    for member, agent in enumerate(alone):
-        for name, draws in agent._generators().items():
-            assert torch.equal(stack._generators()[name][member].get_state(), draws.get_state()), name
-        for name, learner in agent._all_learners().items():
-            found = stack._all_learners()[name].generators[member]
-            assert torch.equal(found.get_state(), learner.generator.get_state()), name
-        assert torch.equal(stack.experience.draws[member].get_state(), agent.experience.draws.get_state())
+class Lives:
+    """A stack and its members alone, in the same environments.
+
+    PyTorch's own generator, from which an agent alone draws for its activations, is that of the agent that acts."""
+
+    def __init__(self, small: Any, kind: str, **changes: Any) -> None:
+        self.stack, self.world = agent(small, kind, *SEEDS, **changes), world()
+        self.alone = [agent(small, kind, seed, **changes) for seed in SEEDS]
+        self.torch = [source.get_state() for source in self.stack.activations]
+        first = next(self.world)
+        self.stack.begin_episodes(first.obs)
+        for member, one in enumerate(self.alone):
+            one.begin_episodes(rows_of(first, member).obs)
+
+    def as_member(self, member: int, do: Callable[[], Any]) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.torch[member])
+            result = do()
+            self.torch[member] = torch.get_rng_state()
+        return result
+
+    def live(self, count: int, *hooks: str, tolerance: float = 1e-8) -> None:
+        """Act and learn, with hooks that are attached to each agent."""
+        driven = [attached(hooks, one) for one in (self.stack, *self.alone)]
+
+        def update(one: SAC, driver: HookDriver) -> None:
+            one.update(driver, last=False)
+            driver.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
+
+        for _ in range(count):
+            result = next(self.world)
+            actions = self.stack.act().reshape(-1, ENVS, A)
+            self.stack.remember(result)
+            update(self.stack, driven[0])
+            for member, one in enumerate(self.alone):
+                np.testing.assert_allclose(self.as_member(member, one.act), actions[member], rtol=0, atol=tolerance)
+                one.remember(rows_of(result, member))
+                self.as_member(member, partial(update, one, driven[1 + member]))
+
+    def pairs(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yield all tensors of networks and optimizers, and the last losses: those of a member, and its own alone."""
+        for member, one in enumerate(self.alone):
+            for name, learner in self.stack._all_learners().items():
+                own = one._all_learners()[name]
+                modules = zip((learner.module, *learner.followers), (own.module, *own.followers), strict=True)
+                for module, single in modules:
+                    for key, theirs in single.state_dict().items():
+                        yield f"{member} {name} {key}", part(module.state_dict()[key], member, theirs), theirs
+                for key, theirs in own.module.named_parameters():
+                    ours = learner.module.get_parameter(key)
+                    if theirs.grad is not None:
+                        assert ours.grad is not None
+                        yield f"gradient {member} {name} {key}", part(ours.grad, member, theirs), theirs.grad
+                    assert learner.optimizer is not None
+                    assert own.optimizer is not None
+                    for slot, value in own.optimizer.state.get(theirs, {}).items():
+                        found = learner.optimizer.state[ours][slot]
+                        yield f"{slot} {member} {name} {key}", part(found, member, value), value
+            for name, loss in one.soft_update.latest.items():
+                yield f"loss {member} {name}", self.stack.soft_update.latest[name][member], loss
+
+    def compare(self, tolerance: float) -> None:
+        for what, ours, theirs in self.pairs():
+            difference = (ours - theirs).abs().max() / theirs.abs().max().clamp_min(1.0)
+            assert float(difference) <= tolerance, what
+        for member, one in enumerate(self.alone):
+            assert torch.equal(self.stack.activations[member].get_state(), self.torch[member])
+            for name, draws in one._generators().items():
+                assert torch.equal(self.stack._generators()[name][member].get_state(), draws.get_state()), name
+            for name, learner in one._all_learners().items():
+                ours = self.stack._all_learners()[name].generators[member]
+                assert torch.equal(ours.get_state(), learner.generator.get_state()), name
+            np.testing.assert_array_equal(self.stack.statistics.mean[member], one.statistics.mean)
+            np.testing.assert_array_equal(self.stack.centre.offset[member], one.centre.offset)
+
+    def compare_numbers(self, tolerance: float) -> None:
+        numbers = self.stack.numbers()
+        for member, one in enumerate(self.alone):
+            own = one.numbers()
+            assert own.keys() == numbers.keys()
+            for name, value in own.items():
+                assert numbers[name][member] == pytest.approx(value, rel=tolerance, abs=tolerance), name
 
 
-def joined(results: list[StepResult]) -> StepResult:
-    return StepResult(*(np.concatenate(values) for values in list(zip(*results, strict=True))[:-1]), [])
+@pytest.fixture
+def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compute in double precision also where acting and the memory have single precision."""
+    actor, critics = Actor.forward, Critics.forward
+    monkeypatch.setattr(Actor, "forward", lambda network, x: actor(network, x.double()))
+    monkeypatch.setattr(Critics, "forward", lambda network, x, a: critics(network, x.double(), a.double()))
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
-def live(stack: SAC, alone: list[SAC], worlds: list[Iterator[StepResult]], steps: int, hooks: Any, exact: bool) -> None:
-    for _ in range(steps):
-        actions = stack.act()
-        wanted = np.concatenate([agent.act() for agent in alone])
-        if exact:
-            np.testing.assert_array_equal(actions, wanted)
-        else:
-            np.testing.assert_allclose(actions, wanted, atol=1e-4)
-        results = [next(world) for world in worlds]
-        stack.remember(joined(results))
-        for agent, result in zip(alone, results, strict=True):
-            agent.remember(result)
-            agent.update(hooks, last=False)
-        stack.update(hooks, last=False)
+@kinds
+def test_first_weights_are_those_of_the_members_alone(small: Any, kind: str) -> None:
+    lives = Lives(small, kind)
+    for what, ours, theirs in lives.pairs():
+        assert torch.equal(ours, theirs), what
 
 
-def begin(small: Any, stack: SAC, alone: list[SAC], seed: int = 0) -> list[Iterator[StepResult]]:
-    worlds = [small.world(stack.settings.num_envs, seed + 10 * member) for member in range(len(alone))]
-    first = [next(world).obs for world in worlds]
-    stack.begin_episodes(np.concatenate(first))
-    for agent, observations in zip(alone, first, strict=True):
-        agent.begin_episodes(observations)
-    return worlds
+@pytest.mark.slow
+@kinds
+def test_a_member_learns_as_alone_in_float64(small: Any, kind: str, in_float64: None) -> None:
+    lives = Lives(small, kind)
+    lives.live(28)
+    assert lives.stack.experience.taken >= 50
+    lives.compare(1e-10)
+    lives.compare_numbers(1e-10)
 
 
-def batches(count: int) -> Iterator[list[tuple[Transitions, Tensor]]]:
-    """Yield a batch for each member."""
-    g = torch.Generator().manual_seed(0)
-
-    def one() -> tuple[Transitions, Tensor]:
-        states, next_states = torch.randn(2, N, D, generator=g, dtype=torch.float64)
-        actions = torch.rand(N, A, generator=g, dtype=torch.float64) * 2 - 1
-        rewards, ends = torch.randn(N, generator=g, dtype=torch.float64), torch.rand(N, generator=g) < 0.3
-        noise = torch.randn(N, 2, A, generator=g, dtype=torch.float64)
-        return Transitions(states, actions, rewards, ends, next_states), noise
-
-    for _ in range(count):
-        yield [one() for _ in SEEDS]
+@kinds
+def test_first_updates_are_those_alone(small: Any, kind: str) -> None:
+    lives = Lives(small, kind, priming_updates=0, learning_rate=1e-4)
+    lives.live(4, tolerance=1e-5)
+    assert lives.stack.experience.taken >= 2
+    lives.compare(1e-5)
+    lives.compare_numbers(1e-5)
 
 
-def step(stack: SAC, alone: list[SAC], batch: list[tuple[Transitions, Tensor]]) -> None:
-    stacked = Transitions(*map(torch.stack, zip(*(transitions for transitions, _ in batch), strict=True)))
-    found = stack.soft_update(stacked, torch.stack([noise for _, noise in batch]))
-    wanted = [agent.soft_update(*each) for agent, each in zip(alone, batch, strict=True)]
-    torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-9, atol=1e-10)
-
-
-# -- the same numbers ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("network", ["simba", "mlp"])
-def test_members_begin_with_the_weights_of_their_runs_alone(small: Any, network: str) -> None:
-    stack, alone = both(small, network=network, critics=3)
-    assert_members(stack, alone, 0, 0)
-    assert_generators(stack, alone)
-    assert stack.critics(torch.zeros(3, 4, D), torch.zeros(3, 4, A)).shape == (9, 4)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes",
+    ("kind", "hooks"),
     [
-        {"network": "simba"},
-        {"network": "mlp", "normalization": "layer", "critics": 1},
-        {"network": "mlp", "normalization": "spectral", "activation": "crelu", "log_std": "clipped"},
+        ("simba", ("fire@0.4",)),
+        ("simba", ("fire(contract=as_released)@0.4", "reset(what=head,contract=as_released)@0.5")),
+        ("mlp", ("snp(noise=0.01)@0.4", "l2_init(strength=0.01)")),
+        ("simba", ("redo(tau=0.9)@every:12", "critic/cbp(replacement_rate=0.05,maturity=2)")),
+        ("random", ("cbp(replacement_rate=0.05,maturity=2)",)),
+        ("random", ("injection@0.4", "reset(toward=fresh)@0.6")),
+        ("mlp", ("soft_snp(epsilon=0.01)", "chain(strength=0.1,share=0.1)")),
     ],
-    ids=["simba", "layer", "spectral"],
 )
-def test_fifty_updates_in_float64_are_those_of_runs_alone(small: Any, changes: dict[str, Any]) -> None:
-    stack, alone = both(small, **changes)
-    for agent in (stack, *alone):
-        in_float64(agent)
-    for batch in batches(50):
-        step(stack, alone, batch)
-    assert_members(stack, alone, 1e-9, 1e-10)
+def test_hooks_do_to_a_member_what_they_do_alone(
+    small: Any, kind: str, hooks: tuple[str, ...], in_float64: None
+) -> None:
+    lives = Lives(small, kind)
+    lives.live(16, *hooks)
+    lives.compare(1e-8)
 
 
-def test_members_act_remember_and_learn_as_alone(small: Any) -> None:
-    stack, alone = both(small, learning_starts=12)
-    worlds = begin(small, stack, alone)
-    live(stack, alone, worlds, 6, small.no_hooks, exact=True)  # random actions
-    for member, agent in enumerate(alone):
-        np.testing.assert_array_equal(stack.statistics.mean[member], agent.statistics.mean)
-        np.testing.assert_array_equal(stack.centre.offset[member], agent.centre.offset)
-    assert_members(stack, alone, 1e-4, 1e-5)  # after the first update
-    live(stack, alone, worlds, 4, small.no_hooks, exact=False)
-    assert_generators(stack, alone)
-    numbers, wanted = stack.numbers(), [agent.numbers() for agent in alone]
-    assert numbers.keys() == wanted[0].keys()
-    for name, values in numbers.items():
-        assert values == pytest.approx([each[name] for each in wanted], rel=1e-3), name
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["simba", "random"])
+def test_a_stack_continues_from_its_state_bit_for_bit(small: Any, kind: str, tmp_path: Path) -> None:
+    hooks = "injection@0.2", "cbp(replacement_rate=0.05,maturity=2)", "soft_snp(epsilon=0.01)"
+    whole, resumed = agent(small, kind, *SEEDS), agent(small, kind, *SEEDS)
+    drivers, steps = [attached(hooks, one) for one in (whole, resumed)], world()
+    whole.begin_episodes(next(steps).obs)
+    for _ in range(12):
+        live_once(whole, next(steps), drivers[0])
+    whole.numbers()
+    live_once(whole, next(steps), drivers[0])
+    assert whole.learners["critic"].changes
+    folder = checkpoint.save(tmp_path, 1, {"agent": whole.state_dict(), "hooks": drivers[0].state_dict()}, "run")
+    state = checkpoint.load(folder, "run")
+    resumed.load_state_dict(state["agent"])
+    drivers[1].load_state_dict(state["hooks"])
+    first = next(steps)
+    whole.begin_episodes(first.obs)
+    resumed.begin_episodes(first.obs)
+    for _ in range(8):
+        result = next(steps)
+        for one, driver in zip((whole, resumed), drivers, strict=True):
+            live_once(one, result, driver)
+        assert np.array_equal(whole.actions, resumed.actions)
+    before, after = small.everything(whole), small.everything(resumed)
+    assert small.changed(before, after) == []
+    assert whole.numbers() == resumed.numbers()
+    with whole.greedy("a") as policy, resumed.greedy("a") as other:
+        assert np.array_equal(policy(first.obs), other(first.obs))
+
+
+def live_once(one: SAC, result: StepResult, hooks: HookDriver) -> None:
+    one.act()
+    one.remember(result)
+    one.update(hooks, last=False)
+    hooks.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mlp", "random"])
+def test_evaluation_policies_and_measured_losses_are_those_alone(small: Any, kind: str, in_float64: None) -> None:
+    lives = Lives(small, kind)
+    lives.live(10)
+    rows = np.concatenate([next(lives.world).obs[::ENVS] for _ in range(3)]).reshape(3, len(SEEDS), D).swapaxes(0, 1)
+    with lives.stack.greedy("a") as policy:
+        chosen = policy(rows.reshape(-1, D)).reshape(len(SEEDS), 3, A)
+    for name, learner in lives.stack.learners.items():
+        losses, another = list(learner.batches(2)), learner.offers(OtherMinibatch).inputs()
+        assert {loss.shape for loss in losses} == {(learner.members, lives.stack.settings.batch_size)}
+        total = 0.0
+        for member, one in enumerate(lives.alone):
+            with one.greedy("a") as policy:
+                np.testing.assert_allclose(policy(rows[member]), chosen[member], rtol=0, atol=1e-8)
+            own = one.learners[name]
+            for ours, theirs in zip(losses, own.batches(2), strict=True):
+                torch.testing.assert_close(part(ours, member, theirs), theirs, rtol=1e-10, atol=1e-10)
+            for ours, theirs in zip(another, own.offers(OtherMinibatch).inputs(), strict=True):
+                assert torch.equal(ours[member], theirs)
+            for ours, theirs in zip(learner.probe(), own.probe(), strict=True):
+                assert torch.equal(ours[member], theirs)
+            with evaluating(one.actor), evaluating(one.critics):
+                total += float(own.loss().detach())
+        with evaluating(lives.stack.actor), evaluating(lives.stack.critics):
+            assert float(learner.loss().detach()) == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["simba", "random"])
+def test_redrawn_networks_are_those_alone(small: Any, kind: str) -> None:
+    lives = Lives(small, kind)
+    for name, learner in lives.stack.learners.items():
+        drawn = learner.redraw()
+        for member, one in enumerate(lives.alone):
+            for key, value in lives.as_member(member, one.learners[name].redraw).items():
+                assert torch.equal(part(drawn[key], member, value), value)
+    lives.compare(0.0)

@@ -12,7 +12,7 @@ from supple.envs import Shift, Vector, flatten, make_env, shifts, side_by_side
 from supple.envs.arrays import ArrayVector
 from supple.envs.physics import PhysicsVector
 from supple.registry.faults import PluginFault
-from tests.envs.pairs import COPIES, live, pair
+from tests.envs.pairs import COPIES, assert_same, live, pair
 
 SEEDS = [3, 3, 4, 5, 5, 6, 7]  # members with several copies each
 OF_VECTORS = ["offset", "rescale", "noise", "permute", "negate_reward", "flip_actions", "permute_actions", "none"]
@@ -106,6 +106,15 @@ def test_an_error_of_a_shift_that_takes_rows_is_its_fault() -> None:
     _, together = pair("cartpole", ArrayVector, shifts="failing")
     with pytest.raises(PluginFault, match=re.escape("OSError: no")):
         together.step(np.zeros(COPIES, np.int64))
+
+
+def test_steps_before_the_first_reset_count() -> None:
+    make = partial(make_env, "cartpole", shifts="offset(over=9) + negate_reward(over=20)", task=1)
+    vectors = Vector([make] * 4), side_by_side([make] * 4)
+    for envs in vectors:
+        envs.progress(5)
+    assert_same(*(envs.reset(range(4)) for envs in vectors))
+    live(*vectors, 60)
 
 
 def test_a_negative_number_of_steps_is_refused() -> None:

@@ -141,7 +141,7 @@ def test_suites_have_titles_of_their_own_and_are_installed() -> None:
     assert len(set(titles)) == len(titles)
 
 
-RUNS = {  # of a suite, at the small scale and at the paper's; points of a tuning are runs, too
+RUNS = {  # of one seed in a suite, at the small scale and at the paper's; points of a tuning are runs, too
     "linear-continual": (2, None),
     "frozen-lake": (20, 100),
     "gym-control": (355, None),
@@ -158,7 +158,8 @@ def test_a_suite_passes_all_checks_of_a_sweep_and_has_as_many_runs_as_were_plann
     for scale, runs in zip(SCALES, RUNS[name], strict=True):
         if runs is not None:  # building the networks of all arms takes seconds
             jobs = read_sweep(find_suite(name), scale).preview(tmp_path / "out")
-            assert len({job.folder for job in jobs}) == len(jobs) == runs
+            assert len({job.folder for job in jobs}) == len(jobs)
+            assert sum(len(job.spec.seeds) for job in jobs) == runs
 
 
 def test_a_suite_goes_by_its_name_and_takes_settings_that_it_cannot_know(

@@ -109,9 +109,10 @@ def test_arms_with_other_strengths_share_their_trunk(tmp_path: Path) -> None:
 def test_a_preset_can_vary_as_well(tmp_path: Path) -> None:
     small = {"num_envs": 1, "rollout_steps": 20, "minibatch_size": 10, "compile": "off"}
     space = Space({"preset": ["gym-control-small", "nine-rooms-small"]})
-    jobs = Sweep([Study("worlds", "ppo", settings=small, arms=("none",), fork_at=0.0, space=space)]).preview(tmp_path)
-    assert folders([job for job in jobs if job.spec.seeds == (0,)], tmp_path) == {
-        f"worlds/{preset}/seed-0/{arm}" for preset in space.grid["preset"] for arm in ("none", "fresh")
+    made = Study("worlds", "ppo", settings=small, arms=("none",), fork_at=0.0, space=space, seeds=(0, 1))
+    jobs = Sweep([made]).preview(tmp_path)
+    assert folders(jobs, tmp_path) == {
+        f"worlds/{preset}/seeds-0-1/{arm}" for preset in space.grid["preset"] for arm in ("none", "fresh")
     }
     assert {job.spec.settings.env for job in jobs} == {"CartPole-v1", "NineRooms-v0"}  # type: ignore[attr-defined]
 

@@ -78,7 +78,7 @@ class ContinualWork(SupervisedWork):
             self._add_task(0)
             frozen = set(self.model.state_dict()) - self._adapter_names()
             layers = tuple(replace(layer, module=self.model.get_submodule(layer.name)) for layer in layers)
-        self.frozen = frozen  # names in the model's state of what is never written
+        self.unwritten = frozen  # names in the model's state of what is never written
         self.penalized = any(type(a).penalty is not Adapter.penalty for a in adapters(self.model).values())
         why = "lies between layers with adapters" if self.has_adapters else ""
         self.learner = Learner(
@@ -187,11 +187,11 @@ class ContinualWork(SupervisedWork):
         state = super().state()
         learner = state["learner"]
         for part in ("module", "initial"):
-            learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.frozen}
+            learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.unwritten}
         return {**state, "before": self.before, "masses": self.masses.state() if self.masses else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.frozen}
+        now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.unwritten}
         learner = {**state["learner"], "module": {**now, **state["learner"]["module"]}}
         self.model.load_state_dict(learner["module"])
         self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built

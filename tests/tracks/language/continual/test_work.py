@@ -19,7 +19,7 @@ ADDING = ("moram", "inclora", "moe-lora", "external-router", "o-lora")
 @pytest.mark.parametrize("method", ADDING)
 def test_later_tasks_leave_earlier_atoms_and_the_model_as_they_were(trials, method):
     work = trials.work(method)
-    plain = {name: tensor.clone() for name, tensor in work.model.state_dict().items() if name in work.frozen}
+    plain = {name: tensor.clone() for name, tensor in work.model.state_dict().items() if name in work.unwritten}
     trials.learn(work, 0)
     first = {
         name: {bank: a.bank(bank).detach().clone() for bank in a.banks} for name, a in adapters(work.model).items()
@@ -50,7 +50,7 @@ def test_method_full_trains_every_weight(trials):
     before = {name: p.detach().clone() for name, p in work.model.named_parameters()}
     trials.learn(work, 0)
     assert all(not torch.equal(p, before[name]) for name, p in work.model.named_parameters())
-    assert not work.frozen
+    assert not work.unwritten
 
 
 @pytest.mark.parametrize("method", METHODS)
