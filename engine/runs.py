@@ -20,6 +20,7 @@ from .hooks.texts import read_hooks
 from .kinds import Kind
 from .loop import Divergence, Loop, Progress, Warn
 from .machine import distributed, torchrun
+from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
 from .machine.resources import Allocations
 from .settings import RunSettings
@@ -240,6 +241,7 @@ class Run:
                 if held:
                     stack.enter_context(held.explaining())
                 stack.enter_context(flushing_denormals(settings.torch_threads, self.warn))
+                keep_freed_memory()
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))

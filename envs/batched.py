@@ -98,6 +98,7 @@ class BatchedVector(Vector):
     def step(self, actions: np.ndarray) -> StepResult:
         require_one_each(self.num_envs, actions, "actions")
         shifts, last = self._shifts, self._seen
+        actions = np.asarray(actions)
         if self._bounds is not None:
             actions = np.minimum(np.maximum(actions, self._bounds[0]), self._bounds[1])
         if shifts is not None:

@@ -60,7 +60,7 @@ class StackedAdam(torch.optim.Optimizer):
             if not parameters:
                 continue
             gradients = [p.grad for p in parameters if p.grad is not None]
-            slots = [self._slots(p) for p in parameters]
+            slots = [self.slots(p) for p in parameters]
             first, second, steps = ([slot[name] for slot in slots] for name in ("exp_avg", "exp_avg_sq", "step"))
             torch._foreach_add_(steps, 1)
             if all(not s.is_cuda and len(set(s.tolist())) == 1 for s in steps):
@@ -78,7 +78,8 @@ class StackedAdam(torch.optim.Optimizer):
                 maximize=False,
             )  # fmt: skip
 
-    def _slots(self, parameter: Tensor) -> dict[str, Tensor]:
+    def slots(self, parameter: Tensor) -> dict[str, Tensor]:
+        """Return the state of a parameter, which is made if there is none yet."""
         slots = self.state[parameter]
         if not slots:
             slots["step"] = torch.zeros(len(parameter) // self.networks, device=parameter.device)

@@ -66,10 +66,25 @@ def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
         torch.nn.utils.clip_grad_norm_(parameters, limit)
         return
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norms = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()  # (members,)
-    scale = (limit / (norms + 1e-6)).clamp(max=1.0)
+    scale = (limit / (norms_by_member(gradients) + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
-        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
+        gradient.mul_(of_members(scale, gradient))
+
+
+def norms_by_member(gradients: Sequence[Tensor]) -> Tensor:
+    """Return the norm of each member's gradients, (members,), for gradients (members, …).
+
+    The entries of a row are summed first, then those of a member. A sum along another axis, or a long one that threads
+    share, would be made in an order that depends on the number of members, and with it the last bits of a member.
+    """
+    squares = [gradient.square() for gradient in gradients]
+    rows = [square.flatten(2).sum(2) if square.ndim > 2 else square for square in squares]
+    return torch.cat(rows, 1).sum(1).sqrt()
+
+
+def of_members(values: Tensor, like: Tensor) -> Tensor:
+    """Return one value for each member, (members,), in a shape that broadcasts with (members, …)."""
+    return values.view(-1, *[1] * (like.ndim - 1))
 
 
 def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -12,10 +12,13 @@ from torch.optim.adam import adam
 
 from ...engine.compile import compile_step as compile_step
 from ...networks import StackedAdam
-from ...networks.optimizers import step
+from ...networks.optimizers import norms_by_member, of_members, step
 from .network import MultiHead
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Loss = Callable[..., tuple[Tensor, Tensor]]
+PAYS_FOR_A_CALL = 50_000_000  # floating-point operations, beside which a call of compiled code is a tenth
 STATISTICS = ("loss/policy", "loss/value", "policy/entropy", "policy/approx_kl", "policy/clip_fraction")
 
 
@@ -113,6 +116,19 @@ def steps_per_call(minibatches: int, most: int) -> int:
     return max(count for count in range(1, most + 1) if minibatches % count == 0)
 
 
+def most_in_a_stack(most: int, parameters: int, rows: int) -> int:
+    """Return how many gradient steps of a stack one compiled call should make, at most `most`.
+
+    Steps of many members take so long that the call itself is nothing beside them, and a few steps compile faster.
+
+    Args:
+        most: The number for a single small network.
+        parameters: Those of the whole stack.
+        rows: Rows of a minibatch, of one member.
+    """
+    return min(most, -(-PAYS_FOR_A_CALL // (6 * parameters * rows)))
+
+
 class Adam(NamedTuple):
     """The constant hyperparameters of torch.optim.Adam. They are compiled into the code."""
 
@@ -129,16 +145,19 @@ class GradientStep:
     `unroll` steps, including Adam. Adam's state stays in the optimizer in PyTorch's form, on which interventions and
     checkpoints rely. Parameters and state are inputs of the compiled code, so that in-place changes need no
     recompilation. No `.grad` remains. An optimizer other than Adam (Muon) makes its own steps in eager mode.
+
+    The losses of a stack are (members,). Gradients are clipped by member, and Adam's counters are those of each.
     """
 
-    def __init__(self, max_norm: float, compiled: bool) -> None:
+    def __init__(self, max_norm: float, compiled: bool, stacked: bool = False) -> None:
         """Set what does not change between calls of `begin`.
 
         Args:
             max_norm: The global gradient norm above which gradients are clipped. 0: no clipping.
             compiled: Whether to compile the steps.
+            stacked: Whether it is a stack that is trained.
         """
-        self.max_norm, self.compile = max_norm, compiled
+        self.max_norm, self.compile, self.stacked = max_norm, compiled, stacked
 
     def begin(
         self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], unroll: int, traceable: bool = True
@@ -147,7 +166,7 @@ class GradientStep:
 
         It must be called again after `load_state_dict`. Each kind of Adam's state moves into one tensor, of which the
         optimizer keeps views. So this object sees in-place changes by interventions, and the compiled code has few
-        inputs.
+        inputs. That of a stack stays where it is: it is large, so that passes over memory cost more than inputs.
 
         Args:
             optimizer: The optimizer, with one group of parameters if it is Adam.
@@ -157,15 +176,21 @@ class GradientStep:
         """
         self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
-        self.flat, self.stacked = isinstance(optimizer, torch.optim.Adam), isinstance(optimizer, StackedAdam)
-        self.compiled = self.compiled and not self.stacked
-        if not self.flat:
+        self.flat = isinstance(optimizer, torch.optim.Adam)
+        self.whole = self.compiled and isinstance(optimizer, torch.optim.Adam | StackedAdam)
+        if not isinstance(optimizer, torch.optim.Adam | StackedAdam):
             return
         (group,) = optimizer.param_groups
         beta1, beta2 = group["betas"]
         self.adam = Adam(beta1, beta2, group["eps"], group["weight_decay"])
         self.learning_rate = group["lr"]
         slots = [self.optimizer.state[parameter] for parameter in parameters]
+        if isinstance(optimizer, StackedAdam):
+            slots = [optimizer.slots(parameter) for parameter in parameters]
+            self.counters, self.averages, self.squares = (
+                [slot[name] for slot in slots] for name in ("step", "exp_avg", "exp_avg_sq")
+            )
+            return
         for slot, parameter in zip(slots, parameters, strict=True):
             if not slot:
                 slot["step"] = torch.zeros((), device=parameter.device)
@@ -174,8 +199,8 @@ class GradientStep:
         self.average = torch.cat([slot["exp_avg"].flatten() for slot in slots])
         self.square = torch.cat([slot["exp_avg_sq"].flatten() for slot in slots])
         self.counters, self.averages, self.squares = [*self.steps], self._views(self.average), self._views(self.square)
-        for slot, step, average, square in zip(slots, self.counters, self.averages, self.squares, strict=True):
-            slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = step, average, square
+        for slot, counter, average, square in zip(slots, self.counters, self.averages, self.squares, strict=True):
+            slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = counter, average, square
 
     def _views(self, flat: Tensor) -> list[Tensor]:
         """Return one view for each parameter, with its shape."""
@@ -195,60 +220,56 @@ class GradientStep:
             before: Called before each step, when the gradients are in `.grad`.
 
         Returns:
-            The statistics of all steps, (steps, 5).
+            The statistics of all steps, (steps, *stack, 5).
         """
         axis = int(self.stacked)  # of the rows: after the members
         count = rows[0].shape[axis] // size
-        if self.compiled and self.flat and count == self.unroll and before is None:
-            # Adam's bias corrections, in float64 as PyTorch's: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters).
-            # NumPy is three times as fast as PyTorch here, which on a GPU is worth one transfer of counters per call.
-            t = self.steps.cpu().numpy().astype(np.float64) + np.arange(1, count + 1)[:, None]
-            self.steps += count
-            rates = torch.from_numpy((self.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
-            roots = torch.from_numpy((1 / np.sqrt(1 - self.adam.beta2**t)).astype(np.float32))
-            state = (self.parameters, self.average, self.square, rates, roots)
-            return _compile_steps()(loss, size, self.adam, self.max_norm, *state, *rows)
-        statistics = []
-        gradient_of = _compile_gradient() if self.compiled and before else _gradient
-        for minibatch in zip(*(tensor.split(size, axis) for tensor in rows), strict=True):
+        if self.whole and count == self.unroll and before is None:
+            rates, roots = self._corrections(count)
+            constants = loss, size, self.adam, self.max_norm, self.parameters
             if self.stacked:
-                statistics.append(self._step_stack(loss, minibatch, before))
-                continue
+                return _compile(_make_steps_of_stack)(*constants, self.averages, self.squares, rates, roots, *rows)
+            return _compile(_make_steps)(*constants, self.average, self.square, rates, roots, *rows)
+        statistics = []
+        gradient_of = _gradients_of_stack if self.stacked else _gradient
+        if self.compiled and before:
+            gradient_of = _compile(gradient_of)
+        for minibatch in zip(*(tensor.split(size, axis) for tensor in rows), strict=True):
             gradient, numbers = gradient_of(loss, self.max_norm, self.parameters, *minibatch)
             statistics.append(numbers)
-            gradients = self._views(gradient)
+            gradients = gradient if self.stacked else self._views(gradient)
             if self.flat and before is None:
                 self._adam(gradients)
                 continue
             for parameter, part in zip(self.parameters, gradients, strict=True):
-                parameter.grad = part
+                parameter.grad = part.contiguous()
             if before:
                 before()
             if self.flat:
                 self._adam(gradients)
             else:
-                self.optimizer.step()
+                step(self.optimizer)
             for parameter in self.parameters:
                 parameter.grad = None  # parameters that the next environment does not train must have no gradient
         return torch.stack(statistics)
 
-    def _step_stack(self, loss: Loss, minibatch: tuple[Tensor, ...], before: Callable[[], None] | None) -> Tensor:
-        values, numbers = loss(*minibatch)
-        for parameter, gradient in zip(
-            self.parameters, torch.autograd.grad(values.sum(), self.parameters), strict=True
-        ):
-            parameter.grad = gradient.contiguous()
-        if self.max_norm:
-            squares = [p.grad.flatten(1).square().sum(1) for p in self.parameters]
-            scale = (self.max_norm / (torch.stack(squares, 1).sum(1).sqrt() + 1e-6)).clamp(max=1.0)
-            for p in self.parameters:
-                p.grad.mul_(scale.view(-1, *[1] * (p.ndim - 1)))
-        if before:
-            before()
-        step(self.optimizer)
-        for p in self.parameters:
-            p.grad = None
-        return numbers
+    def _corrections(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return Adam's bias corrections of the next steps: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters, *stack).
+
+        They are computed in float64, as PyTorch's. The counters go on by the number of steps."""
+        # NumPy is three times as fast as PyTorch here, which on a GPU is worth one transfer of counters per call.
+        steps = torch.stack(self.counters) if self.stacked else self.steps
+        ahead = np.arange(1, count + 1).reshape(-1, *[1] * steps.ndim)
+        t = steps.cpu().numpy().astype(np.float64) + ahead
+        if self.stacked:
+            torch._foreach_add_(self.counters, count)
+        else:
+            self.steps += count
+        rates = torch.from_numpy((self.learning_rate / (1 - self.adam.beta1**t)).astype(np.float32))
+        roots = torch.from_numpy((1 / np.sqrt(1 - self.adam.beta2**t)).astype(np.float32))
+        if self.stacked:  # one number of each parameter can stay on the CPU
+            return rates.to(steps.device), roots.to(steps.device)
+        return rates, roots
 
     @torch.no_grad()
     def _adam(self, gradients: list[Tensor]) -> None:
@@ -289,13 +310,39 @@ def _make_steps(
     return torch.stack(statistics)
 
 
-@cache
-def _compile_steps() -> Callable[..., Tensor]:
-    """Return the compiled steps, shared by all agents of this process, with one graph for each set of shapes."""
-    return compile_step(_make_steps)
+def _gradients_of_stack(
+    loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Tensor
+) -> tuple[list[Tensor], Tensor]:
+    """Return the clipped gradient of each parameter of a stack, and the statistics of the losses."""
+    values, statistics = loss(*batch)
+    gradients = [*torch.autograd.grad(values.sum(), parameters)]
+    if max_norm:
+        scale = (max_norm / (norms_by_member(gradients) + 1e-6)).clamp(max=1.0)
+        gradients = [gradient * of_members(scale, gradient) for gradient in gradients]
+    return gradients, statistics
+
+
+def _make_steps_of_stack(
+    loss: Loss, size: int, adam: Adam, max_norm: float, parameters: list[Tensor], averages: list[Tensor],
+    squares: list[Tensor], rates: Tensor, roots: Tensor, *rows: Tensor,
+) -> Tensor:  # fmt: skip
+    statistics = []
+    for k, minibatch in enumerate(zip(*(tensor.split(size, 1) for tensor in rows), strict=True)):
+        gradients, numbers = _gradients_of_stack(loss, max_norm, parameters, *minibatch)
+        statistics.append(numbers)
+        with torch.no_grad():
+            for i, (p, m, v, g) in enumerate(zip(parameters, averages, squares, gradients, strict=True)):
+                if adam.weight_decay:
+                    g = g + adam.weight_decay * p
+                m.lerp_(g, 1 - adam.beta1)
+                v.mul_(adam.beta2).addcmul_(g, g, value=1 - adam.beta2)
+                rate, root = of_members(rates[k, i], p), of_members(roots[k, i], p)
+                p.sub_(rate * m / (v.sqrt() * root + adam.epsilon))
+    return torch.stack(statistics)
 
 
 @cache
-def _compile_gradient() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return the compiled `_gradient`, for updates in which a hook acts before each step."""
-    return compile_step(_gradient)
+def _compile(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the compiled steps or gradients, shared by all agents of this process, with one graph for each set of
+    shapes."""
+    return compile_step(function)

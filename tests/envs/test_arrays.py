@@ -40,7 +40,7 @@ def test_steps_are_those_of_gymnasium_to_the_last_bit(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARRAY_TASKS)
 def test_thousands_of_steps_are_those_of_gymnasium_to_the_last_bit(name: str) -> None:
-    live(*pair(name, ArrayVector, copies=33), 1500)
+    live(*pair(name, ArrayVector, copies=33), 800)
 
 
 @pytest.mark.parametrize("name", ARRAY_TASKS)
