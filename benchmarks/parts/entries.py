@@ -64,6 +64,7 @@ ENTRIES = {
     "checkpoints": Entry("Checkpoints of a replay memory of a million frames", "s", "storage:checkpoints", 2),
     "report": Entry("supple report of a sweep of 200 runs of a million steps", "s, or MiB", "storage:report", 1),
     "gpu-simba-updates": Entry("SAC with SimBa on random transitions, Table 5 of FIRE", "", "on_cuda:simba_updates", 3),
+    "gpu-simba-stacks": Entry("SAC with SimBa, 1 and 8 seeds, Table 5 of FIRE", "", "on_cuda:simba_stacks", 3),
     "gpu-simba-humanoid": Entry("SAC with SimBa on Humanoid-v5, 16 copies", "", "on_cuda:simba_humanoid", 3),
     "gpu-dqn": Entry("DQN on 4 × Asterix, batch 32, replay ratio 1", "gradient steps/s", "on_cuda:dqn", 5),
     "gpu-dqn-stacks": Entry("DQN of several seeds, 4 copies each", "gradient steps/s", "on_cuda:dqn_stacks", 5),
