@@ -269,6 +269,7 @@ class AgentWork(Work):
 
     def freeze(self, members: Iterable[int]) -> None:
         super().freeze(members)
+        self.agent.freeze(sorted(self.frozen))
         self._freeze_envs()
 
     def _freeze_envs(self) -> None:

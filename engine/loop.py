@@ -223,7 +223,7 @@ class Loop:
     def _measure_trainability(self, task: Task) -> None:
         self._check_members()
         found = self.work.trainability()
-        if not found[0]:  # the learners have seen no data yet
+        if not any(found):  # the learners have seen no data yet
             return
         for labels, own in self._lines(found):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)

@@ -166,6 +166,13 @@ class ReplayMemory:
         window = np.arange(max(0, end - 1 - self.window), end) % self.rows
         return int(np.count_nonzero(self.acted[ring, window]))
 
+    def make_finite(self, members: Sequence[int]) -> None:
+        """Replace actions of these members of a stack by 0 where they are no numbers: a diverged network chose them."""
+        if np.issubdtype(self.action.dtype, np.floating):
+            for member in members:
+                own = self.action[member * self.num_envs : (member + 1) * self.num_envs]
+                np.nan_to_num(own, copy=False, posinf=0.0, neginf=0.0)
+
     def begin(self, observations: np.ndarray) -> None:
         """Begin episodes: all environments were reset to these observations, (rings, *layout.observation).
 
