@@ -396,7 +396,8 @@ class PPO:
 
         def penalized_loss(*batch: Tensor) -> tuple[Tensor, Tensor]:
             loss, statistics = ppo_loss(network, key, batch, settings)
-            return loss + hooks.drawn_penalty(learner), statistics
+            # the penalty is one number for all members of a stack
+            return (loss.sum() if self.stack else loss) + hooks.drawn_penalty(learner), statistics
 
         return penalized_loss
 
