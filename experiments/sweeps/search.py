@@ -142,8 +142,8 @@ def _value(each: Range | Choice, value: Any) -> Any:
 
 def load_finished(queued: Iterable[QueuedRun]) -> list[RunData]:
     """Return the logs of runs, one per seed, without those that failed and seeds of stacks that diverged."""
-    runs = (run for each in queued if not each.failed for run in load_runs(each.folder))
-    return [run for run in runs if not run.of_kind("diverged")]
+    finished = [each for each in queued if not each.failed]
+    return [run for each in finished for run in load_runs(each.folder) if str(run.seed) not in each.diverged]
 
 
 def seconds_of(runs: Sequence[RunData]) -> float:

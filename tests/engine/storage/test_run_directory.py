@@ -200,3 +200,14 @@ def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeyp
     assert newest_step(Path("run/checkpoints")) == 40
     assert not [*(tmp_path / "elsewhere").iterdir()]
     assert not (tmp_path / "run/claim.json").exists()
+
+
+def test_the_returns_of_a_stack_are_shown_by_seed(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "run", CONFIG) as run:
+        run.start_logs({}, 0.0, AGENT_LOGS)
+        for seed, value in ((3, 1.0), (8, 5.0), (3, 2.0)):
+            run.episode(step=1, seed=seed, **{"return": value})
+        run.metrics(2, {"loss": 0.5}, seed=3)
+    events = EventFileLoader(str(tmp_path / "run" / LOGS["tensorboard"])).Load()
+    shown = {value.tag: value for event in events for value in event.summary.value}
+    assert shown.keys() == {"seed-3/loss", "seed-3/train/return", "seed-8/train/return"}
