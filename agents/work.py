@@ -105,12 +105,13 @@ class AgentWork(Work):
     def worlds(self, task: EnvTask, copies: int) -> list[World]:
         """Return the arguments of a task's environments that follow from the settings: those of each member's copies.
 
-        Only the shifts differ between members."""
+        Only the seeds of the shifts differ between members. Without shifts they have no effect, but they tell apart the
+        copies of members that cannot share one vector, such as games."""
         s = self.settings
-        if self.shifts is None:
-            return [s.world] * (copies * len(s.members))
-        shifted = {"shifts": self.shifts, "task": task.index, **s.world}
-        return [{**shifted, "seed": seed} for seed in s.members for _ in range(copies)]
+        if self.shifts is None and not s.stacked:
+            return [s.world] * copies
+        shifted = {} if self.shifts is None else {"shifts": self.shifts, "task": task.index}
+        return [{**shifted, **s.world, "seed": seed} for seed in s.members for _ in range(copies)]
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -268,6 +269,7 @@ class AgentWork(Work):
 
     def freeze(self, members: Iterable[int]) -> None:
         super().freeze(members)
+        self.agent.freeze(sorted(self.frozen))
         self._freeze_envs()
 
     def _freeze_envs(self) -> None:

@@ -31,11 +31,11 @@ def members_not_finite(learners: Mapping[str, Learner]) -> list[int]:
     """Return the positions of the seeds of a stack whose weights or optimizer slots are not all finite, ascending.
 
     Each tensor is looked at once, and the results of all are read at once, since that waits for a GPU."""
-    sound: list[Tensor] = []
+    wrong: list[Tensor] = []
     for learner in learners.values():
         finite = [tensor.isfinite().reshape(len(tensor), -1).all(1) for tensor in _by_network(learner)]
-        sound.append(learner.by_seed(torch.stack(finite).all(0)).all(1).cpu())
-    return torch.nonzero(~torch.stack(sound).all(0)).flatten().tolist() if sound else []
+        wrong.append((~learner.by_seed(torch.stack(finite).all(0)).all(1)).cpu())
+    return torch.nonzero(torch.stack(wrong).any(0)).flatten().tolist() if wrong else []
 
 
 @torch.no_grad()

@@ -223,7 +223,7 @@ class Loop:
     def _measure_trainability(self, task: Task) -> None:
         self._check_members()
         found = self.work.trainability()
-        if not found[0]:  # the learners have seen no data yet
+        if not any(found):  # the learners have seen no data yet
             return
         for labels, own in self._lines(found):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
@@ -237,8 +237,8 @@ class Loop:
         if hook.waits():
             self.warn(f"{self.run.path}: {hook.text} never fired, because {hook.obstacle(min(stack, default=None))}")
         elif waiting:
-            seeds, why = " ".join(map(str, waiting.values())), hook.obstacle(min(waiting))
-            self.warn(f"{self.run.path}: {hook.text} never fired for seed {seeds}, because {why}")
+            seeds = f"seed{'s' * (len(waiting) > 1)} {', '.join(map(str, waiting.values()))}"
+            self.warn(f"{self.run.path}: {hook.text} never fired for {seeds}, because {hook.obstacle(min(waiting))}")
 
     def _by_seed(self, numbers: Numbers) -> list[Numbers]:
         """Return the numbers of each seed of a stack, or those of the run if it has one seed."""

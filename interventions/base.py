@@ -81,12 +81,16 @@ class Intervention:
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return counts or measurements of the intervention's own work on this learner so far, for logs.
 
-        Each value is a number or, for a stack, one number for each member, (members,).
+        Each value is a number or, for a stack, one number for each member, (members,), or for each seed, (seeds,).
         """
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to save in a checkpoint: tensors, numbers, strings, and lists and dicts of them."""
+        """Return the state to save in a checkpoint: tensors, numbers, strings, and lists and dicts of them.
+
+        What `apply` changes must be tensors. In a stack their first axis is that of the members or of the seeds, and
+        they exist before, because a condition may hold for some seeds only.
+        """
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

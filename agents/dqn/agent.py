@@ -7,8 +7,9 @@ al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is tru
 its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from ..agent import Policy
 from ..draws import (
     Draws,
     activation_generators,
+    draw,
     generators,
     set_states,
     sources_of,
@@ -248,32 +250,24 @@ class DQN:
         """Return actions, (rows,), for centred observations (rows, …): random with probability `epsilon`, else greedy.
 
         Each row is drawn independently, those of a member by its own generator."""
-        rows, sources = len(observations), sources_of(draws)
-        n = rows // len(sources)
-        actions, uniform = torch.empty(rows, dtype=torch.int64), torch.empty(rows)
-        for own, chosen, share in zip(sources, actions.split(n), uniform.split(n), strict=True):
-            torch.randint(self.space.actions, (n,), generator=own, out=chosen)
-            torch.rand(n, generator=own, out=share)
-        greedy = uniform >= epsilon
+        n = len(observations) // len(self.settings.members)
+        actions = draw(partial(torch.randint, self.space.actions), (n,), draws)
+        greedy = draw(torch.rand, (n,), draws) >= epsilon
         if greedy.any():
+            kept = self._draws_of_idle(greedy) if self.stack and self._is_random() else ()
             states = torch.from_numpy(self._by_member(observations)).to(self.device, non_blocking=True)
-            with self._keep_draws_of_idle(greedy):
-                values = self.network(states)
-            actions = torch.where(greedy, values.argmax(-1).flatten().cpu(), actions)
-        return actions.numpy()
+            values = self.network(states)
+            actions = torch.where(greedy, values.argmax(-1).cpu(), actions)
+            for source, state in kept:
+                source.set_state(state)
+        return actions.flatten().numpy()
 
-    @contextmanager
-    def _keep_draws_of_idle(self, greedy: Tensor) -> Iterator[None]:
-        """Keep the generators of activations of members without a greedy row, which run only because others have some.
+    def _draws_of_idle(self, greedy: Tensor) -> list[tuple[torch.Generator, Tensor]]:
+        """Return the generators of activations of members without a greedy row, (members, n), with their states.
 
-        greedy: whether a row is greedy, (rows,)."""
-        idle: list[int] = []
-        if self.stack and self._is_random() and not greedy.all():
-            idle = (~greedy).view(*self.stack, -1).all(1).nonzero().flatten().tolist()
-        states = [self.activations[member].get_state() for member in idle]
-        yield
-        for member, state in zip(idle, states, strict=True):
-            self.activations[member].set_state(state)
+        The networks of these members run only because others have such a row."""
+        idle = (~greedy).all(-1).nonzero().flatten().tolist()
+        return [(self.activations[member], self.activations[member].get_state()) for member in idle]
 
     def _is_random(self) -> bool:
         """Return whether the network has random activations."""
@@ -379,6 +373,10 @@ class DQN:
     def sound(self) -> Tensor:
         """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
         return self.experience.sound()
+
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        self.experience.freeze(members)
 
     def numbers(self) -> Numbers:
         """Return ε, the size of the replay memory, and the means of the statistics since the last call."""

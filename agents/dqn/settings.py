@@ -140,7 +140,7 @@ class DQNSettings(AgentSettings):
 
     def _shows_images(self, env: str) -> bool:
         from ...envs import EnvironmentFault
-        from .work import shows_images
+        from ..spaces import shows_images
 
         try:
             return shows_images(env, self.kwargs)

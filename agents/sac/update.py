@@ -13,7 +13,7 @@ In a stack of agents, all tensors have the members as their first axis, and each
 temperature. The shape `stack` is (members,) then, and () for one agent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
@@ -59,9 +59,9 @@ def _trainable(module: nn.Module) -> list[nn.Parameter]:
 
 
 @contextmanager
-def freeze(module: nn.Module) -> Iterator[None]:
-    """Disable the gradients of a module's parameters inside this context."""
-    trained = _trainable(module)
+def freeze(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Disable the gradients of parameters inside this context."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in trained:
         parameter.requires_grad_(False)
     try:
@@ -110,6 +110,7 @@ class SoftUpdate:
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.changes = -1  # of actor and critics, when the lists below were made
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
+        self.log_alpha = list(temperature.learner.module.parameters())
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
         self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
         # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
@@ -127,13 +128,13 @@ class SoftUpdate:
         for_actor, for_target = noise.unbind(-2)
         self._prepare()
         policy, critics = self.trained
-        with freeze(self.critics.module):
+        with freeze(critics):
             actor_loss, entropy, gradients = self.differentiate(self.actor_loss_of, policy, batch.states, for_actor)
         self.latest["actor"] = actor_loss
         self._step(self.actor, policy, gradients, hooks)
         with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
             gradient = self.temperature.module() * (entropy - self.target_entropy)
-        self._step(self.temperature, list(self.temperature.module.parameters()), [gradient])
+        self._step(self.temperature, self.log_alpha, [gradient])
         critic_loss, value, gradients = self.differentiate(self.critic_loss_of, critics, batch, for_target)
         self.latest["critic"] = critic_loss
         self._step(self.critics, critics, gradients, hooks)

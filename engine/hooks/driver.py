@@ -306,8 +306,8 @@ class HookDriver:
         before = self._measure(was)
         started = time.perf_counter()
         where = f"{hook.text} on {learner.name} at step {step}"
-        some = seeds is not None and not hook.intervention.has("restructure")
-        with acting_on(hook, learner, seeds) if some else nullcontext():
+        apart = seeds is not None and not hook.intervention.has("restructure")
+        with acting_on(hook, learner, seeds or ()) if apart else nullcontext():
             written = apply(hook, learner, where)
         seconds = time.perf_counter() - started
         now, after, change = View(learner, seeds=seeds), _weights(learner), {}
@@ -317,7 +317,7 @@ class HookDriver:
             raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")
         shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
         if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
-            pairs = [[_rows(state, learner, seed) for state in (weights, after)] for seed in seeds or (None,)]
+            pairs = [(_rows(weights, learner, seed), _rows(after, learner, seed)) for seed in seeds or (None,)]
             changes = {
                 "sfe": [sfe(*pair) for pair in pairs],
                 "sfe_normalized": [sfe(*pair, normalized=True) for pair in pairs],

@@ -78,9 +78,10 @@ class RandomActivation(Activation):
     """An activation that draws random numbers in training mode, and uses their mean in evaluation mode.
 
     Attributes:
-        generators: One torch.Generator for each member of a stack, or one outside a stack. A stack of seeds then draws
-            the same numbers as separate runs. None: PyTorch's global generator of the input's device. With generators,
-            call `draw_ahead` before each pass of compiled code.
+        generators: One torch.Generator for each member of a stack, or one for several of them that draws for them at
+            once; one outside a stack. A stack of seeds then draws the same numbers as separate runs. None: PyTorch's
+            global generator of the input's device. With generators, call `draw_ahead` before each pass of compiled
+            code.
         ahead: What the next pass will draw, while draws are made ahead of it; else None.
     """
 
@@ -94,8 +95,9 @@ class RandomActivation(Activation):
         if self.generators is None:
             size = (self.members, *shape) if self.members else tuple(shape)
             return torch.rand(size, device=x.device, dtype=x.dtype)
-        draws = [torch.rand(tuple(shape), generator=g, device=x.device, dtype=x.dtype) for g in self.generators]
-        self.last = torch.stack(draws) if self.members else draws[0]
+        size = (self.members // len(self.generators), *shape) if self.members else tuple(shape)
+        draws = [torch.rand(size, generator=g, device=x.device, dtype=x.dtype) for g in self.generators]
+        self.last = torch.cat(draws) if self.members else draws[0]
         return self.last
 
     def draw_ahead(self) -> None:
@@ -104,7 +106,8 @@ class RandomActivation(Activation):
             return
         if self.ahead is None:
             self.ahead = self.last
-        for drawn, generator in zip(self.ahead if self.members else (self.ahead,), self.generators, strict=True):
+        parts = self.ahead.chunk(len(self.generators)) if self.members else (self.ahead,)
+        for drawn, generator in zip(parts, self.generators, strict=True):
             torch.rand(drawn.shape, generator=generator, out=drawn)
 
 

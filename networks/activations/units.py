@@ -95,12 +95,13 @@ class Units:
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
     """Set the generators of all randomised activations in `module`, one for each member (one outside a stack).
 
-    A member then draws the same numbers as a separate network with the same generator. The caller keeps the generators,
-    and saves their states in checkpoints. Raises ValueError for any other number of generators.
+    A member then draws the same numbers as a separate network with the same generator. If a seed has several networks,
+    one generator for each seed draws for these at once, as in a run of this seed alone. The caller keeps the
+    generators, and saves their states in checkpoints. Raises ValueError for a number of generators that does not fit.
     """
     for name, part in module.named_modules():
         if isinstance(part, RandomActivation):
-            if len(generators) != max(part.members, 1):
+            if not generators or max(part.members, 1) % len(generators):
                 raise ValueError(f"'{name}' needs {max(part.members, 1)} generators, not {len(generators)}")
             part.generators = generators
 

@@ -190,3 +190,33 @@ def test_a_share_or_window_out_of_range_is_refused(wrong: dict[str, float], name
 def test_a_strength_out_of_range_is_refused(strength: float) -> None:
     with pytest.raises(ValueError, match="chain: strength must be"):
         make("chain", strength=strength)
+
+
+def test_policies_of_a_stack_of_seeds_adapt_strengths_of_their_own() -> None:
+    nets = [stack := nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 3)).double()]
+    for seed in range(2):
+        alone = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).double()
+        alone.load_state_dict({name: p[seed] for name, p in stack.state_dict().items()})
+        nets.append(alone)
+    minibatches, others = batches(1, 12, 2, 8, 4), batches(2, 12, 2, 8, 4)
+    hooks = [make("chain", share=0.1, window=3) for _ in nets]
+    for number, (net, chain) in enumerate(zip(nets, hooks, strict=True)):
+        own: Any = slice(None) if number == 0 else number - 1
+        target = learner(net, others[:, own], policy=lambda outputs, _: Categorical(logits=outputs))
+        target.seeds = 2 if number == 0 else 0
+        if number == 0:
+            target.networks = 1
+        for x in minibatches[:, own]:
+            target.optimizer.zero_grad()
+            losses = net(x).sin().mean((-1, -2))
+            (losses.sum() + penalty(chain, target)).backward()
+            chain.before_update(target)
+            target.optimizer.step()
+            target.offer(LastLoss(lambda losses=losses: losses.detach()))
+            chain.after_update(target)
+    strengths = [chain.state_dict()["recent"]["model"]["strength"] for chain in hooks]
+    assert not torch.isclose(strengths[1], strengths[2])
+    torch.testing.assert_close(strengths[0], torch.stack(strengths[1:]), rtol=1e-9, atol=0)
+    for seed, alone in enumerate(nets[1:]):
+        for name, parameter in stack.named_parameters():
+            torch.testing.assert_close(parameter[seed], alone.get_parameter(name), rtol=0, atol=1e-10)

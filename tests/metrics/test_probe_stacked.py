@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from supple.engine.hooks.driver import HookDriver
+from supple.experiments import conformance_networks
 from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
 from supple.metrics import (
     METRICS,
@@ -20,6 +21,7 @@ from supple.metrics import (
     measure,
     measure_members,
     srank,
+    trainability,
     weight_norm,
 )
 
@@ -157,3 +159,56 @@ def test_an_exact_fire_leaves_no_deviation_from_isometry_in_any_member():
     turned = [feature_covariance_distance(a, b) for a, b in zip(features, View(stack).features, strict=True)]
     assert len(turned) == 2
     assert events[0]["change"]["feature_covariance_distance"] == pytest.approx(fmean(turned))
+
+
+def stack_of_seeds(seeds: int, networks: int) -> tuple[Learner, list[Learner]]:
+    """A stack of seeds with several networks each, and each seed alone, which is a stack of its networks."""
+    torch.manual_seed(0)
+    together = learner(network(seeds * networks))
+    together.seeds, together.networks = seeds, networks
+    apart = []
+    for seed in range(seeds):
+        alone = network(networks)
+        rows = slice(seed * networks, (seed + 1) * networks)
+        alone.load_state_dict({name: value[rows] for name, value in together.module.state_dict().items()})
+        apart.append(learner(alone))
+    return together, apart
+
+
+def test_a_seed_of_a_stack_measures_as_its_run_alone_with_all_its_networks():
+    stack, apart = stack_of_seeds(3, 2)
+    everything = measure_members(stack, per_layer=True)
+    assert len(everything) == 3
+    for found, alone in zip(everything, apart, strict=True):
+        assert found == pytest.approx(measure(alone, per_layer=True), rel=1e-5)
+
+
+@pytest.mark.parametrize("networks", [0, 2])
+def test_the_trainability_of_a_seed_is_that_of_its_run_alone(networks):
+    stack = conformance_networks.network(None, networks)
+    together = trainability(stack, updates=3).numbers()
+    for seed in range(3):
+        alone = trainability(conformance_networks.network(seed, networks), updates=3).numbers()
+        for name, values in together.items():
+            assert float(stack.by_seed(values)[seed].mean()) == pytest.approx(float(alone[name].mean()), rel=1e-9)
+
+
+def test_some_seeds_are_measured_without_looking_at_the_others():
+    stack, apart = stack_of_seeds(3, 2)
+    with torch.no_grad():
+        for parameter in stack.module.parameters():
+            parameter[2:4] = math.nan
+    first, last = measure_members(View(stack, seeds=(0, 2)))
+    for found, alone in ((first, apart[0]), (last, apart[2])):
+        assert found == pytest.approx(measure(alone), rel=1e-5)
+
+
+def test_policies_of_a_stack_churn_apart():
+    stack, _ = stack_of_seeds(3, 1)
+    stack.policy = lambda outputs, _: (outputs > 0).squeeze(-1)
+    with torch.no_grad():
+        stack.module[4].bias[1] += 10.0
+    stack.mark()
+    with torch.no_grad():
+        stack.module[4].bias[1] -= 20.0
+    assert [found["policy_churn"] for found in measure_members(stack)] == [0.0, 1.0, 0.0]

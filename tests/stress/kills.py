@@ -30,7 +30,7 @@ import tyro
 from forked import LIMIT, Forked, find_workers, import_everything, start
 from rich.console import Console
 from rich.table import Table
-from small_runs import RUNS, command, logs, places, weights
+from small_runs import RUNS, STACKS, command, logs, places, weights
 
 COMPARED = {
     "ppo": "--fork-at 0.5 --arm none --arm fire --seeds 0-1",
@@ -266,7 +266,7 @@ def make_subjects(data: dict[str, str]) -> dict[str, dict[str, Subject]]:
         return Subject(kind, begin, "comparison.json")
 
     return {
-        "runs": {kind: make_run(kind) for kind in RUNS},
+        "runs": {kind: make_run(kind) for kind in RUNS | STACKS},
         "longer runs": {kind: make_run(kind, more) for kind, more in LONGER.items()},
         "comparisons": {kind: make_comparison(kind, arms) for kind, arms in COMPARED.items()},
     }
@@ -276,6 +276,7 @@ def plan_trials(args: Args) -> list[tuple[str, str, str, Callable[[Trial], None]
     """Return every trial: its sort, the sort and the kind of its subject, and the function that disturbs it."""
     both = {"runs": RUNS, "comparisons": COMPARED}
     trials = [("runs killed", "runs", kind, kill_at_random) for _ in range(args.rounds) for kind in RUNS]
+    trials += [("stacks killed", "runs", kind, kill_at_random) for _ in range(args.rounds) for kind in STACKS]
     trials += [
         ("comparisons killed", "comparisons", k, kill_at_random) for _ in range(args.comparisons) for k in COMPARED
     ]

@@ -34,6 +34,20 @@ RUNS = {
     "--eval-every 10 --hook rebalance(lam=5)@task --hook ewc(strength=1,samples=4)",
 }
 
+STACKS = {  # of agents, with shifts and conditions that each seed meets at its own step
+    "ppo-stack": "--env CartPole-v1 --seeds 0-2 --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 "
+    "--minibatch-size 64 --epochs 2 --hidden 8 --learning-rate 0.01 --compile off --shift offset(scale=2,over=300) "
+    "--checkpoint-every 256 --measure-every 128 --eval-episodes 1 --hook fire@when:policy/entropy<0.69 --hook snp@task",
+    "dqn-stack": "--env CartPole-v1 --seeds 0-2 --cycles 2 --steps-per-task 240 --num-envs 2 --learning-starts 40 "
+    "--replay-size 200 --batch-size 8 --widths 16 16 --learning-rate 1e-3 --exploration-steps 100 --target-period 60 "
+    "--shift offset(scale=2,over=100) --checkpoint-every 80 --measure-every 60 --eval-episodes 1 --device cpu "
+    "--hook fire@when:q/mean>0.3 --hook redo(tau=0.5)@every:90",
+    "sac-stack": "--env Pendulum-v1 --seeds 0-2 --cycles 2 --steps-per-task 240 --num-envs 2 --learning-starts 40 "
+    "--replay-size 200 --batch-size 8 --network mlp --hidden 16 16 --replay-ratio 0.5 "
+    "--shift offset(scale=0.5,over=99) --checkpoint-every 80 --measure-every 60 --eval-episodes 1 --device cpu "
+    "--compile off --hook critic/fire@when:policy/entropy<-2.45 --hook actor/snp@task",
+}
+
 
 def places(folder: Path) -> dict[str, str]:
     """Make what the runs learn from: digits of 16 × 16, a text, two tasks of questions.
@@ -58,9 +72,9 @@ def places(folder: Path) -> dict[str, str]:
 
 
 def command(kind: str, places: dict[str, str], out: Path) -> list[str]:
-    """Return the words of `supple` that train such a run."""
-    words = shlex.split(RUNS[kind].replace("(", r"\(").replace(")", r"\)"))
-    return ["train", kind, *(places.get(word, word) for word in words), "--out", str(out)]
+    """Return the words of `supple` that train such a run, or such a stack."""
+    words = shlex.split((RUNS | STACKS)[kind].replace("(", r"\(").replace(")", r"\)"))
+    return ["train", kind.removesuffix("-stack"), *(places.get(word, word) for word in words), "--out", str(out)]
 
 
 def logs(run: Path) -> dict[str, list[dict[str, Any]]]:

@@ -212,7 +212,7 @@ def test_the_actors_loss_sends_no_gradient_into_critics_nor_the_critics_loss_int
             module.zero_grad(set_to_none=True)
         return found
 
-    with freeze(agent.critics):
+    with freeze(agent.critics.parameters()):
         agent.soft_update.actor_loss_of(batch.states, noise[:, 0])[0].backward()
     assert reached() == [True, False, False, False]
     agent.soft_update.critic_loss_of(batch, noise[:, 1])[0].backward()
@@ -222,7 +222,7 @@ def test_the_actors_loss_sends_no_gradient_into_critics_nor_the_critics_loss_int
 
 def test_freezing_leaves_what_was_frozen_before_frozen_also_after_an_error() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
-    with contextlib.suppress(ZeroDivisionError), freeze(module):
+    with contextlib.suppress(ZeroDivisionError), freeze(module.parameters()):
         assert not any(p.requires_grad for p in module.parameters())
         _ = 1 / 0
     assert [p.requires_grad for p in module.parameters()] == [True, True, False, False]

@@ -97,6 +97,22 @@ def test_without_generators_the_members_of_a_stack_still_draw_their_own(text):
     assert not torch.equal(first, second)
 
 
+def test_one_generator_for_each_seed_draws_for_its_networks_at_once():
+    stack, alone = Units("rrelu", 6)(4), Units("rrelu", 2)(4)
+    set_generators(stack, generators(7, 8, 9))
+    x = -torch.rand(6, 5, 4)
+    together = stack(x)
+    for i, seed in enumerate((7, 8, 9)):
+        set_generators(alone, generators(seed))
+        assert torch.equal(together[2 * i : 2 * i + 2], alone(x[2 * i : 2 * i + 2]))
+    stack.draw_ahead()
+    again = stack(x)
+    for i, seed in enumerate((7, 8, 9)):
+        set_generators(alone, generators(seed))
+        alone(x[2 * i : 2 * i + 2])
+        assert torch.equal(again[2 * i : 2 * i + 2], alone(x[2 * i : 2 * i + 2]))
+
+
 def test_generators_must_be_as_many_as_members():
     net = nn.Sequential(nn.Linear(2, 4), Units("rrelu", members=2)(4))
     with pytest.raises(ValueError, match="'1' needs 2 generators, not 3"):
