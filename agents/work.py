@@ -261,7 +261,9 @@ class AgentWork(Work):
             return
         losses = networks = {*self.frozen}
         if closely or getattr(self.settings, "device", "cpu") == "cpu":
-            losses = losses.union(torch.nonzero(~self.agent.sound()).flatten().tolist())
+            sound = self.agent.sound()
+            if not bool(sound.all()):
+                losses = losses.union(torch.nonzero(~sound).flatten().tolist())
         if closely:
             networks = networks.union(members_not_finite(self.learners))
         if bad := losses.union(networks) - self.frozen:
