@@ -266,8 +266,10 @@ class AgentWork(Work):
                 losses = losses.union(torch.nonzero(~sound).flatten().tolist())
         if closely:
             networks = networks.union(members_not_finite(self.learners))
-        if bad := losses.union(networks) - self.frozen:
-            raise Diverged("the loss is not finite" if losses >= bad else "a network of the agent is not finite", bad)
+        if bad := sorted(losses.union(networks) - self.frozen):
+            raise Diverged(
+                "the loss is not finite" if losses.issuperset(bad) else "a network of the agent is not finite", bad
+            )
 
     def freeze(self, members: Iterable[int]) -> None:
         super().freeze(members)
