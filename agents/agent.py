@@ -1,6 +1,6 @@
 """The protocol that agents implement for the interaction loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ class Agent(Protocol):
 
     def sound(self) -> Tensor:
         """Return whether the losses since the last call of `numbers` are finite, by member. Only stacks are asked."""
+
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members, which have diverged, be finite. Only stacks are asked."""
 
     def numbers(self) -> Numbers:
         """Return the numbers to log about learning since the last call, in a stack by member.

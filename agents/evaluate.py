@@ -1,17 +1,43 @@
 """Evaluation of an agent on separate copies of an environment."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
 from ..envs import Envs
-from .agent import Agent
+from .agent import Agent, Policy
 
 LONGEST = 100_000  # decisions in an evaluation episode; Atari's have at most 27,000
 
 
-def evaluate(agent: Agent, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
+class Member:
+    """The evaluation policy of one member of a stack of agents: exactly its part of that of the stack.
+
+    Args:
+        agent: The stack.
+        member: The position of the member.
+        members: The number of members.
+    """
+
+    def __init__(self, agent: Agent, member: int, members: int) -> None:
+        self.agent, self.member, self.members = agent, member, members
+
+    @contextmanager
+    def greedy(self, env: str) -> Iterator[Policy]:
+        """Yield the policy for evaluations. The other members are shown the same observations."""
+
+        def act(observations: np.ndarray) -> np.ndarray:
+            rows = len(observations)
+            actions = policy(np.concatenate([observations] * self.members))
+            return actions[self.member * rows : (self.member + 1) * rows]
+
+        with self.agent.greedy(env) as policy:
+            yield act
+
+
+def evaluate(agent: Agent | Member, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
     """Return the returns of the evaluation policy, one episode per seed, and close `envs`.
 
     All episodes run in parallel. Each seed counts once, because taking the first n episodes to finish would favour

@@ -113,7 +113,25 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
+        if shared := next(filter(self._share_state, self.environments()), None):
+            return f"copies of {shared} have state in common, or their seeds do not determine their episodes"
         return ""
+
+    def _share_state(self, env: str) -> bool:
+        from ..envs import EnvironmentFault  # imports Gymnasium, which help lines do without
+        from ..envs.independent import share_state
+
+        try:
+            return share_state(env, self.kwargs)
+        except (EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
+            return False
+
+    def environments(self) -> tuple[str, ...]:
+        """Return the Gymnasium ids of the run's environments, or () if there are none: other checks say why."""
+        try:
+            return tuple(dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks()))
+        except (UsageError, RunError):
+            return ()
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time, by the sizes of the networks and never by a measurement."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from gymnasium import spaces
 
-from ..envs import flatten, make_env, package_hint
+from ..envs import flatten, is_image, make_env, package_hint, resolve_env
 from ..envs.fault import text_of
 
 AgentSpace = TypeVar("AgentSpace")
@@ -83,3 +83,12 @@ def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
                 f"{env} has {space}"
             )
     return common
+
+
+def shows_images(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
+    """Return whether an environment is an Atari game, or its observations are images of uint8."""
+    if resolve_env(name).startswith("ALE/"):
+        return True
+    env = make_env(name, kwargs=kwargs)
+    env.close()
+    return env.observation_space.dtype == np.uint8 and is_image(env.observation_space)

@@ -15,7 +15,7 @@ from ..envs.guard import find_fault
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
-from .evaluate import evaluate
+from .evaluate import Member, evaluate
 from .work import AgentWork
 
 
@@ -30,16 +30,20 @@ class Trained:
         path: The run directory.
         step: The step of the checkpoint. By default, the newest.
         warn: Called with each warning.
+        seed: The seed whose agent it is, for a run that trained several as a stack. By default, the first.
 
     Attributes:
         step: The step of the checkpoint.
+        seed: The seed of the agent.
         env: The environment of the task at that step.
 
     Raises:
-        RunError: The run does not train an agent, or it has no such checkpoint.
+        RunError: The run does not train an agent, it has no such checkpoint or seed, or the seed had diverged.
     """
 
-    def __init__(self, path: str | Path, step: int | None = None, warn: Warn = tell) -> None:
+    def __init__(
+        self, path: str | Path, step: int | None = None, warn: Warn = tell, *, seed: int | None = None
+    ) -> None:
         folders = steps_of(Path(path))
         self.step = max(folders) if step is None else step
         if self.step not in folders:
@@ -48,6 +52,15 @@ class Trained:
             if not isinstance(work, AgentWork):
                 raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env
+        seeds = self._work.settings.members
+        self.seed = seeds[0] if seed is None else seed
+        if self.seed not in seeds:
+            raise RunError(f"{path} has no seed {seed}, only {', '.join(map(str, seeds))}")
+        self._member = seeds.index(self.seed)
+        if self._member in self._work.frozen:
+            raise RunError(f"{path}: seed {self.seed} had diverged by step {self.step}, so it has no policy there")
+        stacked = len(seeds) > 1
+        self._agent = Member(self._work.agent, self._member, len(seeds)) if stacked else self._work.agent
         self._flat_envs: dict[str, Any] = {}  # by environment, which makes vectors of its observations
 
     def predict(self, observation: Any, env: str | None = None) -> Any:
@@ -64,7 +77,7 @@ class Trained:
         """
         env = self._check_env(env)
         seen, single = self._prepare(observation, env)
-        with self._work.agent.greedy(env) as policy:
+        with self._agent.greedy(env) as policy:
             actions = policy(seen)
         return actions[0] if single else actions
 
@@ -76,9 +89,10 @@ class Trained:
         env, work = self._check_env(env), self._work
         if episodes < 1:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
-        envs = work.envs(work.settings, env, work.worlds(work.task, episodes))
+        first = self._member * episodes
+        envs = work.envs(work.settings, env, work.worlds(work.task, episodes)[first : first + episodes])
         envs.progress(work.task.end - work.task.start)
-        return evaluate(work.agent, env, envs, list(range(seed, seed + episodes)))
+        return evaluate(self._agent, env, envs, list(range(seed, seed + episodes)))
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:

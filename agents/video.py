@@ -17,19 +17,20 @@ from ..experiments.history.collect import ComparisonData, RunData
 from ..registry.errors import RunError, UsageError
 from ..reports.figures.video import Pictures, Video, data_uri
 from ..reports.tables.cells import number
-from .evaluate import LONGEST
+from .evaluate import LONGEST, Member
 from .stream import EnvTask
 from .work import AgentWork
 
 
 def record_videos(data: ComparisonData, warn: Warn) -> list[Video]:
-    """Return the videos of each arm's first seed, at its last checkpoint.
+    """Return the videos of each arm's first seed that has not diverged, at its last checkpoint.
 
     Runs and environments of which there can be no video are skipped, with one warning for each reason.
     """
     recorded: list[Video] = []
     problems: dict[str, None] = {}
-    for arm, (first, *_) in data.arms.items():
+    for arm, runs in data.arms.items():
+        first = next((run for run in runs if not run.of_kind("diverged")), runs[0])
         recorded += _record_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
     for problem in problems:
         warn(problem)
@@ -42,10 +43,12 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
         step, folder = max(steps_of(run.path).items())
         for _, work in load_states(run.path, {step: folder}, note):
             assert isinstance(work, AgentWork)
+            if run.of_kind("diverged"):
+                raise RunError(f"seed {run.seed} {run.unfinished}")
             for task in _begun_tasks(work, step):
                 with _render_offscreen():
                     try:
-                        recorded.append(_record_task(work, task, step, arm))
+                        recorded.append(_record_task(work, task, step, arm, run.seed))
                     except BLAMED as error:  # environments and graphics drivers raise all kinds of exceptions
                         note(f"{task.env}: no video, because {_explain(error)}")
     except (RunError, UsageError) as error:
@@ -60,18 +63,18 @@ def _begun_tasks(work: AgentWork, step: int) -> list[EnvTask]:
     return [task for task in work.tasks if task.cycle == 0 and task.start < step]
 
 
-def _record_task(work: AgentWork, task: EnvTask, step: int, arm: str) -> Video:
-    """Return the video of the first evaluation episode of a task, in a new environment with the task's shifts."""
-    world = {**work.worlds(task, 1)[0], "render_mode": "rgb_array"}
+def _record_task(work: AgentWork, task: EnvTask, step: int, arm: str, seed: int) -> Video:
+    """Return the video of a seed's first evaluation episode of a task, in a new environment with the task's shifts."""
+    member = work.settings.members.index(seed)
+    world = {**work.worlds(task, 1)[member], "render_mode": "rgb_array"}
     with closing(work.envs(work.settings, task.env, [world])) as envs:
         envs.progress(min(step, task.end) - task.start)
-        pictures, ret = _record_episode(work, task, envs)
-    seed = work.settings.seed
+        pictures, ret = _record_episode(work, task, envs, member)
     caption = f"{arm}{task.env}, one evaluation episode with return {number(ret)}, after {step:,} steps of seed {seed}."
     return Video(data_uri(pictures.kept), f"{arm}{task.env}, return {number(ret)}", caption)
 
 
-def _record_episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Pictures, float]:
+def _record_episode(work: AgentWork, task: EnvTask, envs: Envs, member: int) -> tuple[Pictures, float]:
     """Return the pictures and the return of an episode, or of its first `LONGEST` decisions."""
     assert isinstance(envs, Vector)  # a single environment always is one
     pictures, total = Pictures(), 0.0
@@ -82,8 +85,10 @@ def _record_episode(work: AgentWork, task: EnvTask, envs: Envs) -> tuple[Picture
             raise EnvironmentFault(task.env, f"render() returned {type(picture).__name__}, not an array")
         return picture
 
-    with work.agent.greedy(task.env) as policy:
-        observations = envs.reset(work.evaluation_seeds(work.settings.members[0], task, 1))
+    seeds = work.settings.members
+    agent = Member(work.agent, member, len(seeds)) if len(seeds) > 1 else work.agent
+    with agent.greedy(task.env) as policy:
+        observations = envs.reset(work.evaluation_seeds(seeds[member], task, 1))
         for _ in range(LONGEST):
             pictures.offer(draw)
             result = envs.step(policy(observations))

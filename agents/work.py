@@ -260,7 +260,7 @@ class AgentWork(Work):
                 raise Diverged("a network of the agent is not finite")
             return
         losses = networks = {*self.frozen}
-        if closely or self.settings.device == "cpu":
+        if closely or getattr(self.settings, "device", "cpu") == "cpu":
             losses = losses.union(torch.nonzero(~self.agent.sound()).flatten().tolist())
         if closely:
             networks = networks.union(members_not_finite(self.learners))
@@ -269,6 +269,7 @@ class AgentWork(Work):
 
     def freeze(self, members: Iterable[int]) -> None:
         super().freeze(members)
+        self.agent.freeze(sorted(self.frozen))
         self._freeze_envs()
 
     def _freeze_envs(self) -> None:

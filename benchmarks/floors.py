@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -38,9 +39,10 @@ def products_of_sac(agent: SAC) -> tuple[list[Product], list[Product]]:
     """
     n, actor, critic = agent.settings.batch_size, [], []
     for layer in agent.learners["actor"].layers:
-        d_out, d_in = layer.weight.shape
-        actor += [(1, n, d_in, d_out), (1, d_out, n, d_in)] + [(1, n, d_out, d_in)] * bool(layer.depth)
-        critic.append((1, n, d_in, d_out))
+        *stack, d_out, d_in = layer.weight.shape
+        seeds = prod(stack)
+        actor += [(seeds, n, d_in, d_out), (seeds, d_out, n, d_in)] + [(seeds, n, d_out, d_in)] * bool(layer.depth)
+        critic.append((seeds, n, d_in, d_out))
     for layer in agent.learners["critic"].layers:
         members, d_out, d_in = layer.weight.shape
         actor += [(members, n, d_in, d_out), (members, n, d_out, d_in if layer.depth else agent.size)]

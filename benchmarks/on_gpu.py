@@ -62,13 +62,13 @@ TESTS = ("tests/agents/offpolicy/test_graph.py", "tests/agents/ppo/test_agent_gp
 ENTRIES = (
     Entry("tests", 60, ("-m", "pytest", "-q", "-rs", *TESTS), "a recorded update learns what an eager one does", ()),
     measured("simba-updates", 150, "updates of SimBa per second: recorded, compiled, and both"),
+    measured("simba-stacks", 200, "the same of stacks, 1 and 8 seeds: recorded, alone and compiled"),
     measured("simba-humanoid", 150, "the same end to end: Humanoid-v5, 16 environments, replay ratio 2"),
     measured("dqn", 60, "gradient steps of DQN per second, recorded and eager: of the update alone, and in all"),
     measured("dqn-stacks", 150, "the same of stacks: 1 and 8 seeds of the Nature CNN, 1, 8 and 64 of small MLPs"),
     measured("ppo", 80, "PPO with networks of 64 and 1,024 on the GPU and on the CPU"),
-    *map(
-        trained, ("dqn", "dqn, two seeds", "sac", "ppo", "vision, two seeds", "pretrain", "sac, mlp", "ppo, two bodies")
-    ),
+    *map(trained, ("dqn", "dqn, two seeds", "sac", "sac, two seeds", "ppo")),
+    *map(trained, ("vision, two seeds", "pretrain", "sac, mlp", "ppo, two bodies")),
     measured("interventions-vgg", 60, "seconds and MB of interventions, as in FIRE's Table 1"),
     measured("classifiers", 80, "updates of a stack of classifiers, and of a ResNet-18, per second"),
     measured("gpt-124m", 120, "tokens per second beside nanoGPT's loop, eager and compiled"),

@@ -1,12 +1,25 @@
 """Networks that diverge: find the tensors that are not finite, and return members of a stack to sound values."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
 from ..interventions import Learner
 from ..interventions.contract import EntropyTemperature, zero_slots_
+
+
+class Divergence(TypedDict):
+    """The step by which a member of a stack had diverged, and the reason."""
+
+    step: int
+    reason: str
+
+
+def in_words(divergences: Mapping[str, Divergence]) -> dict[str, str]:
+    """Return seed → when and why it diverged, in words that follow the seed."""
+    return {seed: f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in divergences.items()}
 
 
 def first_not_finite(learners: Mapping[str, Learner]) -> str:
@@ -31,11 +44,11 @@ def members_not_finite(learners: Mapping[str, Learner]) -> list[int]:
     """Return the positions of the seeds of a stack whose weights or optimizer slots are not all finite, ascending.
 
     Each tensor is looked at once, and the results of all are read at once, since that waits for a GPU."""
-    sound: list[Tensor] = []
+    wrong: list[Tensor] = []
     for learner in learners.values():
         finite = [tensor.isfinite().reshape(len(tensor), -1).all(1) for tensor in _by_network(learner)]
-        sound.append(learner.by_seed(torch.stack(finite).all(0)).all(1).cpu())
-    return torch.nonzero(~torch.stack(sound).all(0)).flatten().tolist() if sound else []
+        wrong.append((~learner.by_seed(torch.stack(finite).all(0)).all(1)).cpu())
+    return torch.nonzero(torch.stack(wrong).any(0)).flatten().tolist() if wrong else []
 
 
 @torch.no_grad()

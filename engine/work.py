@@ -144,29 +144,41 @@ class Work(ABC):
         """Return statistics of training since the last call, to be logged with the measurements."""
         return {}
 
+    @property
+    def living(self) -> list[int]:
+        """The members of a stack of seeds that are not frozen, by their positions; [0] for a run of one seed."""
+        return [member for member in range(max(1, len(self.seeds))) if member not in self.frozen]
+
+    def _view(self, learner: Learner) -> View:
+        """Return a view of the networks of the seeds that are not frozen."""
+        return View(learner, seeds=self.living if learner.seeds else None)
+
     def measure(self, costly: bool) -> list[dict[str, float]]:
-        """Return measurements of the learners, `learner/metric` → number, for the run or for each seed of a stack."""
+        """Return measurements of the learners, `learner/metric` → number, for the run or for each seed of a stack.
+
+        Those of frozen members are left out: {}.
+        """
         lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
         for name, learner in self.learners.items():
-            view = View(learner)
-            found = measure_members(view, True, costly) if self.seeds else [measure(view, True, costly)]
-            for line, own in zip(lines, found, strict=True):
-                line |= {f"{name}/{metric}": value for metric, value in own.items()}
+            view = self._view(learner)
+            found = measure_members(view, True, costly) if learner.seeds else [measure(view, True, costly)]
+            for member, own in zip(self.living, found, strict=True):
+                lines[member] |= {f"{name}/{metric}": value for metric, value in own.items()}
         return lines
 
     def trainability(self) -> list[dict[str, float]]:
         """Return the trainability of the learners, `learner/metric` → number, for the run or for each seed of a stack.
 
-        Learners that have not seen data yet are left out.
+        Learners that have not seen data yet are left out, and so are frozen members.
         """
         lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
         for name, learner in self.learners.items():
-            if (found := trainability(learner)) is None:
+            if (found := trainability(self._view(learner))) is None:
                 continue
             for metric, values in found.numbers().items():
-                own = learner.by_seed(values).mean(1).tolist()
-                for line, value in zip(lines, own, strict=True):
-                    line[f"{name}/{metric}"] = value
+                own = values.view(len(self.living), -1).mean(1).tolist()
+                for member, value in zip(self.living, own, strict=True):
+                    lines[member][f"{name}/{metric}"] = value
         return lines
 
     def evaluation_due(self, task: Any, previous: int, step: int) -> bool:

@@ -173,7 +173,14 @@ class BatchedVector(Vector):
     @classmethod
     def takes(cls, shifts: Shifts | None) -> bool:
         """Return whether all shifts take rows, or change the environment in a way that the class follows."""
-        return shifts is None or all(part.takes_rows or isinstance(part, cls.follows) for part in shifts.parts)
+        return shifts is None or all(cls._takes(part) for part in shifts.parts)
+
+    @classmethod
+    def _takes(cls, part: Shift) -> bool:
+        # A class that inherits `takes_rows` may override what one copy does and not what all of them do.
+        if vars(type(part)).get("takes_rows"):
+            return part.has("rewards") or not part.has("reward")
+        return isinstance(part, cls.follows) and not any(map(part.has, ("observation", "action", "reward")))
 
     @classmethod
     def can_batch(cls, envs: Sequence[gym.Env]) -> bool:

@@ -1,10 +1,12 @@
 """Adam for a stack of networks. Each member has its own step counters, as it has its own slots."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
+
+BLOCK = 16  # entries of the longest vectors, of 64 bytes
 
 
 class StackedAdam(torch.optim.Optimizer):
@@ -13,8 +15,9 @@ class StackedAdam(torch.optim.Optimizer):
     The state is that of `torch.optim.Adam`, except that `step` has shape (members,). An intervention that reinitialises
     a unit of one member resets only that member's counter, so that a stack of seeds gives the results of separate runs.
     The arithmetic is PyTorch's fused kernel. It runs on whole tensors while the counters of all members agree, and on
-    the part of each member otherwise. On a GPU it always runs on parts, because comparing counters would wait for the
-    GPU.
+    the part of each member otherwise, as it does on the few entries of a bias whose members do not begin with a vector
+    of the processor: the kernel rounds what is left over otherwise, and so a member's bits would depend on its place.
+    On a GPU it always runs on parts, because comparing counters would wait for the GPU.
 
     Args:
         params: The parameters.
@@ -63,20 +66,24 @@ class StackedAdam(torch.optim.Optimizer):
             slots = [self.slots(p) for p in parameters]
             first, second, steps = ([slot[name] for slot in slots] for name in ("exp_avg", "exp_avg_sq", "step"))
             torch._foreach_add_(steps, 1)
-            if all(not s.is_cuda and len(set(s.tolist())) == 1 for s in steps):
-                steps = [s[0] for s in steps]
-            else:
-                steps = [part for tensor in steps for part in tensor.unbind()]
-                parameters, gradients, first, second = (
-                    [part for tensor in kind for part in tensor.split(self.networks)]
-                    for kind in (parameters, gradients, first, second)
-                )
+            parts = [self._split(*each) for each in zip(parameters, gradients, first, second, steps, strict=True)]
+            parameters, gradients, first, second, steps = (
+                [tensor for kinds in parts for tensor in kinds[kind]] for kind in range(5)
+            )
             arithmetic = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
             arithmetic(
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
                 beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"],
                 maximize=False,
             )  # fmt: skip
+
+    def _split(self, *kinds: Tensor) -> Sequence[Sequence[Tensor]]:
+        """Return a parameter, its gradient, slots and counters as they are if one counter is enough, else by member."""
+        *tensors, steps = kinds
+        whole = not steps.is_cuda and tensors[0].numel() // len(steps) % BLOCK == 0 and len(set(steps.tolist())) == 1
+        if whole:
+            return [*([tensor] for tensor in tensors), steps[:1]]
+        return [*(tensor.split(self.networks) for tensor in tensors), steps.unbind()]
 
     def slots(self, parameter: Tensor) -> dict[str, Tensor]:
         """Return the state of a parameter, which is made if there is none yet."""

@@ -7,7 +7,7 @@ al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is tru
 its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -373,6 +373,10 @@ class DQN:
     def sound(self) -> Tensor:
         """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
         return self.experience.sound()
+
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        self.experience.freeze(members)
 
     def numbers(self) -> Numbers:
         """Return ε, the size of the replay memory, and the means of the statistics since the last call."""

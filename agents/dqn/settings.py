@@ -1,14 +1,13 @@
 """The settings of DQN. The defaults are those of the FIRE paper for Atari (Table 4, Appendix E.3)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
-from ...registry.errors import RunError, UsageError
 from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -117,7 +116,7 @@ class DQNSettings(AgentSettings):
     def unstackable(self) -> str:
         if reason := super().unstackable():
             return reason
-        if self._on_cpu() and any(name.startswith("ALE/") for name in self._environments()):
+        if self._on_cpu() and any(name.startswith("ALE/") for name in self.environments()):
             return "on a CPU, the networks of Atari games are no faster in a stack"
         return ""
 
@@ -126,21 +125,14 @@ class DQNSettings(AgentSettings):
         if not self._on_cpu():
             return True
         small = sum(a * b for a, b in pairwise(self.widths)) <= LARGEST
-        return small and not any(self._shows_images(name) for name in self._environments())
+        return small and not any(self._shows_images(name) for name in self.environments())
 
     def _on_cpu(self) -> bool:
         return self.device != "cuda" and device_here(self.device) == "cpu"
 
-    def _environments(self) -> tuple[str, ...]:
-        """Return the Gymnasium ids of the run's environments, or () if there are none: other checks say why."""
-        try:
-            return tuple(dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks()))
-        except (UsageError, RunError):
-            return ()
-
     def _shows_images(self, env: str) -> bool:
         from ...envs import EnvironmentFault
-        from .work import shows_images
+        from ..spaces import shows_images
 
         try:
             return shows_images(env, self.kwargs)

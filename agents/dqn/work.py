@@ -6,11 +6,10 @@ from itertools import groupby
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import spaces
 
-from ...envs import Envs, JoinedVector, flatten, is_image, make_env, make_pixels, resolve_env, side_by_side
-from ..spaces import vector_space
+from ...envs import Envs, JoinedVector, flatten, make_env, make_pixels, side_by_side
+from ..spaces import shows_images, vector_space
 from ..work import AgentWork, World
 from .agent import DQN, STATISTICS, Pixels, Vectors
 from .settings import DQNSettings
@@ -61,12 +60,3 @@ class DQNWork(AgentWork):
 
 def _make_flat(env: str, world: World) -> gym.Env:
     return flatten(make_env(env, **world))
-
-
-def shows_images(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
-    """Return whether an environment is an Atari game, or its observations are images of uint8."""
-    if resolve_env(name).startswith("ALE/"):
-        return True
-    env = make_env(name, kwargs=kwargs)
-    env.close()
-    return env.observation_space.dtype == np.uint8 and is_image(env.observation_space)

@@ -120,6 +120,12 @@ class Experience(Generic[Prepared]):
         """Return whether the means of the statistics since the last call of `numbers` are finite, () or (members,)."""
         return self.sums.isfinite().all(-1)
 
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        self.memory.make_finite(members)
+        self.sums[list(members)] = 0.0
+        self._recent = None
+
     def numbers(self) -> Numbers:
         """Return the size of the memory, and the means of the statistics since the last call.
 

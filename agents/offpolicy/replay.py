@@ -149,16 +149,29 @@ class ReplayMemory:
         self.terminated: np.ndarray = np.zeros(shape, row["terminated"])
         self.acted: np.ndarray = np.zeros(shape, row["acted"])
         self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
-        self.counts = np.zeros(self.rings, np.int64)  # transitions of each ring that can be sampled
+        self.count = 0
         self.running = False  # whether the newest rows wait for an action
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled, of all members."""
-        return int(self.counts.sum())
+        return self.count
 
     def sizes(self) -> Integers:
         """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""
-        return self.counts.reshape(-1, self.num_envs).sum(1)
+        return np.array([self._count(ring) for ring in range(self.rings)]).reshape(-1, self.num_envs).sum(1)
+
+    def _count(self, ring: int) -> int:
+        """Return the number of transitions of a ring that can be sampled."""
+        end = int(self.end[ring])
+        window = np.arange(max(0, end - 1 - self.window), end) % self.rows
+        return int(np.count_nonzero(self.acted[ring, window]))
+
+    def make_finite(self, members: Sequence[int]) -> None:
+        """Replace actions of these members of a stack by 0 where they are no numbers: a diverged network chose them."""
+        if np.issubdtype(self.action.dtype, np.floating):
+            for member in members:
+                own = self.action[member * self.num_envs : (member + 1) * self.num_envs]
+                np.nan_to_num(own, copy=False, posinf=0.0, neginf=0.0)
 
     def begin(self, observations: np.ndarray) -> None:
         """Begin episodes: all environments were reset to these observations, (rings, *layout.observation).
@@ -208,7 +221,7 @@ class ReplayMemory:
         at = (self.end - 1) % self.rows
         self.action[envs, at], self.reward[envs, at] = actions, rewards
         self.terminated[envs, at], self.acted[envs, at] = terminated, True
-        self.counts += 1
+        self.count += self.rings
         age = np.minimum(self.age[envs, at] + 1, self.stack - 1)
         if (cut := np.flatnonzero(truncated & ~terminated)).size:
             self._append(cut, last[cut], age[cut])
@@ -228,7 +241,7 @@ class ReplayMemory:
         """Append a row without an action for each of these environments."""
         row = self.end[envs]
         leaving = row - self.window - 1  # the row that can no longer be sampled
-        self.counts[envs] -= self.acted[envs, leaving % self.rows] & (leaving >= 0)
+        self.count -= int(np.count_nonzero(self.acted[envs, leaving % self.rows] & (leaving >= 0)))
         at = row % self.rows
         self.frames[envs, at], self.age[envs, at], self.acted[envs, at] = frames, age, False
         self.end[envs] = row + 1
@@ -254,7 +267,8 @@ class ReplayMemory:
         Raises:
             ValueError: The memory is empty, or `out` has the wrong shape, type or device.
         """
-        if not self.counts.any():
+        # three rows of an environment always have one with an action
+        if not self.count or (self.members and self.window < 3 and not self.sizes().all()):
             raise ValueError("the replay memory is empty: add transitions before sampling")
         sources = sources_of(draws)
         shape = (len(sources) * size, self.stack + 1, *self.layout.frame)
@@ -292,15 +306,14 @@ class ReplayMemory:
         first = np.maximum(self.end - 1 - self.window, 0)
         bounds = np.cumsum(self.end - 1 - first)  # the newest row never has an action
         shift = self.end - 1 - bounds  # from a number among the rows of all rings to the row
-        lasts = bounds[self.num_envs - 1 :: self.num_envs].tolist()  # by member, and so are the next
-        starts = [0, *lasts[:-1]]
+        ends = bounds[self.num_envs - 1 :: self.num_envs].tolist()  # by member
 
         def draw(sizes: Sequence[int]) -> tuple[Integers, Integers]:
-            numbers = [
-                torch.randint(last - start, (n,), generator=source).add_(start)
-                for n, source, start, last in zip(sizes, sources, starts, lasts, strict=True)
-                if n
-            ]
+            numbers, start = [], 0
+            for n, source, end in zip(sizes, sources, ends, strict=True):
+                if n:
+                    numbers.append(torch.randint(start, end, (n,), generator=source))
+                start = end
             number = (torch.cat(numbers) if len(numbers) > 1 else numbers[0]).numpy()
             ring = np.searchsorted(bounds, number, side="right")
             return ring, number + shift[ring]
@@ -352,8 +365,7 @@ class ReplayMemory:
                 for name, column in columns.items():
                     column[ring, at] = chunk[name].numpy()
             self.end[ring] = rows.end
-            window = np.arange(max(0, rows.end - 1 - self.window), rows.end) % self.rows
-            self.counts[ring] = np.count_nonzero(self.acted[ring, window])
+        self.count = int(self.sizes().sum())
 
     def _columns(self) -> dict[str, np.ndarray]:
         return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
@@ -374,7 +386,7 @@ def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path 
 
 def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
     """Return the size of all arrays of a full `ReplayMemory`, of one member, in bytes."""
-    return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + 2 * np.dtype(np.int64).itemsize)
+    return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
 
 
 def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1, members: int = 1) -> None:

@@ -9,7 +9,7 @@ section 7). All environments train the same hidden layers. Each environment has 
 statistics, which are used again when it returns. With `one_head`, the environments share these too.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -357,6 +357,11 @@ class PPO:
     def sound(self) -> Tensor:
         """Return whether the losses of the last update were finite, () or (members,)."""
         return self._sound
+
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        for tensor in self.last[1].tensors() if self.last else ():
+            tensor[list(members)] = tensor[list(members)].nan_to_num(posinf=0.0, neginf=0.0)
 
     def numbers(self) -> Numbers:
         """Return the mean statistics of the last update, by member for a stack."""

@@ -231,13 +231,9 @@ class GradientStep:
                 return _compile(_make_steps_of_stack)(*constants, self.averages, self.squares, rates, roots, *rows)
             return _compile(_make_steps)(*constants, self.average, self.square, rates, roots, *rows)
         statistics = []
-        gradient_of = _gradients_of_stack if self.stacked else _gradient
-        if self.compiled and before:
-            gradient_of = _compile(gradient_of)
         for minibatch in zip(*(tensor.split(size, axis) for tensor in rows), strict=True):
-            gradient, numbers = gradient_of(loss, self.max_norm, self.parameters, *minibatch)
+            gradients, numbers = self._gradients(loss, minibatch, self.compiled and before is not None)
             statistics.append(numbers)
-            gradients = gradient if self.stacked else self._views(gradient)
             if self.flat and before is None:
                 self._adam(gradients)
                 continue
@@ -252,6 +248,15 @@ class GradientStep:
             for parameter in self.parameters:
                 parameter.grad = None  # parameters that the next environment does not train must have no gradient
         return torch.stack(statistics)
+
+    def _gradients(self, loss: Loss, minibatch: tuple[Tensor, ...], compiled: bool) -> tuple[list[Tensor], Tensor]:
+        """Return the clipped gradient of each parameter, and the statistics of the loss."""
+        if self.stacked:
+            of_stack = _compile(_gradients_of_stack) if compiled else _gradients_of_stack
+            return of_stack(loss, self.max_norm, self.parameters, *minibatch)
+        of_one = _compile(_gradient) if compiled else _gradient
+        gradient, numbers = of_one(loss, self.max_norm, self.parameters, *minibatch)
+        return self._views(gradient), numbers
 
     def _corrections(self, count: int) -> tuple[Tensor, Tensor]:
         """Return Adam's bias corrections of the next steps: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters, *stack).

@@ -377,6 +377,10 @@ class SAC:
         """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
         return self.experience.sound()
 
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        self.experience.freeze(members)
+
     def numbers(self) -> Numbers:
         """Return the size of the replay memory, and the means of the statistics since the last call."""
         return self.experience.numbers()

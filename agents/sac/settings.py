@@ -11,6 +11,7 @@ from ..limits import compile_problem, negative, not_positive, outside_unit_inter
 from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
+WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
 
 
 @dataclass(kw_only=True)
@@ -102,6 +103,10 @@ class SACSettings(AgentSettings):
     @property
     def untrained_steps(self) -> int:
         return self.learning_starts * self.action_repeat
+
+    def worth_stacking(self) -> bool:
+        widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
+        return max(widths) <= WIDEST or device_here(self.device) == "cuda"
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

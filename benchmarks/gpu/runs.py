@@ -87,6 +87,9 @@ def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
             "env": "CartPole-v1", "widths": (8, 8), "seeds": (0, 1), "activation": "rand_smooth_leaky",
         }),
         "sac": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
+        "sac, two seeds": ("sac", OFF_POLICY | {
+            "env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off", "seeds": (0, 1),
+        }),
         "sac, mlp": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "network": "mlp", "hidden": (8, 8), "compile": "off"}),
         "vision, two seeds": ("vision", TRACK | vision),
         "vision, resnet": ("vision", TRACK | warm | {"network": "resnet18"}),

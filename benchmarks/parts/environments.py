@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count, cycle
+from itertools import count, cycle, product
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,31 @@ def rollout(env: str, threads: int) -> Step:
         state[:] = states[:, -1]
 
     return step
+
+
+def classic(asked: Asked) -> Turns:
+    """Return turns that step 8, 40 and 80 copies of classic control, of ten seeds whose shifts differ."""
+    steps, sizes = (5, (8,)) if asked.small else (100, (8, 40, 80))
+    envs = ("CartPole-v1", "Acrobot-v1", "Pendulum-v1")
+
+    def turns(batched: bool) -> Turn:
+        made: dict[str, Callable[[], float]] = {}
+        for env, copies in product(envs, sizes):
+            makes = [partial(make_env, env, shifts="offset(from_task=0)", seed=10 * i // copies) for i in range(copies)]
+            vector = side_by_side(makes, batched=batched)
+            vector.reset(range(copies))
+            space = vector.single_action_space
+            space.seed(0)
+            rows = [np.stack([space.sample() for _ in range(copies)]) for _ in range(steps)]
+            made[f"{env}, {copies}"] = partial(step_all, vector, rows)
+        return lambda: {name: one() for name, one in made.items()}
+
+    return {"one by one": turns(False), "together": turns(True)}
+
+
+def step_all(envs: Vector, rows: list[np.ndarray]) -> float:
+    """Return the microseconds of CPU of a step of all copies."""
+    return 1e6 * seconds(lambda: [envs.step(row) for row in rows], time.process_time) / len(rows)
 
 
 def physics_ppo(asked: Asked) -> Turns:

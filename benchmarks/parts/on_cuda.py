@@ -58,24 +58,38 @@ def simba_updates(asked: Asked) -> Turns:
     return {way.name: updating(way, updates) for way in ways_of(asked)}
 
 
-def updating(way: Way, updates: int) -> Turn:
-    agent = subjects.simba(num_envs=AT_ONCE, replay_ratio=1.0, learning_starts=0, **way.settings)
-    work, random = floors.gflop([p for part in floors.products_of_sac(agent) for p in part]), np.random.default_rng(0)
-    never = np.zeros(AT_ONCE, bool)
+def simba_stacks(asked: Asked) -> Turns:
+    """Updates of all seeds of a stack, each on its own batch."""
+    updates = AT_ONCE if asked.small else 160
+    ways = [way for way in ways_of(asked) if way.settings["capture"] or asked.simulated]
+    return {
+        f"{seeds} {'seeds' if seeds > 1 else 'seed'}: {way.name}": updating(way, updates, seeds)
+        for seeds in (1, 8)
+        for way in ways
+    }
+
+
+def updating(way: Way, updates: int, seeds: int = 1) -> Turn:
+    stack = {"seeds": tuple(range(seeds))} if seeds > 1 else {}
+    agent = subjects.simba(num_envs=AT_ONCE, replay_ratio=1.0, learning_starts=0, **way.settings, **stack)
+    products = [product for part in floors.products_of_sac(agent) for product in part]
+    work, random = floors.gflop(products) / seeds, np.random.default_rng(0)
+    rows = seeds * AT_ONCE
+    never = np.zeros(rows, bool)
 
     def observe() -> np.ndarray:
-        return random.standard_normal((AT_ONCE, agent.control.observation))
+        return random.standard_normal((rows, agent.control.observation))
 
     def once() -> float:
         agent.act()
         obs = observe()
-        agent.remember(StepResult(obs, random.random(AT_ONCE), never, never, obs, []))
+        agent.remember(StepResult(obs, random.random(rows), never, never, obs, []))
         torch.cuda.synchronize()
         return finished(lambda: agent.update(NO_HOOKS, last=False))
 
     def turn(updates: int = updates) -> dict[str, float]:
         way.set_precision()
-        rate = updates / sum(once() for _ in range(updates // AT_ONCE))
+        rate = seeds * updates / sum(once() for _ in range(updates // AT_ONCE))
         return {"updates/s": rate, "TFLOP/s": rate * work / 1e3}
 
     agent.begin_episodes(observe())

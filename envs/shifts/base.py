@@ -25,11 +25,12 @@ class Shift:
     observation, action, reward  the maps between environment and agent
     space(observation_space)     the space of the observations that `observation` returns, the same for all tasks
 
-    Copies of an environment can be stepped in one batch if `takes_rows` is true: then `set` also takes the values of
-    several copies, with one row for each in every value, and these methods follow, which have the defaults of one copy:
+    Copies of an environment can be stepped in one batch if the class itself, and not only its base class, says that
+    `takes_rows` is true. Then `set` also takes the values of several copies, one row of each value for every copy, and
+    the maps of the rows of all copies are:
 
-    begin_episodes(randoms)         called at the start of all copies' episodes
-    observations, actions, rewards  the maps of the rows of all copies
+    begin_episodes(randoms)         called when all copies were seeded
+    observations, actions, rewards  the maps; the first two are by default those of one copy
 
     Args:
         over: The number of steps, counted from the start of a task over all copies of the environment, over which the

@@ -31,7 +31,7 @@ PLAN = {
     "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
     "only": list[tuple[str, int]],
 }  # fmt: skip
-OUTCOME = {"outcome": str, "reason": str}
+OUTCOME = {"outcome": str, "reason": str, "diverged": dict[str, dict[str, Any]]}
 ENTRIES = get_type_hints(Config) | PLAN | OUTCOME
 
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))

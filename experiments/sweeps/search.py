@@ -141,8 +141,9 @@ def _value(each: Range | Choice, value: Any) -> Any:
 
 
 def load_finished(queued: Iterable[QueuedRun]) -> list[RunData]:
-    """Return the logs of runs, one per seed, without those that failed."""
-    return [run for each in queued if not each.failed for run in load_runs(each.folder)]
+    """Return the logs of runs, one per seed, without those that failed and seeds of stacks that diverged."""
+    runs = (run for each in queued if not each.failed for run in load_runs(each.folder))
+    return [run for run in runs if not run.of_kind("diverged")]
 
 
 def seconds_of(runs: Sequence[RunData]) -> float:
@@ -153,10 +154,10 @@ def seconds_of(runs: Sequence[RunData]) -> float:
 def score_runs(queued: Sequence[QueuedRun], measure: str) -> tuple[float, float]:
     """Return the score of a point, and the seconds for which its runs were trained.
 
-    The score is the mean over its runs, which must have ended, or −∞ if one of them failed.
+    The score is the mean over its runs, which must have ended, or −∞ if one of them failed or a seed diverged.
     """
     runs = load_finished(queued)
-    mean = WORST if any(run.failed for run in queued) else fmean(score(run, measure) for run in runs)
+    mean = WORST if any(run.failed or run.diverged for run in queued) else fmean(score(run, measure) for run in runs)
     return mean if isfinite(mean) else WORST, seconds_of(runs)
 
 

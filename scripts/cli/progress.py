@@ -144,7 +144,11 @@ def _describe_event(event: dict[str, Any]) -> str:
     if event.get("event") == "task":
         return ", ".join(filter(None, [f"task {event.get('task')}", str(event.get("env") or event.get("name") or "")]))
     if event.get("event") == "intervention":
-        return f"{event.get('hook')} on {event.get('learner')}"
+        seeds = event.get("seeds")
+        of = f" of seed {', '.join(map(str, seeds))}" if isinstance(seeds, list) else ""
+        return f"{event.get('hook')} on {event.get('learner')}{of}"
+    if event.get("event") == "diverged":
+        return f"seed {event.get('seed')} diverged: {event.get('reason')}"
     return str(event.get("event"))
 
 

@@ -12,7 +12,6 @@ from supple.envs import (
     EnvironmentFault,
     Flat,
     Repeat,
-    Shift,
     Vector,
     flatten,
     is_batched,
@@ -23,6 +22,7 @@ from supple.envs import (
 from supple.envs import parse_shifts as parsed
 from supple.envs.array_tasks import ARRAY_TASKS, CartPole, squares
 from supple.envs.arrays import ArrayVector
+from supple.envs.shifts.negate_reward import NegateReward
 from tests.envs.pairs import COPIES, assert_same, live, pair
 
 
@@ -122,7 +122,7 @@ def test_powers_are_those_of_single_numbers() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-class Doubled(Shift):
+class Doubled(NegateReward):
     def reward(self, reward: float, info: dict[str, Any]) -> float:
         return 2 * reward
 

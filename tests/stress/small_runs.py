@@ -44,8 +44,8 @@ STACKS = {  # of agents, with shifts and conditions that each seed meets at its 
     "--hook fire@when:q/mean>0.3 --hook redo(tau=0.5)@every:90",
     "sac-stack": "--env Pendulum-v1 --seeds 0-2 --cycles 2 --steps-per-task 240 --num-envs 2 --learning-starts 40 "
     "--replay-size 200 --batch-size 8 --network mlp --hidden 16 16 --replay-ratio 0.5 "
-    "--shift offset(scale=0.5,over=99) --checkpoint-every 80 --measure-every 60 --eval-episodes 1 --device cpu --compile off "
-    "--hook critic/fire@when:policy/entropy<-2.45 --hook actor/snp@task",
+    "--shift offset(scale=0.5,over=99) --checkpoint-every 80 --measure-every 60 --eval-episodes 1 --device cpu "
+    "--compile off --hook critic/fire@when:policy/entropy<-2.45 --hook actor/snp@task",
 }
 
 

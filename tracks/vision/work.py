@@ -13,7 +13,7 @@ from ...engine.storage.run_directory import RunDirectory
 from ...engine.work import Numbers, Work, crossed
 from ...interventions import Learner
 from ...interventions.contract import zero_slots_
-from ...metrics import METRICS, View, measure, measure_members
+from ...metrics import METRICS, View
 from ...registry.errors import Diverged, UsageError
 from .data import load
 from .feed import ImageFeed
@@ -112,15 +112,13 @@ class VisionWork(Work):
     # -- how well it does -----------------------------------------------------------------------------------------
 
     def measure(self, costly: bool) -> list[dict[str, float]]:
-        view = View(self.model.learner)
-        by_member = measure_members(view, True, costly) if self.model.stacked else [measure(view, True, costly=costly)]
+        measured = super().measure(costly)
         updates = max(1, self.feed.update)
         loss = (self.sums["loss"] / updates).tolist()
         accuracy = (self.sums["hits"] / (updates * self.settings.batch_size)).tolist()
         return [
-            {f"model/{name}": value for name, value in numbers.items()}
-            | {"online_loss": loss[member], "online_accuracy": accuracy[member]}  # of this task so far
-            for member, numbers in enumerate(by_member)
+            numbers | {"online_loss": loss[member], "online_accuracy": accuracy[member]}  # of this task so far
+            for member, numbers in enumerate(measured)
         ]
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:

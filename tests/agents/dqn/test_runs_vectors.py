@@ -57,7 +57,9 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path) -> None:
-    killed(RUN, tmp_path / "reference")
-    killed(RUN, tmp_path / "killed", 200, 400)
+@pytest.mark.parametrize("more", ["", "--seeds 3 5 --activation rand_smooth_leaky"])
+def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, more: str) -> None:
+    words = [*RUN, *shlex.split(more)]
+    killed(words, tmp_path / "reference")
+    killed(words, tmp_path / "killed", 200, 400)
     same.assert_runs(tmp_path / "killed", tmp_path / "reference")

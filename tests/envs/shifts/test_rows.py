@@ -86,6 +86,8 @@ class Scaled(Shift):
 
 
 class Failing(Scaled):
+    takes_rows = True
+
     def rewards(self, rewards: np.ndarray, info: Any) -> np.ndarray:
         raise OSError("no")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.networks import Actor, Critics
+from supple.engine.divergence import members_not_finite, return_to_start
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
 from supple.envs import StepResult
@@ -281,3 +282,28 @@ def test_redrawn_networks_are_those_alone(small: Any, kind: str) -> None:
             for key, value in lives.as_member(member, one.learners[name].redraw).items():
                 assert torch.equal(part(drawn[key], member, value), value)
     lives.compare(0.0)
+
+
+@pytest.mark.slow
+def test_a_member_that_diverges_leaves_the_others_alone(small: Any) -> None:
+    stack, spoiled = (agent(small, "simba", *SEEDS) for _ in range(2))
+    for one in (stack, spoiled):
+        steps = world()
+        one.begin_episodes(next(steps).obs)
+        for step in range(14):
+            if step == 8 and one is spoiled:
+                with torch.no_grad():
+                    one.actor.mean.weight[1, 0] = float("nan")
+                live_once(one, next(steps), small.no_hooks)
+                assert members_not_finite(one.learners) == [1]
+                assert one.sound().tolist() == [True, False, True]
+                for learner in one.learners.values():
+                    return_to_start(learner, [1])
+                one.numbers()
+            else:
+                live_once(one, next(steps), small.no_hooks)
+    for name, learner in stack._all_learners().items():
+        module = spoiled._all_learners()[name].module
+        rows = learner.networks_of([0, 2])
+        for key, parameter in learner.module.named_parameters():
+            assert torch.equal(parameter[rows], module.get_parameter(key)[rows]), (name, key)

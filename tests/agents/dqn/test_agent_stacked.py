@@ -18,6 +18,7 @@ from supple.engine.storage import checkpoint
 from supple.envs import StepResult
 from supple.interventions import OtherMinibatch, parse_hook
 from supple.networks import evaluating
+from supple.registry.errors import UsageError
 
 SEEDS = (3, 0, 7)
 ENVS = 2
@@ -28,7 +29,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "spectral": (VECTORS, {"normalization": "spectral", "max_grad_norm": 0.1, "initialization": "pytorch"}),
     "random": (VECTORS, {"activation": "rand_smooth_leaky", "double_q": True, "softmax_values": True}),
     "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
-    "images": (IMAGES, {"hidden": 8, "normalization": "layer"}),
+    "images": (IMAGES, {"hidden": 8, "normalization": "layer", "batch_size": 2}),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -200,7 +201,7 @@ def test_first_updates_are_those_alone(kind: str) -> None:
 )
 def test_hooks_do_to_a_member_what_they_do_alone(kind: str, hooks: tuple[str, ...], in_float64: None) -> None:
     lives = Lives(kind)
-    lives.live(16, *hooks)
+    lives.live(12, *hooks)
     lives.compare(1e-8)
 
 
@@ -261,9 +262,56 @@ def test_evaluation_policies_and_measured_losses_are_those_alone(kind: str, in_f
         assert torch.equal(another[0][member], own.offers(OtherMinibatch).inputs()[0])
         assert torch.equal(learner.probe()[0][member], own.probe()[0])
         with evaluating(one.network):
-            total += float(own.loss())
+            total += float(own.loss().detach())
     with evaluating(lives.stack.network):
-        assert float(learner.loss()) == pytest.approx(total, rel=1e-10)
+        assert float(learner.loss().detach()) == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.slow
+def test_a_member_that_diverges_leaves_the_others_as_they_are(in_float64: None) -> None:
+    lives = Lives("spectral")
+    lives.live(10)
+    lives.stack.numbers()
+    with torch.no_grad():
+        for network in (lives.alone[1].network, *lives.alone[1].learner.followers):
+            network.mlp[-1].bias.fill_(torch.inf)
+        for network in (lives.stack.network, lives.stack.target):
+            network.mlp[-1].bias[1] = torch.inf
+    lives.live(10)
+    assert lives.stack.sound().tolist() == [True, False, True]
+    for what, ours, theirs in lives.pairs():
+        if "1 " not in what:
+            assert float((ours - theirs).abs().max()) <= 1e-10, what
+    numbers = lives.stack.numbers()
+    assert [bool(np.isfinite(loss)) for loss in numbers["loss/td"]] == [True, False, True]
+
+
+@pytest.mark.slow
+def test_in_bfloat16_first_updates_are_nearly_those_alone() -> None:
+    lives = Lives("layer", precision="bfloat16", weight_decay=0.0)
+    lives.live(5)
+    lives.compare_numbers(0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "stacks"),
+    [
+        ({}, [(0, 1, 2)]),
+        ({"stack": "off"}, [(0,), (1,), (2,)]),
+        ({"widths": (1024, 1024)}, [(0,), (1,), (2,)]),  # a stack saves nothing
+        ({"widths": (1024, 1024), "stack": 3}, [(0, 1, 2)]),
+        ({"env": "ALE/Asterix-v5"}, [(0,), (1,), (2,)]),
+    ],
+)
+def test_seeds_are_stacked_where_that_saves_time(changes: dict[str, Any], stacks: list[tuple[int, ...]]) -> None:
+    settings = DQNSettings(**{"env": "CartPole-v1", "steps": 40_000, "device": "cpu", **changes})
+    assert list(settings.group((0, 1, 2))) == stacks
+
+
+def test_stacks_of_atari_games_on_a_cpu_are_refused_in_one_line() -> None:
+    settings = DQNSettings(env="asterix", steps=40_000, device="cpu", stack=2)
+    with pytest.raises(UsageError, match=r"^--stack 2: on a CPU, .* Atari games are no faster in a stack$"):
+        settings.group((0, 1))
 
 
 @pytest.mark.slow

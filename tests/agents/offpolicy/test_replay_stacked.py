@@ -114,6 +114,16 @@ def test_the_memory_of_a_stack_is_as_large_as_those_of_its_members(layout: Repla
     assert sum(array.nbytes for array in arrays) == MEMBERS * bytes_needed(CAPACITY, ENVS, layout)
 
 
+def test_a_member_without_transitions_is_not_sampled() -> None:
+    memory, no = ReplayMemory(1, 1, VECTORS, members=2), np.zeros(2, bool)
+    obs = np.zeros((2, 5))
+    memory.begin(obs)
+    memory.add(np.zeros((2, 2)), np.zeros(2), no, np.array([True, False]), obs, obs)  # its last frame is the only row
+    assert memory.sizes().tolist() == [0, 1]
+    with pytest.raises(ValueError, match="the replay memory is empty"):
+        memory.sample(4, draws(1, 2))
+
+
 # -- experience ----------------------------------------------------------------------------------------------
 
 
