@@ -40,7 +40,7 @@ def loss_after(
     learner.optimizer, learner.followers = None, ()
     learner.capabilities = tuple(each for each in kept[2] if not isinstance(each, EntropyTemperature))
     now = {name: value.clone() for name, value in learner.module.state_dict().items()}
-    sources = (learner.generator, *learner.generators, *learner.redraw_draws)
+    sources = learner.draws
     draws = [source.get_state() for source in sources]
     try:
         for moment in ("attach", "apply"):

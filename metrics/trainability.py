@@ -208,7 +208,7 @@ def _draw_network(view: View) -> dict[str, Tensor]:
     They are drawn from seeds derived from the initial seeds of the learner's generators.
     """
     learner = view.learner
-    with _seed_temporarily(learner.generator, *learner.generators, *learner.redraw_draws):
+    with _seed_temporarily(*learner.draws):
         drawn = learner.redraw()
     named = dict(learner.module.named_parameters())
     return {name: value.to(named[name]) for name, value in drawn.items() if name in named}

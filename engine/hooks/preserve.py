@@ -24,7 +24,7 @@ def preserve(learners: Iterable[Learner]) -> Iterator[None]:
                 stack.enter_context(_preserve_module(module))
             if learner.optimizer is not None:
                 stack.enter_context(_preserve_optimizer(learner.optimizer))
-            for generator in (learner.generator, *learner.generators, *learner.redraw_draws):
+            for generator in learner.draws:
                 stack.enter_context(_preserve_generator(generator))
         stack.enter_context(torch.random.fork_rng(devices=[]))
         yield

@@ -164,8 +164,8 @@ def test_a_condition_waits_until_it_has_become_true_for_a_learner():
     hook, q = parse_hook("fire@when:dormant_fraction>0.3"), model("q")
     for value, waits in [(0.1, True), (0.4, False), (0.1, False)]:
         hook.due(Moment(10, 10, 100, metrics={"q/dormant_fraction": value}), q)
-        assert hook.waits == waits
-    assert not any(parse_hook(text).waits for text in ("fire@0.5", "fire@task", "l2_init"))
+        assert hook.waits() == waits
+    assert not any(parse_hook(text).waits() for text in ("fire@0.5", "fire@task", "l2_init"))
 
 
 def test_a_condition_on_what_was_never_measured_is_told_from_one_that_was_never_met():
@@ -177,10 +177,10 @@ def test_a_condition_on_what_was_never_measured_is_told_from_one_that_was_never_
         assert not any(each.due(moment, learner) for each in (hook, full) for learner in (actor, critic))
 
     measure({"actor/weight_norm": 1.0})
-    assert hook.obstacle == "srank was never measured on 'actor' and 'critic'"
-    assert full.obstacle == "critic/srank was never measured"
+    assert hook.obstacle() == "srank was never measured on 'actor' and 'critic'"
+    assert full.obstacle() == "critic/srank was never measured"
     measure({"critic/srank": math.nan})
-    assert hook.obstacle == full.obstacle == "its condition was never met"
+    assert hook.obstacle() == full.obstacle() == "its condition was never met"
 
 
 def test_making_an_intervention_twice_shares_nothing():
