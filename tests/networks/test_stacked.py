@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from supple.interventions import (
     Learner,
     ReleasedCode,
+    StackedConv2d,
     StackedLayerNorm,
     StackedLinear,
     Wiring,
@@ -294,3 +295,24 @@ def test_masks_and_readers_that_do_not_fit_a_stack_are_refused_in_one_line():
     mixed = learner_for(nn.Sequential(StackedLinear(2, 4, 6), nn.ReLU(), nn.Linear(6, 1)))
     with pytest.raises(ValueError, match=r"^redo: .*'2', which reads '1', is no stack of 2 members, as that is$"):
         make("redo").attach(mixed)
+
+
+@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (2, 0), (2, 1), (4, 1)])
+def test_a_stacked_convolution_is_those_of_its_members(stride: int, padding: int) -> None:
+    torch.manual_seed(0)
+    stack, x = StackedConv2d(3, 2, 4, 3, padding, stride), torch.randn(3, 5, 2, 9, 9)
+    alone = [nn.functional.conv2d(x[m], stack.weight[m], stack.bias[m], stride, padding) for m in range(3)]
+    torch.testing.assert_close(stack(x), torch.stack(alone))
+
+
+def test_stacked_layers_learn_under_autocast_as_linear_layers_do() -> None:
+    torch.manual_seed(0)
+    stack, x = StackedLinear(2, 6, 3), torch.randn(2, 5, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = stack(x)
+        alone = torch.stack([nn.functional.linear(x[m], stack.weight[m], stack.bias[m]) for m in range(2)])
+    assert outputs.dtype == alone.dtype == torch.bfloat16
+    torch.testing.assert_close(outputs, alone)
+    (ours,) = torch.autograd.grad(outputs.float().square().sum(), stack.weight)
+    (theirs,) = torch.autograd.grad(alone.float().square().sum(), stack.weight)
+    torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)

@@ -250,6 +250,15 @@ class LifeOfDQNOnVectors(Life):
         return vectors(seed)
 
 
+class LifeOfStack(LifeOfDQNOnVectors):
+    """Two seeds of DQN in one stack, each with random slopes of its own and one environment."""
+
+    values = LifeOfDQNOnVectors.values | {"activation": "rand_smooth_leaky", "seeds": (0, 1), "num_envs": 1}
+
+    def parameters(self) -> list[Tensor]:
+        return [*super().parameters(), *(source.get_state() for source in self.agent.activations)]
+
+
 class LifeOfSAC(Life):
     """Two gradient steps in every vector step, and a policy that acts."""
 
@@ -323,8 +332,9 @@ def test_a_recorded_update_learns_what_the_eager_one_does_across_an_intervention
 
 @needs_gpu
 @pytest.mark.usefixtures("_repeatable")
-def test_double_q_clipping_and_singular_vectors_are_recorded_too() -> None:
-    recorded, eager = LifeOfDQNOnVectors(capture=True), LifeOfDQNOnVectors(capture=False)
+@pytest.mark.parametrize("life_of", [LifeOfDQNOnVectors, LifeOfStack])
+def test_double_q_clipping_singular_vectors_and_members_are_recorded_too(life_of: type[Life]) -> None:
+    recorded, eager = life_of(capture=True), life_of(capture=False)
     for life in (recorded, eager):
         life.live(20)
         life.apply("fire")
