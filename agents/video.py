@@ -23,13 +23,14 @@ from .work import AgentWork
 
 
 def record_videos(data: ComparisonData, warn: Warn) -> list[Video]:
-    """Return the videos of each arm's first seed, at its last checkpoint.
+    """Return the videos of each arm's first seed that has not diverged, at its last checkpoint.
 
     Runs and environments of which there can be no video are skipped, with one warning for each reason.
     """
     recorded: list[Video] = []
     problems: dict[str, None] = {}
-    for arm, (first, *_) in data.arms.items():
+    for arm, runs in data.arms.items():
+        first = next((run for run in runs if not run.of_kind("diverged")), runs[0])
         recorded += _record_run(first, f"{arm}: " if len(data.arms) > 1 else "", problems.setdefault)
     for problem in problems:
         warn(problem)

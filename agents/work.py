@@ -260,7 +260,7 @@ class AgentWork(Work):
                 raise Diverged("a network of the agent is not finite")
             return
         losses = networks = {*self.frozen}
-        if closely or self.settings.device == "cpu":
+        if closely or getattr(self.settings, "device", "cpu") == "cpu":
             losses = losses.union(torch.nonzero(~self.agent.sound()).flatten().tolist())
         if closely:
             networks = networks.union(members_not_finite(self.learners))

@@ -1,12 +1,25 @@
 """Networks that diverge: find the tensors that are not finite, and return members of a stack to sound values."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
 from ..interventions import Learner
 from ..interventions.contract import EntropyTemperature, zero_slots_
+
+
+class Divergence(TypedDict):
+    """The step by which a member of a stack had diverged, and the reason."""
+
+    step: int
+    reason: str
+
+
+def in_words(divergences: Mapping[str, Divergence]) -> dict[str, str]:
+    """Return seed → when and why it diverged, in words that follow the seed."""
+    return {seed: f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in divergences.items()}
 
 
 def first_not_finite(learners: Mapping[str, Learner]) -> str:

@@ -13,6 +13,7 @@ from ..interventions import Hook
 from ..networks import evaluating
 from ..registry import schema
 from ..registry.errors import Diverged, RunError
+from .divergence import Divergence
 from .hooks.driver import HookDriver
 from .machine import distributed
 from .seeding import derive
@@ -24,13 +25,6 @@ from .work import Numbers, Task, Work, crossed
 Progress = Callable[[int], None]
 Warn = Callable[[str], None]  # takes one line for the user
 BEST, KEPT = "best", "kept"  # folders of checkpoints that are not removed when later ones are written
-
-
-class Divergence(TypedDict):
-    """The step by which a member of a stack had diverged, and the reason."""
-
-    step: int
-    reason: str
 
 
 class State(TypedDict):

@@ -13,12 +13,12 @@ import torch
 
 from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
-from .divergence import first_not_finite
+from .divergence import Divergence, first_not_finite, in_words
 from .forks import fork
 from .hooks.driver import ExtraMeasurements, HookDriver
 from .hooks.texts import read_hooks
 from .kinds import Kind
-from .loop import Divergence, Loop, Progress, Warn
+from .loop import Loop, Progress, Warn
 from .machine import distributed, torchrun
 from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
@@ -197,15 +197,21 @@ class Run:
         path: Its folder, absolute.
         spec: Its specification.
         warn: Called with lines for the user.
-        diverged: Once it is trained: seed of a stack that diverged → the step by which it had, and the reason.
+        divergences: Seed of a stack that diverged → the step by which it had, and the reason. Known from when training
+            begins.
     """
 
     def __init__(
         self, path: Path, spec: RunSpec, warn: Warn, work: Work | None = None, hooks: HookDriver | None = None
     ) -> None:
         self.path, self.spec, self.warn = path.absolute(), spec, warn
-        self.diverged: dict[int, Divergence] = {}
+        self.divergences: dict[int, Divergence] = {}
         self._work, self._hooks = work, hooks  # those that were checked, until they are trained
+
+    @property
+    def diverged(self) -> dict[str, str]:
+        """Seed of a stack that diverged → when and why, in words that follow the seed."""
+        return in_words({str(seed): how for seed, how in self.divergences.items()})
 
     def close(self) -> None:
         """Release the networks that were checked, if they have not been trained."""
@@ -255,7 +261,7 @@ class Run:
                 warn = _tell_apart(self.warn)
                 work, hooks = self._take_over(folder, warn)
                 stack.callback(work.close)
-                self.diverged = _train_work(folder, work, hooks, _tell_apart(progress), warn)
+                _train_work(folder, work, hooks, _tell_apart(progress), warn, self.divergences)
                 if folder.end == work.tasks[-1].end and distributed.is_first():
                     _export(folder, work)
         except _CallerFailed as error:
@@ -291,16 +297,20 @@ def other_versions(path: Path) -> str:
 
 
 def _train_work(
-    run: RunDirectory, work: Work, hooks: HookDriver, progress: Progress, warn: Warn
-) -> dict[int, Divergence]:
-    """Train a work to its end, and return the seeds of a stack that diverged. Raises Diverged if all did."""
+    run: RunDirectory,
+    work: Work,
+    hooks: HookDriver,
+    progress: Progress,
+    warn: Warn,
+    divergences: dict[int, Divergence],
+) -> None:
+    """Train a work to its end, and note the seeds of a stack that diverge. Raises Diverged if all do."""
     config, start = run.config, run.config["start_step"]
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
-            loop = Loop(run, work, hooks, start, run.end, warn, covered)
+            loop = Loop(run, work, hooks, start, run.end, warn, covered, diverged=divergences)
             with blaming(lambda: loop.step, run.path, run.writing):
                 loop.train(progress)
-            return loop.diverged
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         before = "".join(f"; seed {seed} by step {how['step']:,}" for seed, how in loop.diverged.items())

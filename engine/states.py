@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..networks import Learner
 from ..registry import quoted, schema
 from ..registry.errors import RunError
 from .loop import BEST, KEPT, Loop, State, Warn
@@ -57,9 +56,3 @@ def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator
                 yield step, work
         finally:
             work.close()
-
-
-def learners_at(path: Path, warn: Warn) -> Iterator[tuple[int, Mapping[str, Learner]]]:
-    """Yield the step of every checkpoint of a run and its learners there, with their recent inputs."""
-    for step, work in load_states(path, steps_of(path), warn):
-        yield step, work.learners

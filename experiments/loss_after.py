@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from ..interventions import EntropyTemperature, Intervention, Learner
-from ..metrics import trainability
+from ..metrics import View, trainability
 from ..metrics.trainability import LEARNING_RATE, UPDATES
 from ..registry import calling
 
 
 def loss_after(
-    learner: Learner,
+    learner: Learner | View,
     intervention: Intervention,
     updates: int = UPDATES,
     learning_rate: float = LEARNING_RATE,
@@ -22,7 +22,7 @@ def loss_after(
     are not touched.
 
     Args:
-        learner: The network.
+        learner: The network, or a `View` of some seeds of a stack, whose loss is returned; all are intervened on.
         intervention: The intervention to try.
         updates: Number of updates on the random targets.
         learning_rate: Their learning rate.
@@ -32,6 +32,8 @@ def loss_after(
         ValueError: The intervention cannot be applied to this network, or does more than rewrite weights once.
         PluginFault: The intervention is not supple's, and raised another exception.
     """
+    seeds = learner.seeds if isinstance(learner, View) else None
+    learner = learner.learner if isinstance(learner, View) else learner
     if not intervention.has("apply") or intervention.has("restructure") or intervention.has("after_update"):
         raise ValueError(f"{intervention.name} cannot be tried out: it does more than rewrite weights once")
     kept = learner.optimizer, learner.followers, learner.capabilities
@@ -45,7 +47,7 @@ def loss_after(
             where = f"{moment} on '{learner.name}'"
             with calling(intervention, "intervention", str(intervention), where, refusals=(ValueError,)):
                 getattr(intervention, moment)(learner)
-        fit = trainability(learner, updates, learning_rate, after_each=after_each)
+        fit = trainability(View(learner, seeds=seeds), updates, learning_rate, after_each=after_each)
     finally:
         learner.module.load_state_dict(now)
         learner.optimizer, learner.followers, learner.capabilities = kept

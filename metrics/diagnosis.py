@@ -147,7 +147,7 @@ class Diagnosis:
 
 
 def diagnose(
-    learner: Learner,
+    learner: Learner | View,
     updates: int = UPDATES,
     learning_rate: float = LEARNING_RATE,
     *,
@@ -158,7 +158,7 @@ def diagnose(
     Parameters and buffers are exchanged temporarily and then restored. Optimizers and generators do not change.
 
     Args:
-        learner: The learner. For a stack, numbers describe all members together.
+        learner: The learner. For a stack, numbers describe all members together, or those that a `View` selects.
         updates, learning_rate: Settings of `trainability`, which makes 2·`updates` passes forward and backward.
         after_each: A function to call after each of these updates, as for a progress bar.
 
@@ -166,7 +166,9 @@ def diagnose(
         ValueError: The learner has seen no data yet, its recent inputs are all equal (or have equal outputs at
             initialisation), or inputs or outputs are not finite.
     """
-    view = View(learner)
+    seeds = learner.seeds if isinstance(learner, View) else None
+    learner = learner.learner if isinstance(learner, View) else learner
+    view = View(learner, seeds=seeds)
     with measuring(learner.module):
         _check_finite(view)
     fit = trainability(view, updates, learning_rate, after_each=after_each)
@@ -187,7 +189,7 @@ def diagnose(
     with measuring(learner.module):
         now = _describe(view)
         with _swap_initial(learner):
-            new = _describe(View(learner))
+            new = _describe(View(learner, seeds=seeds))
     return Diagnosis(learner.name, now, new, loss, new_loss)
 
 
@@ -246,9 +248,11 @@ def _describe(view: View) -> Condition:
                 float(ranks.mean()),
             )
         )
-    norms = {
-        layer.name: float(torch.linalg.vector_norm(layer.kernel.detach().abs().double())) for layer in learner.layers
-    }
+    norms = {}
+    for layer in learner.layers:
+        kernel = layer.kernel.detach()
+        own = kernel if view.members is None else view.select(kernel)
+        norms[layer.name] = float(torch.linalg.vector_norm(own.abs().double()))
     return Condition(measure(view), tuple(units), norms, _entropy(view))
 
 
@@ -265,7 +269,8 @@ def _entropy(view: View) -> float | None:
         policy = learner.policy(learner.outputs(parameters, view.probe), parameters)
         if isinstance(policy, Tensor) or (greatest := greatest_entropy(policy)) is None:
             return None
-        return float(policy.entropy().mean()) / greatest
+        entropy = policy.entropy()
+        return float((entropy if view.members is None else view.select(entropy)).mean()) / greatest
 
 
 def _compare(loss: float, new_loss: float) -> str:

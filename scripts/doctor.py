@@ -34,6 +34,8 @@ class Options:
     """Network to examine, such as critic. Empty means all."""
     attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()
     """Interventions to try on the network, such as fire. Its values are restored afterwards."""
+    seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Seed to examine of a run that trained several as a stack (default: its first)."""
     updates: int = 200
     """Number of gradient steps for fitting the random targets."""
     forward: str = "forward"
@@ -62,7 +64,7 @@ class Options:
 
 A_ZIP, A_FUNCTION = "a .zip of Stable-Baselines3", "FILE.py:FUNCTION"
 MEANT_FOR = {  # options that only one kind of source reads
-    "forward": A_FUNCTION, "text": "a language model",
+    "seed": "a run", "forward": A_FUNCTION, "text": "a language model",
     **dict.fromkeys(("sb3", "env", "policy", "net_arch", "policy_kwargs", "steps"), A_ZIP),
 }  # fmt: skip
 
@@ -155,10 +157,24 @@ def find_source(options: Options) -> Callable[[Options, list[str]], Stages]:
 
 
 def read_run(options: Options, remarks: list[str]) -> Stages:
-    """Yield the learners at each checkpoint of a run."""
-    from supple.engine.states import learners_at
+    """Yield the learners at each checkpoint of a run; of a stack, those of one seed, as far as it came."""
+    from supple.engine.states import load_states, steps_of
+    from supple.metrics import View
 
-    yield from learners_at(Path(options.what), warn)
+    path = Path(options.what)
+    for step, work in load_states(path, steps_of(path), warn):
+        if (seeds := work.settings.members) == (options.seed,) or (len(seeds) == 1 and options.seed is None):
+            yield step, work.learners
+            continue
+        seed = seeds[0] if options.seed is None else options.seed
+        if seed not in seeds:
+            raise UsageError(f"--seed {seed}: {path} has only seed {', '.join(map(str, seeds))}")
+        if (member := seeds.index(seed)) in work.frozen:
+            remarks.append(f"Seed {seed} had diverged by step {step:,}.")
+            return
+        if options.seed is None and not remarks:
+            remarks.append(f"The run trained the seeds {', '.join(map(str, seeds))} as a stack; this is seed {seed}.")
+        yield step, {name: View(learner, seeds=[member]) for name, learner in work.learners.items()}
 
 
 def read_sb3(options: Options, remarks: list[str]) -> Stages:

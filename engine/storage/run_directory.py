@@ -7,6 +7,7 @@ was killed therefore writes the same bytes as one that was not.
 import hashlib
 import json
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from math import isfinite
@@ -66,7 +67,8 @@ class RunDirectory:
         self._logs: dict[str, logs.Log] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
-        self._returns: list[float] = []  # returns of episodes that are not in TensorBoard's log yet
+        # Returns of episodes that are not in TensorBoard's log yet, by seed; under None, those of a run of one seed
+        self._returns: dict[int | None, list[float]] = defaultdict(list)
 
     @staticmethod
     def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
@@ -142,7 +144,7 @@ class RunDirectory:
     def episode(self, **fields: Any) -> None:
         """Append one finished episode to episodes.jsonl."""
         self._write("episodes", fields)
-        self._returns.append(fields["return"])
+        self._returns[fields.get("seed")].append(fields["return"])
 
     def task(self, **fields: Any) -> None:
         """Append the results of one task to tasks.jsonl, and its numbers to TensorBoard."""
@@ -165,9 +167,9 @@ class RunDirectory:
         self._append("tensorboard", tensorboard.scalars(step, named))
 
     def _log_returns(self, step: int) -> None:
-        if self._returns:
-            self._scalars(step, {"train/return": fmean(self._returns)}, {})
-            self._returns.clear()
+        for seed, returns in self._returns.items():
+            self._scalars(step, {"train/return": fmean(returns)}, {} if seed is None else {"seed": seed})
+        self._returns.clear()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
         self._append(log, json.dumps(_without_nan(fields), allow_nan=False).encode() + b"\n")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...engine.divergence import in_words
 from ...engine.loop import Warn
 from ...engine.runs import Run, open_run, prepare
 from ...engine.spec import RunSpec
@@ -80,8 +81,7 @@ class QueuedRun:
     @property
     def diverged(self) -> dict[str, str]:
         """The seeds of a stack that diverged → when and why, in words."""
-        ends = (self.outcome or {}).get(DIVERGED, {})
-        return {seed: f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in ends.items()}
+        return in_words((self.outcome or {}).get(DIVERGED, {}))
 
     @property
     def failed(self) -> bool:
@@ -158,7 +158,7 @@ class QueuedRun:
                         end = RunDirectory.open(self.folder).end
                         with run:
                             run.train(lambda step: progress(step, end), held)
-                        ends = {str(seed): dict(how) for seed, how in run.diverged.items()}
+                        ends = {str(seed): how for seed, how in run.divergences.items()}
                         self._record_end(held, FINISHED, **({DIVERGED: ends} if ends else {}))
             except (Claimed, DiskError):
                 raise

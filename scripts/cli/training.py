@@ -74,7 +74,8 @@ def finish_run(path: Path, run: "Run") -> None:
 
     def explain_continuing() -> str:
         step = newest_step(run.path / CHECKPOINTS)
-        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}"
+        without = "".join(f", without seed {seed}, which {how}" for seed, how in run.diverged.items())
+        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}{without}"
 
     def watch(step: int) -> None:
         nonlocal announced
@@ -91,6 +92,8 @@ def finish_run(path: Path, run: "Run") -> None:
         except EnvironmentFailed as error:
             raise EnvironmentFailed(f"{error}; once that is fixed, {explain_continuing()}") from error
     print_results(path)
+    for seed, how in run.diverged.items():
+        warn(f"seed {seed} {how}; its numbers end there, and resuming does not train it again")
     say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(folder))
 
 
@@ -166,7 +169,7 @@ def warn_of_other_versions(path: Path, queue: "Queue") -> None:
 
 
 def report_queue(path: Path, queue: "Queue") -> None:
-    """Make the report of runs, and print which of them failed.
+    """Make the report of runs, and print which of them failed, and which seeds of stacks diverged.
 
     Raises:
         RunError: Runs failed, other than those that only served to tune arms.
@@ -183,6 +186,9 @@ def report_queue(path: Path, queue: "Queue") -> None:
         warn(str(error))
     else:
         say(next_of_queue(queue))
+    for run in queue:
+        for seed, how in run.diverged.items():
+            warn(f"{run.label}: seed {seed} {how}; its numbers end there, and resuming does not train it again")
     for run in failed:
         reason = str((run.outcome or {}).get("reason"))
         warn(f"failed: {run.label}: {reason if str(run.folder) in reason else f'{run.folder}: {reason}'}")

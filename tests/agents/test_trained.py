@@ -1,6 +1,7 @@
 """Trained agents in Python, which act as in the evaluations of their runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from supple.agents.dqn import DQNSettings
+from supple.agents.evaluate import evaluate
 from supple.agents.ppo import PPOSettings
 from supple.agents.sac import SACSettings
 from supple.agents.trained import Trained
@@ -90,3 +92,33 @@ def test_invalid_uses_of_a_trained_agent_are_refused_in_one_line(tmp_path: Path)
     open_run(tmp_path / "linear", lambda line: None).train(lambda step: None)
     with pytest.raises(RunError, match="does not train an agent"):
         Trained(tmp_path / "linear")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_a_member_of_a_stack_acts_as_it_does_in_the_stack(name: str, tmp_path: Path) -> None:
+    seeds = (3, 8)
+    settings = replace(KINDS[name](), seed=3, seeds=seeds)
+    path = tmp_path / "run"
+    prepare(RunSpec(name.split(",")[0], settings), path, lambda line: None).train(lambda step: None)
+    last = {
+        row["seed"]: row["eval/return"]
+        for row in map(json.loads, (path / "metrics.jsonl").open())
+        if "eval/return" in row
+    }
+    assert Trained(path).seed == 3
+    for member, seed in enumerate(seeds):
+        agent = Trained(path, seed=seed)
+        work = agent._work
+        episodes = [work.evaluation_seeds(seed, work.task, 2)]
+        envs = work.envs(work.settings, agent.env, work.worlds(work.task, 2)[2 * member : 2 * member + 2])
+        envs.progress(work.task.end - work.task.start)
+        if name != "dqn":  # whose policy for evaluations draws, once for each call
+            assert np.mean(evaluate(agent._agent, agent.env, envs, *episodes)) == last[seed]
+        observations = np.stack([gym.make(agent.env).reset(seed=i)[0] for i in range(3)])
+        seen, _ = agent._prepare(observations, agent.env)
+        with work.agent.greedy(agent.env) as policy:
+            stacked = policy(np.concatenate([seen, seen]))
+        np.testing.assert_array_equal(agent.predict(observations), stacked[3 * member : 3 * member + 3])
+    with pytest.raises(RunError, match=r"has no seed 4, only 3, 8$"):
+        Trained(path, seed=4)

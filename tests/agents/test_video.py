@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,7 @@ def test_runs_without_agents_are_refused(tmp_path: Path) -> None:
 
 HOPPER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from supple.scripts.report import main
 main([sys.argv[1], "--video"])
@@ -230,3 +232,15 @@ def test_a_game_is_rendered_in_colour_with_the_same_rules() -> None:
 def test_a_missing_render_mode_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"^the environment has no render mode 'rgb_array'$"):
         make_env("ninerooms", render_mode="rgb_array")
+
+
+def test_the_video_of_a_stack_is_that_of_its_first_seed(tmp_path: Path) -> None:
+    settings = replace(KINDS["ppo"](), seed=3, seeds=(3, 8), num_envs=1)
+    path = run(tmp_path, "ppo", settings)
+    (video,) = record_videos(load(path), lambda line: None)
+    (evaluated,) = [
+        row["eval/return"]
+        for row in map(json.loads, (path / "metrics.jsonl").open())
+        if row.get("seed") == 3 and "eval/return" in row
+    ]
+    assert f"return {number(evaluated)}, after 120 steps of seed 3." in video.caption

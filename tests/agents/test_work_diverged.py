@@ -22,8 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "dqn": {"env": "CartPole-v1", "num_envs": 1, "widths": (8, 8), "batch_size": 8, "replay_size": 200,
             "learning_starts": 32},
     "sac": {"env": "Pendulum-v1", "num_envs": 1, "actor_width": 8, "critic_width": 8, "max_episode_steps": 20,
-        "batch_size": 8, "replay_size": 200,
-            "learning_starts": 32, "compile": "off"},
+            "batch_size": 8, "replay_size": 200, "learning_starts": 32, "compile": "off"},
 }  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS)
 

@@ -296,3 +296,26 @@ def test_a_users_features_extractor_is_given_by_policy_kwargs(
             dispatch([*call, *words.split()])
         assert message in str(refusal.value)
         assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_a_seed_of_a_stack_is_examined_as_if_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (
+        "train ppo --env CartPole-v1 --steps 80 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 "
+        "--hidden 8 --adapter 8 --compile off --eval-episodes 0 --checkpoint-every 80"
+    )
+    found = {}
+    for name, seeds in (("stack", ("--seeds", "3", "8")), ("alone", ("--seed", "8"))):
+        dispatch([*words.split(), *seeds, "--out", str(tmp_path / name)])
+        of = ("--seed", "8") if name == "stack" else ()
+        dispatch(["doctor", str(tmp_path / name), "--updates", "5", "--out", str(tmp_path / f"{name}-page"), *of])
+        found[name] = json.loads((tmp_path / f"{name}-page" / "doctor.json").read_text())["stages"][-1]
+    stack, alone = found["stack"]["now"], found["alone"]["now"]
+    assert stack["norms"].keys() == alone["norms"].keys()
+    assert list(stack["norms"].values()) == pytest.approx(list(alone["norms"].values()), rel=1e-4)
+    assert stack["units"][0]["count"] == alone["units"][0]["count"]
+    capsys.readouterr()
+    dispatch(["doctor", str(tmp_path / "stack"), "--updates", "5"])
+    assert "The run trained the seeds 3, 8 as a stack; this is seed 3." in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(UsageError, match=r"--seed 4: .* has only seed 3, 8$"):
+        dispatch(["doctor", str(tmp_path / "stack"), "--seed", "4"])
