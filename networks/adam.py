@@ -82,7 +82,7 @@ class StackedAdam(torch.optim.Optimizer):
         *tensors, steps = kinds
         whole = not steps.is_cuda and tensors[0].numel() // len(steps) % BLOCK == 0 and len(set(steps.tolist())) == 1
         if whole:
-            return [*([tensor] for tensor in tensors), steps[:1]]
+            return [*([tensor] for tensor in tensors), [steps[0]]]
         return [*(tensor.split(self.networks) for tensor in tensors), steps.unbind()]
 
     def slots(self, parameter: Tensor) -> dict[str, Tensor]:

@@ -85,6 +85,36 @@ def test_networks_of_one_member_share_its_counter() -> None:
     assert torch.equal(critics, torch.cat([*apart]))
 
 
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_networks_of_a_member_share_its_counter_and_weights_decay_as_in_adam_or_adamw(decoupled: bool) -> None:
+    torch.manual_seed(0)
+    stack = nn.Parameter(torch.randn(6, 5, 4))  # three members with two networks each
+    apart = [nn.Parameter(part.clone()) for part in stack.detach().split(2)]
+    constants = 1e-2, (0.8, 0.99), 1e-6, 0.1
+    optimizer = StackedAdam([stack], *constants, decoupled=decoupled, networks=2)
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    singles = [kind([each], *constants) for each in apart]
+
+    def step() -> None:
+        stack.grad = torch.randn_like(stack)
+        for each, gradient in zip(apart, stack.grad.split(2), strict=True):
+            each.grad = gradient.clone()
+        for one in (optimizer, *singles):
+            one.step()
+
+    for _ in range(3):
+        step()
+    mask = torch.zeros(6, 5, 1, dtype=torch.bool)
+    mask[2, 1] = True  # one unit of the first network of the second member
+    zero_slots_(optimizer, [stack], [mask])
+    zero_slots_(singles[1], [apart[1]], [mask[2:4]])
+    assert optimizer.state[stack]["step"].tolist() == [3.0, 0.0, 3.0]
+    for _ in range(3):
+        step()
+    torch.testing.assert_close(stack, torch.cat(apart), rtol=1e-6, atol=1e-7)
+    assert optimizer.state[stack]["step"].tolist() == [6.0, 3.0, 6.0]
+
+
 def test_a_parameter_without_gradient_stays() -> None:
     frozen, trained = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 3))
     optimizer = StackedAdam([frozen, trained], lr=0.1)
