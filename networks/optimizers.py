@@ -74,12 +74,13 @@ def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
 def norms_by_member(gradients: Sequence[Tensor]) -> Tensor:
     """Return the norm of each member's gradients, (members,), for gradients (members, …).
 
-    The entries of a row are summed first, then those of a member. A sum along another axis, or a long one that threads
-    share, would be made in an order that depends on the number of members, and with it the last bits of a member.
+    The entries of a row are summed first, then those of a member, then tensor after tensor is added. A sum along
+    another axis, or a long one that threads share, would be made in an order that depends on the number of members, and
+    with it the last bits of a member.
     """
     squares = [gradient.square() for gradient in gradients]
     rows = [square.flatten(2).sum(2) if square.ndim > 2 else square for square in squares]
-    return torch.cat(rows, 1).sum(1).sqrt()
+    return functools.reduce(torch.add, [row.sum(1) for row in rows]).sqrt()
 
 
 def of_members(values: Tensor, like: Tensor) -> Tensor:
