@@ -28,10 +28,19 @@ from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
-from ...networks import StackedAdam, evaluating, stack_networks
+from ...networks import StackedAdam, evaluating, set_generators, stack_networks
+from ...networks.activations import RandomActivation
 from ...registry.errors import Diverged
 from ..agent import Policy
-from ..draws import Draws, generators, set_states, sources_of, states_of
+from ..draws import (
+    Draws,
+    activation_generators,
+    generators,
+    set_states,
+    sources_of,
+    standing_in,
+    states_of,
+)
 from ..normalize import Centre, RewardScale, RunningMeanStd
 from .network import MultiHead, PolicySpace, rows_of
 from .rollout import Rollout, RolloutBatch
@@ -78,6 +87,7 @@ class PPO:
         self.stack = (len(s.members),) if s.stacked else ()
         self._draws = generators(s, "initial parameters")
         self.spaces = spaces = share_space(spaces) if s.one_head else dict(spaces)
+        self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
         self.shuffle = generators(s, "minibatches")
@@ -95,6 +105,9 @@ class PPO:
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self._minibatch: tuple[Tensor, str] | None = None  # inputs of the last gradient step of that update
         self.learners = {"agent": self._learner()}
+        if self.stack:
+            set_generators(self.network, self.activations)
+            set_states(self.activations, states_of(activation_generators(s, self.device)))  # as training begins
 
     def _new_network(self) -> MultiHead:
         """Return a new network. The members of a stack draw their weights as if alone."""
@@ -107,8 +120,13 @@ class PPO:
                 members=members,
             )  # fmt: skip
 
-        drawn = [make(draws, s.init_lambda) for draws in sources_of(self._draws)]
-        return stack_networks(drawn, lambda members: make(None, None, members)) if self.stack else drawn[0]
+        if not self.stack:
+            return make(sources_of(self._draws)[0], s.init_lambda)
+        drawn = []
+        for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
+            with standing_in(activations):
+                drawn.append(make(draws, s.init_lambda))
+        return stack_networks(drawn, lambda members: make(None, None, members))
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.one_head else env
@@ -148,6 +166,7 @@ class PPO:
             wiring=self.network.wiring(),
             policy=self._policy,
             values=lambda outputs: outputs[1],
+            activation_draws=self.activations or None,
             redraw_draws=sources_of(self._draws),
             capabilities=(OtherMinibatch(self._another), LastLoss(lambda: self._latest[-1, ..., 0])),
         )  # fmt: skip
@@ -322,7 +341,9 @@ class PPO:
         if self.stack:
             most = most_in_a_stack(most, sum(p.numel() for p in trained), min(s.minibatch_size, whole))
         unroll = 1 if hooks.interleaves else steps_per_call(whole // min(s.minibatch_size, whole), most)
-        self.gradient_step.begin(self.optimizer, trained, unroll, hooks.traceable)
+        # compiled code cannot draw from the generators of members
+        random = bool(self.stack) and any(isinstance(part, RandomActivation) for part in self.network.modules())
+        self.gradient_step.begin(self.optimizer, trained, unroll, hooks.traceable and not random)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []
         for _ in range(s.epochs):
@@ -441,7 +462,8 @@ class PPO:
         return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, Draws]:
-        return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws}
+        of_members = {"activations": self.activations} if self.stack else {}
+        return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws, **of_members}
 
 
 def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
