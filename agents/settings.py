@@ -310,7 +310,7 @@ class AgentSettings(RunSettings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         seeds = " ".join(map(str, self.seeds))
-        if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
+        if min(self.seeds, default=0) < 0 or len(set(self.seeds)) < len(self.seeds):
             yield f"--seeds must be different numbers of 0 or more, got {seeds}"
         if self.seeds and self.seed not in (0, self.seeds[0]):
             yield f"--seed {self.seed} and --seeds {seeds} both say which seeds: give one of them"

@@ -25,7 +25,7 @@ def seeds_of(words: Sequence[str]) -> Seeds:
     """Return the seeds for a list of words, each a number or a range such as 0-4 (both ends included).
 
     Raises:
-        ValueError: A word is neither, or there are more than 10,000 seeds.
+        ValueError: A word is neither, a range is empty, or there are more than 10,000 seeds.
     """
     found: list[int] = []
     for word in words:
@@ -33,6 +33,8 @@ def seeds_of(words: Sequence[str]) -> Seeds:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"'{word}' is neither a seed (0 or more) nor a range of seeds such as 0-4")
         many = int(last) - int(first) + 1 if dash else 1
+        if many < 1:
+            raise ValueError(f"'{word}' is no range of seeds: its first seed is larger than its last")
         if len(found) + many > MOST_SEEDS:
             raise ValueError(f"'{word}' gives {many:,} seeds, but a comparison has {MOST_SEEDS:,} at most")
         found += range(int(first), int(first) + many)

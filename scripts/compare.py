@@ -104,7 +104,7 @@ def plan_comparison(request: Request, options: Any, command: str) -> "Comparison
 
     kind, preset, settings = request.kind, request.preset, options.settings
     stacks = hasattr(settings, "seeds")
-    if settings.seed and not stacks:
+    if settings.seed and not (stacks and settings.seeds):
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
     vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)

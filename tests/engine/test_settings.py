@@ -28,7 +28,7 @@ def test_states_are_kept_after_steps_above_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "seeds"), [("3", (3,)), ("0 1 2", (0, 1, 2)), ("0-4", (0, 1, 2, 3, 4)), ("7 1-2", (7, 1, 2)), ("3-1", ())]
+    ("words", "seeds"), [("3", (3,)), ("0 1 2", (0, 1, 2)), ("0-4", (0, 1, 2, 3, 4)), ("7 1-2", (7, 1, 2))]
 )
 def test_seeds_are_numbers_and_ranges(words: str, seeds: tuple[int, ...]) -> None:
     assert seeds_of(words.split()) == seeds
@@ -38,6 +38,11 @@ def test_seeds_are_numbers_and_ranges(words: str, seeds: tuple[int, ...]) -> Non
 def test_what_names_no_seed_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=f"'{word}' is neither a seed"):
         seeds_of([word])
+
+
+def test_a_range_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match="'3-1' is no range of seeds"):
+        seeds_of(["3-1"])
 
 
 def test_positive_lets_what_was_not_given_pass() -> None:
