@@ -39,6 +39,15 @@ def _cartpole(width: int, title: str) -> Race:
     return Race(title, "environment steps/s", sides, {"Stable-Baselines3": 3.0})
 
 
+def _seeds(kind: str, title: str, peers: dict[str, str], several: tuple[int, ...] = (5,)) -> Race:
+    sides = {
+        f"supple, {count} seeds" if count > 1 else OURS: f"sides_seeds:supple {kind} {count}" for count in (1, *several)
+    }
+    return Race(
+        f"{title}: one seed, or several at once on one core", "environment steps/s", sides | peers, threads=(1,)
+    )
+
+
 def _gpt(size: str, title: str) -> Race:
     sides = {OURS: f"sides_gpt:supple {size}", "nanoGPT's loop": f"sides_gpt:nanogpt {size}"}
     return Race(title, "tokens/s", sides, {"nanoGPT's loop": 1.0})
@@ -71,6 +80,19 @@ RACES = {
     "ppo-walker2d": _ppo("Walker2d"),
     "ppo-cartpole": _cartpole(256, "PPO, one CartPole, preset gym-control"),
     "ppo-cartpole-128": _cartpole(128, "PPO, one CartPole, gym-control at width 128"),
+    "ppo-seeds": _seeds(
+        "ppo",
+        "PPO, CartPole, gym-control at width 128",
+        {
+            "Stable-Baselines3": "sides_seeds:sb3_ppo 128",
+            "rejax (JAX), 1 seed": "sides_seeds:rejax 1",
+            "rejax (JAX), 10 seeds": "sides_seeds:rejax 10",
+        },
+        (5, 10),
+    ),
+    "dqn-seeds": _seeds("dqn", "DQN, CartPole, 2 × 256, batch 32", {"Stable-Baselines3": "sides_seeds:sb3_dqn"}),
+    "sac-64-seeds": _seeds("sac-64", "SAC, Pendulum, 2 × 64", {"Stable-Baselines3": "sides_seeds:sb3_sac 64"}),
+    "sac-256-seeds": _seeds("sac-256", "SAC, HalfCheetah, 2 × 256", {"Stable-Baselines3": "sides_seeds:sb3_sac 256"}),
     "sac": Race(
         "SAC, HalfCheetah-v5, networks of 2 × 256, batch 256, one update a step",
         "environment steps/s",
