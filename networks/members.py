@@ -20,11 +20,6 @@ def own_axes(layer: Layer) -> tuple[int, ...]:
     return tuple(range(int(layer.stacked), layer.weight.ndim))
 
 
-def fit(values: Tensor, like: Tensor) -> Tensor:
-    """Return one value per network, () or (members,), in a shape that broadcasts to a parameter."""
-    return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
-
-
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
     """Return standard normal noise with the shape, dtype and device of a tensor.
 
