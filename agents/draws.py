@@ -59,11 +59,18 @@ def set_states(draws: Draws, states: Any) -> None:
 def activation_generators(settings: Seeded, device: torch.device) -> tuple[torch.Generator, ...]:
     """Return a generator for the random activations of each member of a stack; () outside a stack.
 
-    One agent draws from PyTorch's global generator, which the loop seeds when training begins. Those of members are
-    seeded alike."""
+    One agent draws from PyTorch's global generator."""
     if not settings.stacked:
         return ()
-    return tuple(torch.Generator(device).manual_seed(derive(seed, "torch")) for seed in settings.members)
+    draws = tuple(torch.Generator(device) for _ in settings.members)
+    seed_activations(settings, draws)
+    return draws
+
+
+def seed_activations(settings: Seeded, draws: Sequence[torch.Generator]) -> None:
+    """Seed the members' generators of random activations, as the loop seeds the global one when training begins."""
+    for seed, source in zip(settings.members, draws, strict=True):
+        source.manual_seed(derive(seed, "torch"))
 
 
 @contextmanager

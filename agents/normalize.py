@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..engine.storage.restoring import require_like
 from ..envs import StepResult
+from .stacks import by_member
 
 Array = NDArray[np.float64]
 LARGE = 128.0  # from here on, steps of float32 are 1.5e-5
@@ -89,11 +90,11 @@ class Centre:
         """Return the result of a step with centred observations, whose rows are those of all members."""
         if not self._moves:
             return result
+        return result._replace(obs=self.centre_rows(result.obs), final_obs=self.centre_rows(result.final_obs))
 
-        def centre(rows: NDArray[Any]) -> NDArray[Any]:
-            return self(rows.reshape(*self.offset.shape[:-1], -1, rows.shape[-1])).reshape(rows.shape)
-
-        return result._replace(obs=centre(result.obs), final_obs=centre(result.final_obs))
+    def centre_rows(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the observations of all members' environments, (rows, size), less the offset of their member."""
+        return self(by_member(rows, self.offset.shape[:-1])).reshape(rows.shape)
 
     def state_dict(self) -> dict[str, Any]:
         return {"offset": self.offset.copy(), "known": self.known}

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..interventions import Learner
 from ..interventions.contract import EntropyTemperature, zero_slots_
+from ..networks.stacked import fit
 
 
 class Divergence(TypedDict):
@@ -79,7 +80,7 @@ def return_to_start(learner: Learner, seeds: Collection[int]) -> None:
         parameters = list(learner.module.parameters())
         mask = torch.zeros(learner.members, dtype=torch.bool)
         mask[entries] = True
-        masks = [mask.view(-1, *[1] * (p.ndim - 1)).to(p.device) for p in parameters]
+        masks = [fit(mask, p).to(p.device) for p in parameters]
         zero_slots_(learner.optimizer, parameters, masks, counters=False)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ..interventions import EntropyTemperature, Intervention, Learner
 from ..metrics import View, trainability
 from ..metrics.trainability import LEARNING_RATE, UPDATES
+from ..networks.passes import keep_states
 from ..registry import calling
 
 
@@ -40,19 +41,16 @@ def loss_after(
     learner.optimizer, learner.followers = None, ()
     learner.capabilities = tuple(each for each in kept[2] if not isinstance(each, EntropyTemperature))
     now = {name: value.clone() for name, value in learner.module.state_dict().items()}
-    sources = learner.draws
-    draws = [source.get_state() for source in sources]
     try:
-        for moment in ("attach", "apply"):
-            where = f"{moment} on '{learner.name}'"
-            with calling(intervention, "intervention", str(intervention), where, refusals=(ValueError,)):
-                getattr(intervention, moment)(learner)
-        fit = trainability(View(learner, seeds=seeds), updates, learning_rate, after_each=after_each)
+        with keep_states(learner.draws):
+            for moment in ("attach", "apply"):
+                where = f"{moment} on '{learner.name}'"
+                with calling(intervention, "intervention", str(intervention), where, refusals=(ValueError,)):
+                    getattr(intervention, moment)(learner)
+            fit = trainability(View(learner, seeds=seeds), updates, learning_rate, after_each=after_each)
     finally:
         learner.module.load_state_dict(now)
         learner.optimizer, learner.followers, learner.capabilities = kept
-        for source, state in zip(sources, draws, strict=True):
-            source.set_state(state)
     if fit is None:
         raise ValueError(f"'{learner.name}' has seen no data yet, so its trainability cannot be measured")
     return float(fit.loss.mean())

@@ -29,8 +29,9 @@ from torch import Tensor, nn
 
 from ..networks.layers import Layer, Scope
 from ..networks.learner import Learner
-from ..networks.members import fit, own_axes
+from ..networks.members import own_axes
 from ..networks.modules import CONV
+from ..networks.stacked import fit
 from ..networks.units import check_module
 from ..networks.wiring import layer_before
 from .base import Intervention, interventions

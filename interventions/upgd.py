@@ -39,7 +39,8 @@ import torch
 from torch import Tensor
 
 from ..networks.learner import Learner
-from ..networks.members import fit, normal_like
+from ..networks.members import normal_like
+from ..networks.stacked import fit
 from .base import Intervention, Variant, copy_state, interventions
 
 

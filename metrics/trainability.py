@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..networks.gradients import differentiate
 from ..networks.learner import Learner
-from ..networks.passes import measuring, unchanged
+from ..networks.passes import keep_states, measuring, unchanged
 from .view import View
 
 UPDATES = 200
@@ -217,13 +217,8 @@ def _draw_network(view: View) -> dict[str, Tensor]:
 @contextmanager
 def _seed_temporarily(*sources: torch.Generator) -> Iterator[None]:
     """Seed these generators and torch's own CPU generator temporarily, and restore their states afterwards."""
-    states = [source.get_state() for source in sources]
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)
-            for source in sources:
-                source.manual_seed(source.initial_seed() ^ 1)
-            yield
-    finally:
-        for source, state in zip(sources, states, strict=True):
-            source.set_state(state)
+    with keep_states(sources), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        for source in sources:
+            source.manual_seed(source.initial_seed() ^ 1)
+        yield

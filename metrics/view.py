@@ -16,7 +16,7 @@ from ..networks.forward import check_inputs
 from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
-from ..networks.passes import leave_inference, unchanged
+from ..networks.passes import keep_states, leave_inference, unchanged
 from ..networks.recording import Recording, record
 from .features import feature_matrices
 from .saturation import activation_slopes
@@ -236,12 +236,8 @@ class View:
 
         None if the learner has no `batches`. The states of the learner's generators are restored.
         """
-        states = [source.get_state() for source in self.learner.draws]
         try:
-            with unchanged(self.learner.module):
+            with keep_states(self.learner.draws), unchanged(self.learner.module):
                 return next(self.learner.batches(1), None)
         except ValueError:
             return None
-        finally:
-            for source, state in zip(self.learner.draws, states, strict=True):
-                source.set_state(state)

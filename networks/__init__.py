@@ -17,7 +17,6 @@ from .normalization import (
     StackedSpectralLinear,
     hidden_linear,
     hidden_norm,
-    stacked_hidden_linear,
 )
 from .parameters import copy_module_, restore_, snapshot, stack_networks
 from .passes import evaluating, unchanged
@@ -73,7 +72,6 @@ __all__ = [
     "set_generators",
     "snapshot",
     "stack_networks",
-    "stacked_hidden_linear",
     "trace_wiring",
     "unchanged",
     "unit_names",

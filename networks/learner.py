@@ -18,7 +18,7 @@ from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, p
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
 from .parameters import find_part_around_itself, find_shared_memory, is_expanded, snapshot
-from .passes import outputs_with
+from .passes import keep_states, outputs_with
 from .private import find_entangled_units
 from .recording import find_misread_units
 from .redraw import is_constant
@@ -306,10 +306,8 @@ class Learner:
     def undrawn(self) -> list[str]:
         """Return the names of the trained parameters of which no new initial values are known; no generator moves."""
         if self._undrawn is None:
-            states = [source.get_state() for source in self.draws]
-            drawn = self.redraw()
-            for source, state in zip(self.draws, states, strict=True):
-                source.set_state(state)
+            with keep_states(self.draws):
+                drawn = self.redraw()
             initial = self.initial
             self._undrawn = [
                 n for n in self.trained() if n not in drawn and not (n in initial and is_constant(initial[n]))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .layers import Layer
 from .learner import Learner
+from .passes import keep_states
 
 Source = torch.Generator | Sequence[torch.Generator] | None
 
@@ -17,11 +18,6 @@ Source = torch.Generator | Sequence[torch.Generator] | None
 def own_axes(layer: Layer) -> tuple[int, ...]:
     """Return the axes of a layer's weight that lie within one network."""
     return tuple(range(int(layer.stacked), layer.weight.ndim))
-
-
-def fit(values: Tensor, like: Tensor) -> Tensor:
-    """Return one value per network, () or (members,), in a shape that broadcasts to a parameter."""
-    return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
 
 
 def normal_like(tensor: Tensor, source: Source) -> Tensor:
@@ -97,12 +93,8 @@ def drawing_for(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
     own = len(learner.redraw_draws) // max(1, learner.seeds)  # of each seed
     sources = [learner.generators[seed] for seed in others if learner.generators]
     sources += [draws for seed in others for draws in learner.redraw_draws[seed * own : (seed + 1) * own]]
-    states = [source.get_state() for source in sources]
-    try:
+    with keep_states(sources):
         yield
-    finally:
-        for source, state in zip(sources, states, strict=True):
-            source.set_state(state)
 
 
 def _tensors_of(learner: Learner) -> Iterator[Tensor]:

@@ -29,23 +29,24 @@ NAMES = ("none", "layer", "spectral")
 SMALLEST = 1e-12  # of σ: the input of a weight of zeros is divided by it
 
 
-def hidden_linear(d_in: int, d_out: int, normalization: Normalization = "none") -> nn.Linear:
-    """Return the linear layer of hidden units, with PyTorch's initial values. Raises ValueError for an unknown name."""
-    _check(normalization)
-    return (SpectralLinear if normalization == "spectral" else nn.Linear)(d_in, d_out)
-
-
-def stacked_hidden_linear(members: int, d_in: int, d_out: int, normalization: Normalization = "none") -> StackedLinear:
-    """Return the linear layers of hidden units of several networks, as one stacked layer (see `hidden_linear`).
+def hidden_linear(
+    d_in: int, d_out: int, normalization: Normalization = "none", members: int = 0
+) -> nn.Linear | StackedLinear:
+    """Return the linear layer of hidden units, or those of several networks as one, with PyTorch's initial values.
 
     Args:
-        members: Number of networks.
-        d_in: Number of inputs of each.
-        d_out: Number of outputs of each.
-        normalization: As in `hidden_linear`.
+        d_in: Number of inputs.
+        d_out: Number of outputs.
+        normalization: The name of the normalization.
+        members: Number of networks in the stack; 0 if there is no stack.
+
+    Raises:
+        ValueError: The name of the normalization is unknown.
     """
     _check(normalization)
-    return (StackedSpectralLinear if normalization == "spectral" else StackedLinear)(members, d_in, d_out)
+    if members:
+        return (StackedSpectralLinear if normalization == "spectral" else StackedLinear)(members, d_in, d_out)
+    return (SpectralLinear if normalization == "spectral" else nn.Linear)(d_in, d_out)
 
 
 def hidden_norm(width: int, normalization: Normalization = "none", members: int = 0) -> list[nn.Module]:

@@ -8,6 +8,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from .stacked import fit
+
 # Optimizers that wrap another one, by package and class: state and groups are those of the one inside
 WRAPPERS = {
     ("accelerate", "AcceleratedOptimizer"),
@@ -66,9 +68,14 @@ def clip_(parameters: Sequence[Tensor], limit: float, stacked: bool) -> None:
         torch.nn.utils.clip_grad_norm_(parameters, limit)
         return
     gradients = [p.grad for p in parameters if p.grad is not None]
+    for gradient, scale in zip(gradients, clip_scales(gradients, limit), strict=True):
+        gradient.mul_(scale)
+
+
+def clip_scales(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:
+    """Return the factors, (members, 1, …) for each gradient, with which the norm of each member is at most `limit`."""
     scale = (limit / (norms_by_member(gradients) + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(of_members(scale, gradient))
+    return [fit(scale, gradient) for gradient in gradients]
 
 
 def norms_by_member(gradients: Sequence[Tensor]) -> Tensor:
@@ -81,11 +88,6 @@ def norms_by_member(gradients: Sequence[Tensor]) -> Tensor:
     squares = [gradient.square() for gradient in gradients]
     rows = [square.flatten(2).sum(2) if square.ndim > 2 else square for square in squares]
     return functools.reduce(torch.add, [row.sum(1) for row in rows]).sqrt()
-
-
-def of_members(values: Tensor, like: Tensor) -> Tensor:
-    """Return one value for each member, (members,), in a shape that broadcasts with (members, …)."""
-    return values.view(-1, *[1] * (like.ndim - 1))
 
 
 def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:

@@ -127,6 +127,17 @@ def keep_generators(module: nn.Module | None = None) -> Iterator[None]:
         random.setstate(python_state)
 
 
+@contextmanager
+def keep_states(sources: Iterable[torch.Generator]) -> Iterator[None]:
+    """Let a block draw from these generators, and put their states back afterwards."""
+    states = [(source, source.get_state()) for source in sources]
+    try:
+        yield
+    finally:
+        for source, state in states:
+            source.set_state(state)
+
+
 def _keep(part: nn.Module, seen: set[int]) -> Callable[[], object]:
     """Return a function that gives one module, without its submodules, its present state back.
 

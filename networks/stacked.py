@@ -10,6 +10,11 @@ import torch
 from torch import Tensor, nn
 
 
+def fit(values: Tensor, like: Tensor) -> Tensor:
+    """Return one value for each network, () or (members,), in a shape that broadcasts to a tensor of all networks."""
+    return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
+
+
 class StackedLinear(nn.Module):
     """`members` Linear layers: weight (members, d_out, d_in), bias (members, d_out).
 

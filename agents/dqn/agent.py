@@ -24,18 +24,19 @@ from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from ...networks import StackedAdam, copy_module_, evaluating, set_generators, stack_networks
-from ...networks.activations import RandomActivation
+from ...networks import StackedAdam, copy_module_, evaluating, set_generators
+from ...networks.activations import is_random
 from ...networks.optimizers import clip_, step
+from ...networks.passes import keep_states
 from ..agent import Policy
 from ..draws import (
     Draws,
     activation_generators,
     draw,
     generators,
+    seed_activations,
     set_states,
     sources_of,
-    standing_in,
     states_of,
 )
 from ..normalize import Centre
@@ -43,6 +44,7 @@ from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
+from ..stacks import by_member, draw_network
 from .network import NatureCNN, ValueMLP
 from .settings import DQNSettings
 
@@ -134,17 +136,15 @@ class DQN:
         self.learners = {"q": self.learner}
         if self.stack:
             set_generators(self.network, self.activations)
-            set_states(self.activations, states_of(activation_generators(s, self.device)))  # as training begins
+            seed_activations(s, self.activations)
 
     def _new_network(self) -> NatureCNN | ValueMLP:
         """Return a new network. The members of a stack draw their weights as if alone."""
-        if not self.stack:
-            return self.space.network(self.settings, sources_of(self._draws)[0])
-        drawn = []
-        for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
-            with standing_in(activations):
-                drawn.append(self.space.network(self.settings, draws))
-        return stack_networks(drawn, lambda members: self.space.network(self.settings, None, members))
+
+        def make(draws: torch.Generator | None, members: int = 0) -> NatureCNN | ValueMLP:
+            return self.space.network(self.settings, draws, members)
+
+        return draw_network(make, partial(make, None), self._draws, self.activations)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -223,15 +223,9 @@ class DQN:
         if self.centre is None or self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
 
-    def _by_member(self, rows: np.ndarray) -> np.ndarray:
-        """Return what belongs to the rows of environments, (rows, …), with the members' axis: (*stack, n, …)."""
-        return rows.reshape(*self.stack, -1, *rows.shape[1:])
-
     def _centre(self, observations: np.ndarray) -> np.ndarray:
         """Return the observations, (rows, …), as the network and the memory read them (see `Centre`)."""
-        if self.centre is None:
-            return observations
-        return self.centre(self._by_member(observations)).reshape(observations.shape)
+        return observations if self.centre is None else self.centre.centre_rows(observations)
 
     @property
     def epsilon(self) -> float:
@@ -254,33 +248,33 @@ class DQN:
         actions = draw(partial(torch.randint, self.space.actions), (n,), draws)
         greedy = draw(torch.rand, (n,), draws) >= epsilon
         if greedy.any():
-            kept = self._draws_of_idle(greedy) if self.stack and self._is_random() else ()
-            states = torch.from_numpy(self._by_member(observations)).to(self.device, non_blocking=True)
-            values = self.network(states)
+            states = torch.from_numpy(by_member(observations, self.stack)).to(self.device, non_blocking=True)
+            with keep_states(self._idle_activations(greedy)):
+                values = self.network(states)
             actions = torch.where(greedy, values.argmax(-1).cpu(), actions)
-            for source, state in kept:
-                source.set_state(state)
         return actions.flatten().numpy()
 
-    def _draws_of_idle(self, greedy: Tensor) -> list[tuple[torch.Generator, Tensor]]:
-        """Return the generators of activations of members without a greedy row, (members, n), with their states.
+    def _idle_activations(self, greedy: Tensor) -> list[torch.Generator]:
+        """Return the generators of random activations of the members without a greedy row, (members, n).
 
         The networks of these members run only because others have such a row."""
+        if not (self.stack and self._is_random()):
+            return []
         idle = (~greedy).all(-1).nonzero().flatten().tolist()
-        return [(self.activations[member], self.activations[member].get_state()) for member in idle]
+        return [self.activations[member] for member in idle]
 
     def _is_random(self) -> bool:
         """Return whether the network has random activations."""
         changes = len(self.learner.changes)
         if self._random is None or self._random[0] != changes:
-            self._random = changes, any(isinstance(part, RandomActivation) for part in self.network.modules())
+            self._random = changes, is_random(self.network)
         return self._random[1]
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         if self.centre is not None and not self.centre.known:
-            self.centre.begin(self._by_member(result.final_obs))
+            self.centre.begin(by_member(result.final_obs, self.stack))
             self.experience.memory.begin(self._centre(self.current))
         kept = result if self.centre is None else self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)

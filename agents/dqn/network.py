@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...interventions import Layer, StackedConv2d, StackedLinear, Units, chain
-from ...networks import Normalization, hidden_linear, hidden_norm, stacked_hidden_linear, unit_names
+from ...networks import Normalization, hidden_linear, hidden_norm, unit_names
 from ..initialization import uniform_
 
 Initialization = Literal["xavier", "pytorch"]
@@ -58,11 +58,7 @@ def hidden_layer(
         generator: Draws the initial weights. None for a stack.
     """
     outputs, members = units.preactivations(width), units.members
-    linear: Drawn
-    if members:
-        linear = stacked_hidden_linear(members, d_in, outputs, normalization)
-    else:
-        linear = hidden_linear(d_in, outputs, normalization)
+    linear = hidden_linear(d_in, outputs, normalization, members)
     return [draw_(linear, initialization, generator), *hidden_norm(outputs, normalization, members), units(width)]
 
 

@@ -28,20 +28,21 @@ from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
-from ...networks import StackedAdam, evaluating, set_generators, stack_networks
-from ...networks.activations import RandomActivation
+from ...networks import StackedAdam, evaluating, set_generators
+from ...networks.activations import is_random
 from ...registry.errors import Diverged
 from ..agent import Policy
 from ..draws import (
     Draws,
     activation_generators,
     generators,
+    seed_activations,
     set_states,
     sources_of,
-    standing_in,
     states_of,
 )
 from ..normalize import Centre, RewardScale, RunningMeanStd
+from ..stacks import by_member, draw_network
 from .network import MultiHead, PolicySpace, rows_of
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
@@ -107,7 +108,7 @@ class PPO:
         self.learners = {"agent": self._learner()}
         if self.stack:
             set_generators(self.network, self.activations)
-            set_states(self.activations, states_of(activation_generators(s, self.device)))  # as training begins
+            seed_activations(s, self.activations)
 
     def _new_network(self) -> MultiHead:
         """Return a new network. The members of a stack draw their weights as if alone."""
@@ -120,13 +121,9 @@ class PPO:
                 members=members,
             )  # fmt: skip
 
-        if not self.stack:
-            return make(sources_of(self._draws)[0], s.init_lambda)
-        drawn = []
-        for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
-            with standing_in(activations):
-                drawn.append(make(draws, s.init_lambda))
-        return stack_networks(drawn, lambda members: make(None, None, members))
+        return draw_network(
+            lambda draws: make(draws, s.init_lambda), partial(make, None, None), self._draws, self.activations
+        )
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.one_head else env
@@ -243,12 +240,8 @@ class PPO:
         self.reward_scales[self.key].reset_returns()
         self._observe(observations)
 
-    def _by_member(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return what belongs to the rows of environments, (rows, …), with the members' axis: (*stack, n, …)."""
-        return rows.reshape(*self.stack, -1, *rows.shape[1:])
-
     def _observe(self, rows: Array) -> None:
-        observations = self._by_member(rows)
+        observations = by_member(rows, self.stack)
         if self.settings.normalize_observations:
             self.observation_statistics[self.key].update(observations)
         self.current = self._normalize(observations, self.key)
@@ -280,11 +273,13 @@ class PPO:
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        reward, terminated, truncated = map(self._by_member, (result.reward, result.terminated, result.truncated))
+        reward, terminated, truncated, final = (
+            by_member(rows, self.stack)
+            for rows in (result.reward, result.terminated, result.truncated, result.final_obs)
+        )
         rewards = reward * self.settings.reward_scale
         if self.settings.normalize_rewards:
             rewards = self.reward_scales[self.key](rewards, terminated | truncated, clip=10.0)
-        final = self._by_member(result.final_obs)
         if self.centres:
             self.centres[self.key].begin(final)
         self.rollout.add(self.current, self._outputs, self._actions, rewards, terminated, truncated)
@@ -303,7 +298,7 @@ class PPO:
             acting = self.network.make_policy(key)
 
             def act(rows: NDArray[Any]) -> np.ndarray:
-                outputs = self._outputs_of(acting, self._normalize(self._by_member(rows), key))
+                outputs = self._outputs_of(acting, self._normalize(by_member(rows, self.stack), key))
                 return policy.best(outputs).reshape(-1, *policy.shape)
 
             yield act
@@ -342,7 +337,7 @@ class PPO:
             most = most_in_a_stack(most, sum(p.numel() for p in trained), min(s.minibatch_size, whole))
         unroll = 1 if hooks.interleaves else steps_per_call(whole // min(s.minibatch_size, whole), most)
         # compiled code cannot draw from the generators of members
-        random = bool(self.stack) and any(isinstance(part, RandomActivation) for part in self.network.modules())
+        random = bool(self.stack) and is_random(self.network)
         self.gradient_step.begin(self.optimizer, trained, unroll, hooks.traceable and not random)
         before = partial(hooks.before_update, learner) if hooks.precedes_updates else None
         statistics = []

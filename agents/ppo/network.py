@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ...interventions import Layer, Units, Wiring, balance_layers_
 from ...networks import StackedLinear, direct
 from ...networks.modules import LAYER_NORM, LINEAR
-from ...networks.normalization import Normalization, hidden_linear, hidden_norm, stacked_hidden_linear
+from ...networks.normalization import Normalization, hidden_linear, hidden_norm
 from ..initialization import uniform_
 from .policies import Policy
 
@@ -73,7 +73,7 @@ class MultiHead(nn.Module):
         normalization: Normalization = "none",
         members: int = 0,
     ) -> None:
-        """Draw a new network, or make a stack of them without drawing (see `draw_stack`).
+        """Draw a new network, or make a stack of them without drawing (see `stack_networks`).
 
         Args:
             spaces: Environment id → its space.
@@ -106,11 +106,6 @@ class MultiHead(nn.Module):
         def linear(d_in: int, d_out: int) -> AnyLinear:
             return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
 
-        def hidden(d_in: int, d_out: int) -> AnyLinear:
-            if members:
-                return stacked_hidden_linear(members, d_in, d_out, normalization)
-            return hidden_linear(d_in, d_out, normalization)
-
         def adapters() -> nn.ModuleDict:
             return nn.ModuleDict({key: drawn(linear(d, adapter), 1.0) for key, d in sizes.items() if adapter})
 
@@ -121,7 +116,7 @@ class MultiHead(nn.Module):
             d_in = width_in
             for width in widths:
                 d_out = units.preactivations(width)
-                layers.append(drawn(hidden(d_in, d_out), 2**0.5))
+                layers.append(drawn(hidden_linear(d_in, d_out, normalization, members), 2**0.5))
                 layers += [*hidden_norm(d_out, normalization, members), units(width)]
                 d_in = units.features(width)
             return nn.Sequential(*layers)

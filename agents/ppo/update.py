@@ -12,7 +12,8 @@ from torch.optim.adam import adam
 
 from ...engine.compile import compile_step as compile_step
 from ...networks import StackedAdam
-from ...networks.optimizers import norms_by_member, of_members, step
+from ...networks.optimizers import clip_scales, step
+from ...networks.stacked import fit
 from .network import MultiHead
 
 P = ParamSpec("P")
@@ -322,8 +323,8 @@ def _gradients_of_stack(
     values, statistics = loss(*batch)
     gradients = [*torch.autograd.grad(values.sum(), parameters)]
     if max_norm:
-        scale = (max_norm / (norms_by_member(gradients) + 1e-6)).clamp(max=1.0)
-        gradients = [gradient * of_members(scale, gradient) for gradient in gradients]
+        scales = clip_scales(gradients, max_norm)
+        gradients = [gradient * scale for gradient, scale in zip(gradients, scales, strict=True)]
     return gradients, statistics
 
 
@@ -341,7 +342,7 @@ def _make_steps_of_stack(
                     g = g + adam.weight_decay * p
                 m.lerp_(g, 1 - adam.beta1)
                 v.mul_(adam.beta2).addcmul_(g, g, value=1 - adam.beta2)
-                rate, root = of_members(rates[k, i], p), of_members(roots[k, i], p)
+                rate, root = fit(rates[k, i], p), fit(roots[k, i], p)
                 p.sub_(rate * m / (v.sqrt() * root + adam.epsilon))
     return torch.stack(statistics)
 

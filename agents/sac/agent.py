@@ -3,18 +3,18 @@
 Haarnoja et al. 2018 (soft actor–critic with a learned temperature), Lee et al. 2025 (SimBa). The update and its
 order are in `update`, the networks in `networks`. Observations are normalised by running statistics that are updated
 while acting, and the replay memory contains observations that are not normalised, only centred if they are large (see
-`Centre`). An episode that is truncated by a time limit or a
-checkpoint bootstraps from its true last observation.
+`Centre`). An episode that is truncated by a time limit or a checkpoint bootstraps from its true last observation.
 
 For several seeds, the agent is a stack of members, each as if alone: all networks and statistics have the members as
 their first axis, and each member draws its own random numbers. The rows of observations and actions are those of the
 members' environments, one member after the other. The shape `stack` is (members,) then, and () for one seed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,16 +35,16 @@ from ...interventions import (
     ReleasedCode,
     snapshot,
 )
-from ...networks import StackedAdam, copy_module_, evaluating, set_generators, stack_networks
+from ...networks import StackedAdam, copy_module_, evaluating, set_generators
 from ..agent import Policy
 from ..draws import (
     Draws,
     activation_generators,
     draw,
     generators,
+    seed_activations,
     set_states,
     sources_of,
-    standing_in,
     states_of,
 )
 from ..normalize import Centre, RunningMeanStd
@@ -52,6 +52,7 @@ from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
+from ..stacks import by_member, draw_network
 from .networks import (
     Actor,
     Critics,
@@ -68,8 +69,6 @@ from .networks import (
 )
 from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
-
-Net = TypeVar("Net", Actor, Critics)
 
 
 class Control(NamedTuple):
@@ -122,9 +121,9 @@ class SAC:
         on_gpu = self.device.type == "cuda"
         self.captured = UpdateGraph(self._learn_from, self.activations) if on_gpu and s.capture else None
         if self.stack:
-            set_generators(self.actor, self.activations)
-            set_generators(self.critics, self._of_critics(self.activations))
-            set_states(self.activations, states_of(activation_generators(s, self.device)))  # as training begins
+            for module in (self.actor, self.critics):
+                set_generators(module, self.activations)
+            seed_activations(s, self.activations)
 
     # -- networks and learners -------------------------------------------------------------------------------
 
@@ -145,7 +144,7 @@ class SAC:
             body, width, draw = self._new_body(self.control.observation, s.actor_width, s.actor_blocks, draws, members)
             return Actor(body, width, self.size, draw, s.log_std == "clipped", members)
 
-        return self._new_networks(make, lambda members: make(torch.Generator(), members))
+        return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
 
     def _new_critics(self) -> Critics:
         s, d_in = self.settings, self.control.observation + self.size
@@ -155,21 +154,7 @@ class SAC:
             body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
             return Critics(QNetworks(body, width, networks, draw))
 
-        return self._new_networks(make, lambda members: make(torch.Generator(), members))
-
-    def _new_networks(self, make: Callable[[torch.Generator], Net], make_stack: Callable[[int], Net]) -> Net:
-        """Return what `make` returns for the generator of initial values; the members of a stack draw as if alone."""
-        if not self.stack:
-            return make(*sources_of(self._draws))
-        drawn = []
-        for draws, activations in zip(sources_of(self._draws), self.activations, strict=True):
-            with standing_in(activations):
-                drawn.append(make(draws))
-        return stack_networks(drawn, make_stack)
-
-    def _of_critics(self, draws: Sequence[torch.Generator]) -> tuple[torch.Generator, ...]:
-        """Return the generator of each critic: that of its seed."""
-        return tuple(source for source in draws for _ in range(self.settings.critics))
+        return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
 
     def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
         """Return AdamW. networks: those of one seed among the module's."""
@@ -188,8 +173,7 @@ class SAC:
             if not self.stack:
                 return {"generator": own[0], "redraw_draws": redraw_draws}
             pairs = zip(redraw_draws, self.activations, strict=True)
-            networks = self._of_critics(self.activations) if name == "critic" else self.activations
-            stacked = {"generators": own, "seeds": self.seeds, "activation_draws": networks}
+            stacked = {"generators": own, "seeds": self.seeds, "activation_draws": self.activations}
             return {"generator": own[0], "redraw_draws": tuple(chain.from_iterable(pairs)), **stacked}
 
         temperature = Learner(
@@ -272,14 +256,14 @@ class SAC:
     def begin_episodes(self, observations: NDArray[np.float64]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
         if self.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self._centred(observations))
+            self.experience.memory.begin(self.centre.centre_rows(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
         """Return an action for each current observation, (rows, a), within the environment's bounds."""
         s = self.settings
         if s.normalize_observations:
-            self.statistics.update(self._by_member(self.current))
+            self.statistics.update(by_member(self.current, self.stack))
             self._refresh()
         shape = (s.num_envs, self.size)
         if self.experience.decisions < s.learning_starts:
@@ -294,18 +278,11 @@ class SAC:
         """Return actions in [−1, 1], (rows, a), for observations (rows, d).
 
         They are the mean actions if `noise`, (*stack, n, a), is None."""
-        observations = self.centre(self._by_member(observations))
+        observations = self.centre(by_member(observations, self.stack))
         states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
         mean, log_std = self.actor(states)
         before = mean if noise is None else mean + log_std.exp() * noise.to(self.device)  # as in `sample`
         return torch.tanh(before).view(-1, self.size).cpu().numpy()
-
-    def _by_member(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows of all members' environments, (rows, …), as (*stack, n, …)."""
-        return rows.reshape(*self.stack, -1, *rows.shape[1:]) if self.stack else rows
-
-    def _centred(self, observations: NDArray[Any]) -> NDArray[Any]:
-        return self.centre(self._by_member(observations)).reshape(observations.shape)
 
     def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scale actions from [−1, 1] to the environment's bounds, and clip them against rounding errors."""
@@ -315,8 +292,8 @@ class SAC:
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         if not self.centre.known:
-            self.centre.begin(self._by_member(result.final_obs))
-            self.experience.memory.begin(self._centred(self.current))
+            self.centre.begin(by_member(result.final_obs, self.stack))
+            self.experience.memory.begin(self.centre.centre_rows(self.current))
         self.experience.add(self.actions, result.reward, self.centre.centre_result(result))
         self.current = result.obs
 

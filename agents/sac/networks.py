@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
-from ...networks import Normalization, Role, hidden_linear, hidden_norm, stacked_hidden_linear
+from ...networks import Normalization, Role, hidden_linear, hidden_norm
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2
@@ -57,11 +57,7 @@ def make_linear(
         draw: Draws the weights of one layer.
         normalization: The normalisation of the layer (see `networks.normalization`).
     """
-    layer: nn.Linear | StackedLinear
-    if members:
-        layer = stacked_hidden_linear(members, d_in, d_out, normalization)
-    else:
-        layer = hidden_linear(d_in, d_out, normalization)
+    layer = hidden_linear(d_in, d_out, normalization, members)
     with torch.no_grad():
         for weight in layer.weight if members else (layer.weight,):
             draw(weight)

@@ -15,7 +15,6 @@ temperature. The shape `stack` is (members,) then, and () for one agent.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
-from ...networks.activations import RandomActivation
+from ...networks.activations import is_random
 from ...networks.optimizers import step
 from .networks import Actor
 
@@ -152,8 +151,7 @@ class SoftUpdate:
         self.changes, self.trained = changes, (_trainable(self.policy), _trainable(critics))
         self.averaged = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
-        parts = chain(self.policy.modules(), critics.modules())
-        random = bool(self.stack) and any(isinstance(part, RandomActivation) for part in parts)
+        random = bool(self.stack) and (is_random(self.policy) or is_random(critics))
         self.differentiate = differentiate if random else self.compiled
 
     def _step(

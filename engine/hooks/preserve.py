@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...interventions import Learner
+from ...networks.passes import keep_states
 
 
 @contextmanager
@@ -24,8 +25,7 @@ def preserve(learners: Iterable[Learner]) -> Iterator[None]:
                 stack.enter_context(_preserve_module(module))
             if learner.optimizer is not None:
                 stack.enter_context(_preserve_optimizer(learner.optimizer))
-            for generator in learner.draws:
-                stack.enter_context(_preserve_generator(generator))
+            stack.enter_context(keep_states(learner.draws))
         stack.enter_context(torch.random.fork_rng(devices=[]))
         yield
 
@@ -82,12 +82,3 @@ def _preserve_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[None]:
             for state, values in states:
                 state.clear()
                 state.update(values)
-
-
-@contextmanager
-def _preserve_generator(generator: torch.Generator) -> Iterator[None]:
-    state = generator.get_state()
-    try:
-        yield
-    finally:
-        generator.set_state(state)

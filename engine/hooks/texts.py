@@ -67,6 +67,6 @@ def read_hooks(
     if problems:
         raise UsageError(f"{option}: {'; '.join(problems)}")
     try:
-        return HookDriver(hooks, learners, log, total, start, True, extras, planned, seeds)
+        return HookDriver(hooks, learners, log, total, start, ends=True, extras=extras, planned=planned, seeds=seeds)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error

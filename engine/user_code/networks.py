@@ -18,7 +18,7 @@ from ...metrics.trainability import list_tensors
 from ...networks.forward import has_forward, methods, runner
 from ...networks.learner import check_values
 from ...networks.parameters import saved_buffers
-from ...networks.passes import unchanged
+from ...networks.passes import keep_states, unchanged
 from ...networks.redraw import borrow_generators, find_equal, redraw
 from ...networks.state_dicts import fit_state, list_names
 from ...registry.errors import UsageError
@@ -237,9 +237,8 @@ def settle_drawn(learner: Learner, who: str) -> list[str]:
     """Return the remark of `settle_equal` for a learner whose `initial` was drawn, in comparison with one more draw.
 
     Generators do not move."""
-    state = learner.generator.get_state()
-    again = learner.redraw()
-    learner.generator.set_state(state)
+    with keep_states([learner.generator]):
+        again = learner.redraw()
     first = {name: value for name, value in learner.initial.items() if name in again}
     return settle_equal(learner, learner.initial, find_equal(first, again), who)
 

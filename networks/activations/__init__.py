@@ -13,7 +13,7 @@ from . import exponential, leaky, rational, smooth, widths  # noqa: F401 - they 
 from .base import Activation, RandomActivation, activations
 from .properties import Properties, properties
 from .slopes import SATURATED, derivative, initial_gain
-from .units import Units, activation, parse_activation, set_generators
+from .units import Units, activation, is_random, parse_activation, set_generators
 
 __all__ = [
     "SATURATED",
@@ -25,6 +25,7 @@ __all__ = [
     "activations",
     "derivative",
     "initial_gain",
+    "is_random",
     "parse_activation",
     "properties",
     "set_generators",

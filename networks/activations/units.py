@@ -92,6 +92,11 @@ class Units:
         return _make_settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
 
 
+def is_random(module: nn.Module) -> bool:
+    """Return whether some activations in `module` draw random numbers in training."""
+    return any(isinstance(part, RandomActivation) for part in module.modules())
+
+
 def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> None:
     """Set the generators of all randomised activations in `module`, one for each member (one outside a stack).
 

@@ -18,7 +18,6 @@ from supple.networks import (
     hidden_linear,
     hidden_norm,
     record,
-    stacked_hidden_linear,
 )
 from supple.networks.normalization import NAMES
 
@@ -142,7 +141,7 @@ def norm_of(weight: Tensor) -> Tensor:
 
 def test_each_member_of_a_stack_is_divided_by_its_own() -> None:
     torch.manual_seed(0)
-    stack = stacked_hidden_linear(3, 4, 8, "spectral")
+    stack = hidden_linear(4, 8, "spectral", 3)
     assert isinstance(stack, StackedSpectralLinear)
     alone = SpectralLinear(4, 8)
     outputs = [stack(X) for _ in range(3)]

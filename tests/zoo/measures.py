@@ -32,13 +32,14 @@ NOT_OF_NETWORKS = {
     *("saturation_area", "saturation_recovery_time", "seeds_needed", "share_of_fresh", "share_over_seeds", "sign_flip"),
     *("t_interval",),
     *("total_average_online_accuracy", "activation", "parse_activation", "hidden_linear", "hidden_norm"),
-    *("stacked_hidden_linear", "no_batches", "normal_like", "did_you_mean", "make", "parse_call"),
+    *("no_batches", "normal_like", "did_you_mean", "make", "parse_call"),
     *("parse_hook", "parse_hook_text"),
 }
 # Public functions that change the network, which trials.py tries.
 WRITE = {
     *(
         "set_generators",
+        "stack_networks",
         "copy_module_",
         "restore_",
         "balance_layers_",

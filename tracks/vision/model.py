@@ -8,11 +8,11 @@ from torch import Tensor
 
 from ...engine.seeding import derive, generator
 from ...interventions import FireScope, Injectable, Learner
-from ...networks import StackedAdam, evaluating
+from ...networks import StackedAdam, evaluating, stack_networks
 from ...networks.activations import set_generators
 from .data import DataSet
 from .feed import ImageFeed
-from .networks import Network, initialize_, make_network
+from .networks import Network, make_network
 from .settings import VisionSettings
 from .stream import Images
 
@@ -41,10 +41,11 @@ class Model:
         self.updates = 0  # so far; draws for interventions are keyed by it
         self.feed: ImageFeed | None = None
         drawn = [self._draw_network(seed, "network") for seed in s.members]
-        self.network = drawn[0]
-        if self.stacked:
-            self.network = make_network(s.network, self.members, self.shape, classes, s.activation, s.width)
-            initialize_(self.network, drawn)
+
+        def make_stack(members: int) -> Network:
+            return make_network(s.network, members, self.shape, classes, s.activation, s.width)
+
+        self.network = stack_networks(drawn, make_stack) if self.stacked else drawn[0]
         self.network.to(device)
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
         set_generators(self.network, self.generators)

@@ -9,6 +9,7 @@ from ...engine.compile import compile_step as compile_step
 from ...engine.hooks.driver import HookDriver
 from ...networks.activations import RandomActivation
 from ...networks.optimizers import clip_, step
+from ...networks.passes import keep_states
 from .model import Model
 
 
@@ -73,11 +74,8 @@ class Update:
 
         A resumed run makes it too, at another update than a run that was never interrupted."""
         buffers = [(buffer, buffer.clone()) for buffer in self.model.network.buffers()]
-        generators = dict.fromkeys(g for part in self.random for g in part.generators or ())
-        states = [(generator, generator.get_state()) for generator in generators]
-        self.model.losses(self.model.pixels(images), labels)
-        for generator, state in states:
-            generator.set_state(state)
+        with keep_states(dict.fromkeys(source for part in self.random for source in part.generators or ())):
+            self.model.losses(self.model.pixels(images), labels)
         for buffer, before in buffers:
             buffer.copy_(before)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .resnet import ResNet18
-from .small import CNN, MLP, ConvNet, StackedMaxPool2d, initialize_
+from .small import CNN, MLP, ConvNet, StackedMaxPool2d
 from .structure import Network, Shape
 from .vgg import VGG16
 from .vit import ViT
@@ -23,7 +23,6 @@ __all__ = [
     "ResNet18",
     "StackedMaxPool2d",
     "ViT",
-    "initialize_",
     "network",
 ]
 

@@ -146,10 +146,3 @@ class StackedMaxPool2d(nn.MaxPool2d):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-
-
-@torch.no_grad()
-def initialize_(stack: nn.Module, alone: Sequence[nn.Module]) -> None:
-    """Give each member of a stack the values of a stack of one."""
-    for name, parameter in stack.named_parameters():
-        parameter.copy_(torch.cat([member.get_parameter(name) for member in alone]))
