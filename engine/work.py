@@ -161,7 +161,7 @@ class Work(ABC):
         lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
         for name, learner in self.learners.items():
             view = self._view(learner)
-            found = measure_members(view, True, costly) if learner.seeds else [measure(view, True, costly)]
+            found = measure_members(view, True, costly) if learner.seeds else [measure(view, True, costly=costly)]
             for member, own in zip(self.living, found, strict=True):
                 lines[member] |= {f"{name}/{metric}": value for metric, value in own.items()}
         return lines

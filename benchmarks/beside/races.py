@@ -84,7 +84,7 @@ RACES = {
         "ppo",
         "PPO, CartPole, gym-control at width 128",
         {
-            "Stable-Baselines3": "sides_seeds:sb3_ppo 128",
+            "Stable-Baselines3": "sides_ppo:sb3_cartpole 128",
             "rejax (JAX), 1 seed": "sides_seeds:rejax 1",
             "rejax (JAX), 10 seeds": "sides_seeds:rejax 10",
         },

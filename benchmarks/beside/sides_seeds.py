@@ -8,14 +8,11 @@ from typing import Any
 
 import gymnasium as gym
 import subjects
-from sides_ppo import sb3_cartpole as sb3_ppo
 from stepped import ENDLESS, SteppedAgent
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
-
-__all__ = ["rejax", "sb3_dqn", "sb3_ppo", "sb3_sac", "supple"]
 
 Side = tuple[Callable[[], object], int]
 ROLLOUT, WIDTH = 800, 128  # steps of PPO between updates; units of each of its three layers

@@ -82,6 +82,9 @@ def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
         "ppo, two bodies": ("ppo", ON_POLICY | {
             "env": "CartPole-v1", "share_value": False, "normalization": "spectral", "activation": "rand_smooth_leaky",
         }),
+        "ppo, two seeds": ("ppo", ON_POLICY | {
+            "env": "CartPole-v1", "share_value": True, "seeds": (0, 1), "activation": "rand_smooth_leaky",
+        }),
         "dqn": ("dqn", OFF_POLICY | {"env": "CartPole-v1", "widths": (8, 8), "double_q": True}),
         "dqn, two seeds": ("dqn", OFF_POLICY | {
             "env": "CartPole-v1", "widths": (8, 8), "seeds": (0, 1), "activation": "rand_smooth_leaky",

@@ -67,6 +67,7 @@ ENTRIES = {
     "gpu-simba-stacks": Entry("SAC with SimBa, 1 and 8 seeds, Table 5 of FIRE", "", "on_cuda:simba_stacks", 3),
     "gpu-simba-humanoid": Entry("SAC with SimBa on Humanoid-v5, 16 copies", "", "on_cuda:simba_humanoid", 3),
     "gpu-dqn": Entry("DQN on 4 × Asterix, batch 32, replay ratio 1", "gradient steps/s", "on_cuda:dqn", 5),
+    "gpu-ppo-stacks": Entry("PPO of several seeds, CartPole, 3 × 128", "environment steps/s", "on_cuda:ppo_stacks", 5),
     "gpu-dqn-stacks": Entry("DQN of several seeds, 4 copies each", "gradient steps/s", "on_cuda:dqn_stacks", 5),
     "gpu-ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's settings", "environment steps/s", "on_cuda:ppo", 3),
     "gpu-classifiers": Entry("Classifiers on a GPU and a CPU", "updates/s", "on_cuda:classifiers", 3),

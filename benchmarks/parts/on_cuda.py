@@ -18,6 +18,7 @@ from stepped import NO_HOOKS, SteppedAgent
 from timing import seconds
 
 from supple.agents.ppo import PPOSettings
+from supple.agents.presets import GYM_CONTROL
 from supple.agents.sac import SACSettings
 from supple.envs import StepResult
 
@@ -176,6 +177,31 @@ def ppo(asked: Asked) -> Turns:
         return turn
 
     return {name: living(*place) for name, place in places.items()}
+
+
+def ppo_stacks(asked: Asked) -> Turns:
+    """PPO of several seeds at once on CartPole, three layers of 128: environment steps of all of them."""
+    ways = {"cuda, eager": ("cuda", "off"), "cpu, compiled": ("cpu", "on"), "cuda, compiled": ("cuda", "on")}
+    if asked.simulated:
+        ways = {"cuda, eager": ("cuda", "off")}
+    counts = (1, 8) if asked.small else (1, 8, 64)
+
+    def living(device: str, mode: Any, seeds: int) -> Turn:
+        own: dict[str, Any] = {"rollout_steps": 32, "epochs": 1} if asked.small else {}
+        stack = {"seeds": tuple(range(seeds))} if seeds > 1 else {}
+        run = subjects.cartpole(128, device=device, compile=mode, threads=asked.threads, **own, **stack)
+        steps = int(own.get("rollout_steps", PPOSettings(**GYM_CONTROL).rollout_steps))
+
+        def turn() -> dict[str, float]:
+            return {"in all": seeds * steps / finished(lambda: run.live(steps))}
+
+        return turn
+
+    return {
+        f"{seeds} {'seeds' if seeds > 1 else 'seed'}, {name}": living(*way, seeds)
+        for seeds in counts
+        for name, way in ways.items()
+    }
 
 
 def classifiers(asked: Asked) -> Turns:

@@ -71,6 +71,13 @@ def test_each_member_of_a_stack_trains_as_its_run_alone(name: str, tmp_path: Pat
         require_alike(rows(stack, "metrics", seed)[:1], rows(alone, "metrics")[:1], 2e-3)
 
 
+def test_a_stack_and_a_run_alone_measure_the_same_costly_metrics(tmp_path: Path) -> None:
+    own = {"cycles": 1, "curvature": True, "measure_every": 240}
+    stack, alone = (train("ppo", tmp_path / str(len(seeds)), seeds, **own) for seeds in (SEEDS[:2], SEEDS[:1]))
+    assert "agent/lambda_max" in rows(alone, "metrics")[0]
+    require_alike(rows(stack, "metrics", SEEDS[0])[:1], rows(alone, "metrics")[:1], 2e-2)
+
+
 @pytest.mark.slow
 def test_members_draw_random_activations_as_if_alone(tmp_path: Path) -> None:
     own = {"activation": "rand_smooth_leaky", "cycles": 1}
