@@ -1,6 +1,6 @@
 """A stack of agents and its members alone in the same environments, to compare what becomes of them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,9 +33,9 @@ def part(value: Tensor, member: int, like: Tensor) -> Tensor:
     return value.unflatten(0, (len(SEEDS), -1))[member].view(like.shape)
 
 
-def attached(hooks: Sequence[str], one: Any) -> HookDriver:
+def attached(hooks: Sequence[str], one: Any, log: Callable[..., None] = lambda **_: None) -> HookDriver:
     parsed = [hook for text in hooks if (hook := parse_hook(text)) is not None]
-    return HookDriver(parsed, one.learners, lambda **_: None, total=40)
+    return HookDriver(parsed, one.learners, log, total=40)
 
 
 class Lives:
@@ -52,6 +52,7 @@ class Lives:
         self.stack, self.alone, self.world = make(*SEEDS), [make(seed) for seed in SEEDS], world
         self.torch = [source.get_state() for source in self.stack.activations]
         self.steps = self.fired = 0  # so far, and when hooks could fire last
+        self.events: list[dict[str, Any]] = []  # of hooks on the stack
         first = next(self.world)
         for one, own in ((self.stack, first), *((one, rows_of(first, i)) for i, one in enumerate(self.alone))):
             one.begin_task("a")
@@ -64,13 +65,25 @@ class Lives:
             self.torch[member] = torch.get_rng_state()
         return result
 
-    def live(self, count: int, *hooks: str, tolerance: float = 1e-8) -> None:
-        """Act and learn, with hooks that are attached to each agent."""
-        driven = [attached(hooks, one) for one in (self.stack, *self.alone)]
+    def live(self, count: int, *hooks: str, tolerance: float = 1e-8, met: Collection[int] = ()) -> None:
+        """Act and learn, with hooks that are attached to each agent.
 
-        def update(one: Any, driver: HookDriver) -> bool:
+        Args:
+            count: The number of decisions.
+            hooks: The texts of the hooks.
+            tolerance: The largest difference between actions.
+            met: The members for which `weight_norm` is measured as 1 from step 16 on. It is 0 for the others.
+        """
+        driven = [attached(hooks, self.stack, lambda **event: self.events.append(event))]
+        driven += [attached(hooks, one) for one in self.alone]
+
+        def update(one: Any, driver: HookDriver, *members: int) -> bool:
             if complete := one.update(driver, last=False):
                 driver.after_steps(self.fired, self.steps)
+                if met and self.steps >= 16:
+                    norms = [float(member in met) for member in members]
+                    found = [{f"{name}/weight_norm": norm for name in one.learners} for norm in norms]
+                    driver.after_measurement(self.steps, *found)
             return complete
 
         for _ in range(count):
@@ -79,11 +92,11 @@ class Lives:
             actions = actions.reshape(len(SEEDS), ENVS, *actions.shape[1:])
             self.stack.remember(result)
             self.steps += ENVS
-            complete = update(self.stack, driven[0])
+            complete = update(self.stack, driven[0], *range(len(SEEDS)))
             for member, one in enumerate(self.alone):
                 np.testing.assert_allclose(self.as_member(member, one.act), actions[member], rtol=0, atol=tolerance)
                 one.remember(rows_of(result, member))
-                assert self.as_member(member, partial(update, one, driven[1 + member])) == complete
+                assert self.as_member(member, partial(update, one, driven[1 + member], member)) == complete
             if complete:
                 self.fired = self.steps
 
