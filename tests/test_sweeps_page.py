@@ -26,7 +26,7 @@ def test_the_sweep_file_of_the_page_comes_to_its_runs(tmp_path: Path) -> None:
     jobs = read_sweep(tmp_path / "rates.toml").preview(tmp_path / "out")
     arms = {job.spec.labels.arm for job in jobs}
     assert arms == {None, "none", "fire@task", "l2_init(strength=0.0001)", "l2_init(strength=0.001)", "fresh"}
-    assert len(jobs) == 5 * 2 * len(arms)
+    assert sum(len(job.spec.seeds) for job in jobs) == 5 * 2 * len(arms)
 
 
 def test_the_search_of_the_page_tunes_every_arm_at_as_many_points(tmp_path: Path) -> None:
@@ -44,7 +44,10 @@ def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (code,) = blocks("python")
     exec(compile(code, str(PAGE), "exec"), {})
-    assert len(open_sweep(Path("runs/python"))) == 3 * (2 * 2)  # a trunk and two arms, of two seeds and two step sizes
+    jobs = open_sweep(Path("runs/python"))
+    assert sum(len(job.spec.seeds) for job in jobs) == 3 * (
+        2 * 2
+    )  # a trunk and two arms, of two seeds and two step sizes
 
 
 def test_workers_on_kubernetes_and_by_skypilot_take_the_runs(tmp_path: Path) -> None:

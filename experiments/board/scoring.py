@@ -51,6 +51,7 @@ MEASURES = {  # by study
 CONTROLS = ("warm-start",)  # studies without a loss of plasticity, whose scores have no share
 # kind of run → the arm with the plasticity of a new network
 CEILINGS = {"ppo": f"{NONE} + {FRESH}=true", "vision": "reset@task"}
+ALONE = {"ppo": {"stack": "off"}}  # kind of run → what is not among the frozen settings: each seed is a run of its own
 DIGITS = 16  # of a SHA-256 sum
 
 
@@ -60,7 +61,7 @@ def suite(studies: Sequence[str] = ()) -> list[Study]:
 
 
 def bench(methods: Sequence[str], studies: Sequence[str] = ()) -> Sweep:
-    """Return the sweep that trains these methods and `none`.
+    """Return the sweep that trains these methods and `none`, each seed of an agent alone, as all rows were trained.
 
     Args:
         methods: Hooks as for `supple compare --arm`, or `fresh`.
@@ -68,7 +69,11 @@ def bench(methods: Sequence[str], studies: Sequence[str] = ()) -> Sweep:
     """
     return Sweep(
         [
-            replace(study, arms=tuple(dict.fromkeys(arm_of(study.kind, method) for method in (NONE, *methods))))
+            replace(
+                study,
+                arms=tuple(dict.fromkeys(arm_of(study.kind, method) for method in (NONE, *methods))),
+                settings={**study.settings, **ALONE.get(study.kind, {})},
+            )
             for study in suite(studies)
         ]
     )

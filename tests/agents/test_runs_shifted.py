@@ -78,6 +78,7 @@ def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) 
 def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
     arguments = ["ppo", *SHIFTED, "--cycles", "2", "--steps-per-task", "80", "--shift", "offset(scale=2)"]
     arms = ["--fork-at", "0", "--arm", "none", "--arm", "fire@task", "--reference", "fresh", "--seeds", "0", "1"]
+    arms += ["--stack", "off"]
     with here():
         compare.main([*arguments, *arms, "--out", str(tmp_path / "out")])
     given = [

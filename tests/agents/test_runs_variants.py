@@ -72,4 +72,5 @@ def test_its_report_names_every_arm_after_its_variant(varied: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(("seeds", "read"), [(["3"], (3,)), (["0"], (0,)), (["0-2"], (0, 1, 2)), (["3", "5"], (3, 5))])
 def test_one_number_is_one_seed(seeds: list[str], read: tuple[int, ...]) -> None:
-    assert compare.parse_options(parse_request("compare", [*SETTINGS, "--seeds", *seeds, "--out", "x"])).seeds == read
+    options = compare.parse_options(parse_request("compare", [*SETTINGS, "--seeds", *seeds, "--out", "x"]))
+    assert options.settings.seeds == read

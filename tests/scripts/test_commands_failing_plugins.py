@@ -172,7 +172,7 @@ def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], obje
 def test_check_lists_the_promises_that_an_untestable_intervention_breaks(ask: Ask) -> None:
     code, said = ask("check bad.py", "apply:sys.exit(0)")
     assert (code, said.count("\n")) == (1, 1)
-    assert said.startswith("supple: bad.py: 7 promises are not kept (bad: writes tensors in place, ")
+    assert said.startswith("supple: bad.py: 8 promises are not kept (bad: writes tensors in place, ")
 
 
 def test_python_callers_get_the_same_line_with_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ NOT_OF_NETWORKS = {
 WRITE = {
     *(
         "set_generators",
+        "stack_networks",
         "copy_module_",
         "restore_",
         "balance_layers_",
