@@ -1,6 +1,7 @@
 """Agents of several seeds as one stack: the members' axis of what environments see, and the members' networks."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -44,3 +45,10 @@ def draw_network(
         with standing_in(of_activations):
             drawn.append(make(source))
     return stack_networks(drawn, make_stack)
+
+
+def redraw_draws(draws: Draws, activations: Sequence[torch.Generator]) -> tuple[torch.Generator, ...]:
+    """Return the generators that `draw_network` advances, as `Learner.redraw_draws` has them: member after member."""
+    if isinstance(draws, torch.Generator):
+        return (draws,)
+    return tuple(chain.from_iterable(zip(draws, activations, strict=True)))

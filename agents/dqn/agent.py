@@ -10,7 +10,6 @@ its last transition bootstraps from the true last observation.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +43,7 @@ from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
-from ..stacks import by_member, draw_network
+from ..stacks import by_member, draw_network, redraw_draws
 from .network import NatureCNN, ValueMLP
 from .settings import DQNSettings
 
@@ -167,9 +166,6 @@ class DQN:
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
-        drawing = sources_of(self._draws)
-        if stacked:  # see `_new_network`
-            drawing = tuple(chain.from_iterable(zip(drawing, self.activations, strict=True)))
         return Learner(
             "q",
             self.network,
@@ -187,7 +183,7 @@ class DQN:
             policy=lambda values, _: values.argmax(-1),
             values=lambda values: values,
             activation_draws=self.activations or None,
-            redraw_draws=drawing,
+            redraw_draws=redraw_draws(self._draws, self.activations),
             capabilities=(
                 EndlessData(),
                 OtherMinibatch(lambda: self._states(self.experience.another(draws))),

@@ -30,6 +30,7 @@ from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
 from ...networks import StackedAdam, evaluating, set_generators
 from ...networks.activations import is_random
+from ...networks.passes import keep_states
 from ...registry.errors import Diverged
 from ..agent import Policy
 from ..draws import (
@@ -42,7 +43,7 @@ from ..draws import (
     states_of,
 )
 from ..normalize import Centre, RewardScale, RunningMeanStd
-from ..stacks import by_member, draw_network
+from ..stacks import by_member, draw_network, redraw_draws
 from .network import MultiHead, PolicySpace, rows_of
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
@@ -164,7 +165,7 @@ class PPO:
             policy=self._policy,
             values=lambda outputs: outputs[1],
             activation_draws=self.activations or None,
-            redraw_draws=sources_of(self._draws),
+            redraw_draws=redraw_draws(self._draws, self.activations),
             capabilities=(OtherMinibatch(self._another), LastLoss(lambda: self._latest[-1, ..., 0])),
         )  # fmt: skip
 
@@ -316,8 +317,7 @@ class PPO:
         if self.rollout.filled < s.rollout_steps and not last:
             return False
         with torch.no_grad():
-            observations = self.rollout.all_observations(self.current).to(self.device)
-            values = self.network.values(observations, self.key).cpu()
+            values = self._values()
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
@@ -362,6 +362,22 @@ class PPO:
             explained = 1 - (batch.returns - batch.values).var(-1) / (batch.returns.var(-1) + 1e-8)
             self._numbers["value/explained_variance"] = explained
         return True
+
+    def _values(self) -> Tensor:
+        """Return the values of all observations that the rollout needs, (*stack, rows), on the CPU."""
+        observations = self.rollout.all_observations(self.current).to(self.device)
+        if not (self.stack and is_random(self.network)):
+            return self.network.values(observations, self.key).cpu()
+        # An activation may draw for each row, so that a member must have as many rows as alone: one pass for all
+        # members with equally many truncations.
+        counts = self.rollout.truncations()
+        values = torch.zeros(observations.shape[:-1])
+        for count in sorted(set(counts)):
+            rows = observations[:, : observations.shape[1] - max(counts) + count]
+            own = [member for member, each in enumerate(counts) if each == count]
+            with keep_states(draws for draws, each in zip(self.activations, counts, strict=True) if each != count):
+                values[own, : rows.shape[1]] = self.network.values(rows, self.key)[own].cpu()
+        return values
 
     def _log_probs(self) -> Tensor:
         """Return the log-probabilities of the rollout's actions, (*stack, n), on the CPU."""

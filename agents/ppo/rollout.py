@@ -116,6 +116,13 @@ class Rollout:
         """
         self.cuts.append((self.filled - 1, cut, observations))
 
+    def truncations(self) -> list[int]:
+        """Return the number of truncated episodes of each member; of one agent, one number."""
+        counts = np.zeros(self.shape[:-1], int)
+        for _, cut, _ in self.cuts:
+            counts += cut.sum(-1)
+        return counts.ravel().tolist()
+
     def all_observations(self, following: NDArray[np.float32]) -> Tensor:
         """Return all observations whose values `batch` needs, (*stack, steps·num_envs + num_envs + truncations, d).
 

@@ -13,7 +13,6 @@ members' environments, one member after the other. The shape `stack` is (members
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +51,7 @@ from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
-from ..stacks import by_member, draw_network
+from ..stacks import by_member, draw_network, redraw_draws
 from .networks import (
     Actor,
     Critics,
@@ -169,12 +168,11 @@ class SAC:
         draws = {name: generators(s, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
 
         def common(name: str) -> dict[str, Any]:
-            own, redraw_draws = sources_of(draws[name]), sources_of(self._draws)
+            own = sources_of(draws[name])
+            always = {"generator": own[0], "redraw_draws": redraw_draws(self._draws, self.activations)}
             if not self.stack:
-                return {"generator": own[0], "redraw_draws": redraw_draws}
-            pairs = zip(redraw_draws, self.activations, strict=True)
-            stacked = {"generators": own, "seeds": self.seeds, "activation_draws": self.activations}
-            return {"generator": own[0], "redraw_draws": tuple(chain.from_iterable(pairs)), **stacked}
+                return always
+            return {**always, "generators": own, "seeds": self.seeds, "activation_draws": self.activations}
 
         temperature = Learner(
             "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),

@@ -1,6 +1,6 @@
 """A stack of SAC agents: each member draws, acts and learns as its run alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from supple.engine.divergence import members_not_finite, return_to_start
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
 from supple.envs import StepResult
-from supple.interventions import OtherMinibatch, parse_hook
+from supple.interventions import Learner, OtherMinibatch
 from supple.networks import evaluating
+from tests.agents.lives import ENVS, ROWS, SEEDS, Lives, attached, of_seeds, part
 
-SEEDS = (3, 0, 7)
-ENVS, D, A = 2, 5, 2
+D, A = 5, 2
 KINDS: dict[str, dict[str, Any]] = {
     "simba": {"network": "simba", "target_entropy": -1.0},
     "mlp": {"network": "mlp", "normalization": "layer", "critics": 3, "replay_ratio": 1.5, "priming_updates": 20},
@@ -31,121 +31,45 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 def agent(small: Any, kind: str, *seeds: int, **changes: Any) -> SAC:
-    own = {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
-    made = small.agent_with(**{"num_envs": ENVS, "learning_starts": 6, **KINDS[kind], **own, **changes})
+    own = {**KINDS[kind], **of_seeds(*seeds), **changes}
+    made = small.agent_with(**{"num_envs": ENVS, "learning_starts": 6, **own})
     if len(seeds) == 1:
         torch.manual_seed(made.settings.seed)
     assert isinstance(made, SAC)
     return made
 
 
-def world(seed: int = 0) -> Iterator[StepResult]:
+def world() -> Iterator[StepResult]:
     """Yield steps of the environments of all members, which do not depend on the actions."""
-    rng, rows = np.random.default_rng(seed), len(SEEDS) * ENVS
+    rng = np.random.default_rng(0)
     while True:
-        final = rng.normal(size=(rows, D)) + 1_000 * (np.arange(rows) // ENVS)[:, None]  # centred by member
-        terminated, truncated = rng.random((2, rows)) < 0.1
+        final = rng.normal(size=(ROWS, D)) + 1_000 * (np.arange(ROWS) // ENVS)[:, None]  # centred by member
+        terminated, truncated = rng.random((2, ROWS)) < 0.1
         obs = np.where((terminated | truncated)[:, None], final + 1, final)
-        yield StepResult(obs, rng.normal(size=rows), terminated, truncated, final, [])
+        yield StepResult(obs, rng.normal(size=ROWS), terminated, truncated, final, [])
 
 
-def rows_of(result: StepResult, member: int) -> StepResult:
-    rows = slice(member * ENVS, (member + 1) * ENVS)
-    return StepResult(*(value[rows] for value in result[:5]), [])
+class SACLives(Lives):
+    """Lives that also compare the temperature, the last losses and the running statistics."""
 
-
-def part(value: Tensor, member: int, like: Tensor) -> Tensor:
-    """Return what belongs to a member in a tensor of the stack, (members · networks, …), in the shape of its own."""
-    return value.unflatten(0, (len(SEEDS), -1))[member].view(like.shape)
-
-
-def attached(hooks: Sequence[str], one: SAC) -> HookDriver:
-    parsed = [hook for text in hooks if (hook := parse_hook(text)) is not None]
-    return HookDriver(parsed, one.learners, lambda **_: None, total=40)
-
-
-class Lives:
-    """A stack and its members alone, in the same environments.
-
-    PyTorch's own generator, from which an agent alone draws for its activations, is that of the agent that acts."""
-
-    def __init__(self, small: Any, kind: str, **changes: Any) -> None:
-        self.stack, self.world = agent(small, kind, *SEEDS, **changes), world()
-        self.alone = [agent(small, kind, seed, **changes) for seed in SEEDS]
-        self.torch = [source.get_state() for source in self.stack.activations]
-        first = next(self.world)
-        self.stack.begin_episodes(first.obs)
-        for member, one in enumerate(self.alone):
-            one.begin_episodes(rows_of(first, member).obs)
-
-    def as_member(self, member: int, do: Callable[[], Any]) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(self.torch[member])
-            result = do()
-            self.torch[member] = torch.get_rng_state()
-        return result
-
-    def live(self, count: int, *hooks: str, tolerance: float = 1e-8) -> None:
-        """Act and learn, with hooks that are attached to each agent."""
-        driven = [attached(hooks, one) for one in (self.stack, *self.alone)]
-
-        def update(one: SAC, driver: HookDriver) -> None:
-            one.update(driver, last=False)
-            driver.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
-
-        for _ in range(count):
-            result = next(self.world)
-            actions = self.stack.act().reshape(-1, ENVS, A)
-            self.stack.remember(result)
-            update(self.stack, driven[0])
-            for member, one in enumerate(self.alone):
-                np.testing.assert_allclose(self.as_member(member, one.act), actions[member], rtol=0, atol=tolerance)
-                one.remember(rows_of(result, member))
-                self.as_member(member, partial(update, one, driven[1 + member]))
+    def learners(self, one: SAC) -> Mapping[str, Learner]:
+        return one._all_learners()
 
     def pairs(self) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yield all tensors of networks and optimizers, and the last losses: those of a member, and its own alone."""
+        yield from super().pairs()
         for member, one in enumerate(self.alone):
-            for name, learner in self.stack._all_learners().items():
-                own = one._all_learners()[name]
-                modules = zip((learner.module, *learner.followers), (own.module, *own.followers), strict=True)
-                for module, single in modules:
-                    for key, theirs in single.state_dict().items():
-                        yield f"{member} {name} {key}", part(module.state_dict()[key], member, theirs), theirs
-                for key, theirs in own.module.named_parameters():
-                    ours = learner.module.get_parameter(key)
-                    if theirs.grad is not None:
-                        assert ours.grad is not None
-                        yield f"gradient {member} {name} {key}", part(ours.grad, member, theirs), theirs.grad
-                    assert learner.optimizer is not None
-                    assert own.optimizer is not None
-                    for slot, value in own.optimizer.state.get(theirs, {}).items():
-                        found = learner.optimizer.state[ours][slot]
-                        yield f"{slot} {member} {name} {key}", part(found, member, value), value
             for name, loss in one.soft_update.latest.items():
                 yield f"loss {member} {name}", self.stack.soft_update.latest[name][member], loss
 
     def compare(self, tolerance: float) -> None:
-        for what, ours, theirs in self.pairs():
-            difference = (ours - theirs).abs().max() / theirs.abs().max().clamp_min(1.0)
-            assert float(difference) <= tolerance, what
+        super().compare(tolerance)
         for member, one in enumerate(self.alone):
-            assert torch.equal(self.stack.activations[member].get_state(), self.torch[member])
-            for name, draws in one._generators().items():
-                assert torch.equal(self.stack._generators()[name][member].get_state(), draws.get_state()), name
-            for name, learner in one._all_learners().items():
-                ours = self.stack._all_learners()[name].generators[member]
-                assert torch.equal(ours.get_state(), learner.generator.get_state()), name
             np.testing.assert_array_equal(self.stack.statistics.mean[member], one.statistics.mean)
             np.testing.assert_array_equal(self.stack.centre.offset[member], one.centre.offset)
 
-    def compare_numbers(self, tolerance: float) -> None:
-        numbers = self.stack.numbers()
-        for member, one in enumerate(self.alone):
-            own = one.numbers()
-            assert own.keys() == numbers.keys()
-            for name, value in own.items():
-                assert numbers[name][member] == pytest.approx(value, rel=tolerance, abs=tolerance), name
+
+def lives_of(small: Any, kind: str, **changes: Any) -> Lives:
+    return SACLives(partial(agent, small, kind, **changes), world())
 
 
 @pytest.fixture
@@ -161,7 +85,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @kinds
 def test_first_weights_are_those_of_the_members_alone(small: Any, kind: str) -> None:
-    lives = Lives(small, kind)
+    lives = lives_of(small, kind)
     for what, ours, theirs in lives.pairs():
         assert torch.equal(ours, theirs), what
 
@@ -169,7 +93,7 @@ def test_first_weights_are_those_of_the_members_alone(small: Any, kind: str) -> 
 @pytest.mark.slow
 @kinds
 def test_a_member_learns_as_alone_in_float64(small: Any, kind: str, in_float64: None) -> None:
-    lives = Lives(small, kind)
+    lives = lives_of(small, kind)
     lives.live(28)
     assert lives.stack.experience.taken >= 50
     lives.compare(1e-10)
@@ -178,7 +102,7 @@ def test_a_member_learns_as_alone_in_float64(small: Any, kind: str, in_float64: 
 
 @kinds
 def test_first_updates_are_those_alone(small: Any, kind: str) -> None:
-    lives = Lives(small, kind, priming_updates=0, learning_rate=1e-4)
+    lives = lives_of(small, kind, priming_updates=0, learning_rate=1e-4)
     lives.live(4, tolerance=1e-5)
     assert lives.stack.experience.taken >= 2
     lives.compare(1e-5)
@@ -201,7 +125,7 @@ def test_first_updates_are_those_alone(small: Any, kind: str) -> None:
 def test_hooks_do_to_a_member_what_they_do_alone(
     small: Any, kind: str, hooks: tuple[str, ...], in_float64: None
 ) -> None:
-    lives = Lives(small, kind)
+    lives = lives_of(small, kind)
     lives.live(16, *hooks)
     lives.compare(1e-8)
 
@@ -247,7 +171,7 @@ def live_once(one: SAC, result: StepResult, hooks: HookDriver) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mlp", "random"])
 def test_evaluation_policies_and_measured_losses_are_those_alone(small: Any, kind: str, in_float64: None) -> None:
-    lives = Lives(small, kind)
+    lives = lives_of(small, kind)
     lives.live(10)
     rows = np.concatenate([next(lives.world).obs[::ENVS] for _ in range(3)]).reshape(3, len(SEEDS), D).swapaxes(0, 1)
     with lives.stack.greedy("a") as policy:
@@ -275,7 +199,7 @@ def test_evaluation_policies_and_measured_losses_are_those_alone(small: Any, kin
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["simba", "random"])
 def test_redrawn_networks_are_those_alone(small: Any, kind: str) -> None:
-    lives = Lives(small, kind)
+    lives = lives_of(small, kind)
     for name, learner in lives.stack.learners.items():
         drawn = learner.redraw()
         for member, one in enumerate(lives.alone):

@@ -1,6 +1,6 @@
 """A stack of DQN agents: each member draws, acts and learns as its run alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from supple.agents.dqn.network import NatureCNN, ValueMLP
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
 from supple.envs import StepResult
-from supple.interventions import OtherMinibatch, parse_hook
+from supple.interventions import OtherMinibatch
 from supple.networks import evaluating
 from supple.registry.errors import UsageError
+from tests.agents.lives import ENVS, ROWS, SEEDS, Lives, attached, of_seeds
 
-SEEDS = (3, 0, 7)
-ENVS = 2
 IMAGES, VECTORS = Pixels(stack=4, height=36, width=36, actions=3), Vectors(size=5, actions=3)
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "vectors": (VECTORS, {"clip_rewards": False}),
@@ -39,9 +38,8 @@ def agent(kind: str, *seeds: int, **changes: Any) -> DQN:
     values: dict[str, Any] = {
         "env": "a", "steps": 1_000, "num_envs": ENVS, "widths": (12, 8), "batch_size": 6, "replay_size": 60,
         "learning_starts": 8, "exploration_steps": 40, "exploration": 0.2, "learning_rate": 1e-3, "device": "cpu",
-        "priming_updates": 2, "target_period": 14, **own, **changes,
+        "priming_updates": 2, "target_period": 14, **own, **of_seeds(*seeds), **changes,
     }  # fmt: skip
-    values |= {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
     made = DQN(DQNSettings(**values), {"a": space})
     if len(seeds) == 1:
         torch.manual_seed(made.settings.seed)
@@ -50,7 +48,7 @@ def agent(kind: str, *seeds: int, **changes: Any) -> DQN:
 
 def steps(kind: str, seed: int = 0) -> Iterator[StepResult]:
     """Yield steps of the environments of all members, which do not depend on the actions."""
-    rng, rows = np.random.default_rng(seed), len(SEEDS) * ENVS
+    rng, rows = np.random.default_rng(seed), ROWS
     images = np.zeros((rows, 4, 36, 36), np.uint8)
     while True:
         if KINDS[kind][0] is IMAGES:
@@ -66,82 +64,8 @@ def steps(kind: str, seed: int = 0) -> Iterator[StepResult]:
         yield StepResult(obs, 5 * rng.normal(size=rows), terminated, truncated, final, [])
 
 
-def part(result: StepResult, member: int) -> StepResult:
-    rows = slice(member * ENVS, (member + 1) * ENVS)
-    return StepResult(*(value[rows] for value in result[:5]), [])
-
-
-def attached(hooks: Sequence[str], one: DQN) -> HookDriver:
-    parsed = [hook for text in hooks if (hook := parse_hook(text)) is not None]
-    return HookDriver(parsed, one.learners, lambda **_: None, total=40)
-
-
-class Lives:
-    """A stack and its members alone, in the same environments.
-
-    PyTorch's own generator, from which an agent alone draws for its activations, is that of the agent that acts."""
-
-    def __init__(self, kind: str, **changes: Any) -> None:
-        self.stack, self.world = agent(kind, *SEEDS, **changes), steps(kind)
-        self.alone = [agent(kind, seed, **changes) for seed in SEEDS]
-        self.torch = [source.get_state() for source in self.stack.activations]
-        first = next(self.world)
-        self.stack.begin_episodes(first.obs)
-        for member, one in enumerate(self.alone):
-            one.begin_episodes(part(first, member).obs)
-
-    def as_member(self, member: int, do: Callable[[], Any]) -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(self.torch[member])
-            result = do()
-            self.torch[member] = torch.get_rng_state()
-        return result
-
-    def live(self, count: int, *hooks: str) -> None:
-        """Act and learn, with hooks that are attached to each agent."""
-        driven = [attached(hooks, one) for one in (self.stack, *self.alone)]
-
-        def update(one: DQN, driver: HookDriver) -> None:
-            one.update(driver, last=False)
-            driver.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
-
-        for _ in range(count):
-            result = next(self.world)
-            actions = self.stack.act().reshape(-1, ENVS)
-            self.stack.remember(result)
-            update(self.stack, driven[0])
-            for member, one in enumerate(self.alone):
-                assert np.array_equal(self.as_member(member, one.act), actions[member])
-                one.remember(part(result, member))
-                self.as_member(member, partial(update, one, driven[1 + member]))
-
-    def pairs(self) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yield parameters, buffers, gradients and slots of the networks: those of a member, and its own alone."""
-        for member, one in enumerate(self.alone):
-            for module, own in ((self.stack.network, one.network), (self.stack.target, one.target)):
-                for (name, ours), theirs in zip(module.state_dict().items(), own.state_dict().values(), strict=True):
-                    yield f"{member} {name}", ours[member], theirs
-            pairs = zip(self.stack.network.named_parameters(), one.network.parameters(), strict=True)
-            for (name, ours), theirs in pairs:
-                if theirs.grad is not None:
-                    yield f"gradient {member} {name}", ours.grad[member], theirs.grad
-                for slot, value in one.optimizer.state.get(theirs, {}).items():
-                    yield f"{slot} {member} {name}", self.stack.optimizer.state[ours][slot][member], value
-
-    def compare(self, tolerance: float) -> None:
-        for what, ours, theirs in self.pairs():
-            difference = (ours - theirs).abs().max() / theirs.abs().max().clamp_min(1.0)
-            assert float(difference) <= tolerance, what
-        for ours, theirs in zip(self.stack.activations, self.torch, strict=True):
-            assert torch.equal(ours.get_state(), theirs)
-
-    def compare_numbers(self, tolerance: float) -> None:
-        numbers = self.stack.numbers()
-        for member, one in enumerate(self.alone):
-            own = one.numbers()
-            assert own.keys() == numbers.keys()
-            for name, value in own.items():
-                assert numbers[name][member] == pytest.approx(value, rel=tolerance, abs=tolerance), name
+def lives_of(kind: str, **changes: Any) -> Lives:
+    return Lives(partial(agent, kind, **changes), steps(kind))
 
 
 @pytest.fixture
@@ -161,7 +85,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @kinds
 def test_first_weights_are_those_of_the_members_alone(kind: str) -> None:
-    lives = Lives(kind)
+    lives = lives_of(kind)
     for what, ours, theirs in lives.pairs():
         assert torch.equal(ours, theirs), what
 
@@ -169,7 +93,7 @@ def test_first_weights_are_those_of_the_members_alone(kind: str) -> None:
 @pytest.mark.slow
 @kinds
 def test_a_member_learns_as_alone_in_float64(kind: str, in_float64: None) -> None:
-    lives = Lives(kind)
+    lives = lives_of(kind)
     lives.live(33)
     assert lives.stack.experience.taken >= 50
     lives.compare(1e-10)
@@ -178,7 +102,7 @@ def test_a_member_learns_as_alone_in_float64(kind: str, in_float64: None) -> Non
 
 @kinds
 def test_first_updates_are_those_alone(kind: str) -> None:
-    lives = Lives(kind)
+    lives = lives_of(kind)
     lives.live(5)
     assert lives.stack.experience.taken >= 4
     lives.compare(1e-5)
@@ -200,7 +124,7 @@ def test_first_updates_are_those_alone(kind: str) -> None:
     ],
 )
 def test_hooks_do_to_a_member_what_they_do_alone(kind: str, hooks: tuple[str, ...], in_float64: None) -> None:
-    lives = Lives(kind)
+    lives = lives_of(kind)
     lives.live(12, *hooks)
     lives.compare(1e-8)
 
@@ -244,7 +168,7 @@ def live_once(one: DQN, result: StepResult, hooks: HookDriver) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["random", "images"])
 def test_evaluation_policies_and_measured_losses_are_those_alone(kind: str, in_float64: None) -> None:
-    lives = Lives(kind)
+    lives = lives_of(kind)
     lives.live(10)
     observations = np.stack([next(lives.world).obs for _ in range(3)], 1)  # three episodes of each member
     rows = observations[::ENVS].reshape(-1, *observations.shape[2:])
@@ -269,7 +193,7 @@ def test_evaluation_policies_and_measured_losses_are_those_alone(kind: str, in_f
 
 @pytest.mark.slow
 def test_a_member_that_diverges_leaves_the_others_as_they_are(in_float64: None) -> None:
-    lives = Lives("spectral")
+    lives = lives_of("spectral")
     lives.live(10)
     lives.stack.numbers()
     with torch.no_grad():
@@ -288,7 +212,7 @@ def test_a_member_that_diverges_leaves_the_others_as_they_are(in_float64: None) 
 
 @pytest.mark.slow
 def test_in_bfloat16_first_updates_are_nearly_those_alone() -> None:
-    lives = Lives("layer", precision="bfloat16", weight_decay=0.0)
+    lives = lives_of("layer", precision="bfloat16", weight_decay=0.0)
     lives.live(5)
     lives.compare_numbers(0.02)
 
@@ -317,7 +241,7 @@ def test_stacks_of_atari_games_on_a_cpu_are_refused_in_one_line() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["random", "images"])
 def test_redrawn_networks_are_those_alone(kind: str) -> None:
-    lives = Lives(kind)
+    lives = lives_of(kind)
     drawn = lives.stack.learner.redraw()
     for member, one in enumerate(lives.alone):
         for name, value in lives.as_member(member, one.learner.redraw).items():

@@ -1,0 +1,64 @@
+"""What every intervention does to a member of a stack of agents is what it does to that agent alone."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from supple.interventions import Intervention, interventions, make
+from tests.agents.dqn import test_agent_stack as dqn
+from tests.agents.lives import Lives
+from tests.agents.ppo import test_agent_stack as ppo
+from tests.agents.sac import test_agent_stack as sac
+from tests.agents.sac.conftest import agent_with
+
+pytestmark = pytest.mark.slow
+
+ppo_in_float64, dqn_in_float64, sac_in_float64 = ppo.in_float64, dqn.in_float64, sac.in_float64
+PARAMETERS = {
+    "cbp": {"replacement_rate": 0.05, "maturity": 2}, "dash": {"batches": 2}, "redo": {"tau": 0.9},
+    "regrama": {"tau": 0.9}, "snp": {"noise": 0.01}, "swap": {"activation": "rrelu"},
+}  # fmt: skip
+REFUSED = {  # on these networks, whatever the number of seeds
+    "sib": {"ppo", "dqn", "sac"}, "rebalance": {"dqn", "sac"}, "injection": {"ppo"},
+}  # fmt: skip
+APPLIED = [
+    name
+    for name in interventions.names()
+    if (it := make(name, **PARAMETERS.get(name, {}))).has("apply") and not it.has("restructure")
+]
+KINDS: dict[str, tuple[Callable[[], Lives], int]] = {  # networks with random activations, and decisions to make
+    "ppo": (lambda: ppo.lives_of("rows"), 15),
+    "dqn": (lambda: dqn.lives_of("random"), 11),
+    "sac": (lambda: sac.lives_of(SimpleNamespace(agent_with=agent_with), "random"), 11),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    request.getfixturevalue(f"{request.param}_in_float64")
+    return str(request.param)
+
+
+def made(kind: str, name: str) -> Intervention:
+    if kind in REFUSED.get(name, ()):
+        pytest.skip(f"{name} does not fit the networks of {kind}")
+    return make(name, **PARAMETERS.get(name, {}))
+
+
+@pytest.mark.parametrize("name", interventions.names())
+def test_a_member_is_treated_as_alone(kind: str, name: str) -> None:
+    it, (new, decisions) = made(kind, name), KINDS[kind]
+    lives = new()
+    lives.live(decisions, f"{it}@0.4" if it.has("apply") else str(it))
+    lives.compare(1e-8)
+    assert bool(lives.events) == it.has("apply")
+
+
+@pytest.mark.parametrize("name", APPLIED)
+def test_members_that_meet_a_condition_are_treated_as_alone(kind: str, name: str) -> None:
+    it, (new, decisions) = made(kind, name), KINDS[kind]
+    lives = new()
+    lives.live(decisions, f"{it}@when:weight_norm>0.5", met=(0, 2))
+    lives.compare(1e-8)
+    assert {tuple(event["seeds"]) for event in lives.events} == {(0, 2)}
