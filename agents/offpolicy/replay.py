@@ -167,11 +167,12 @@ class ReplayMemory:
         return int(np.count_nonzero(self.acted[ring, window]))
 
     def make_finite(self, members: Sequence[int]) -> None:
-        """Replace actions of these members of a stack by 0 where they are no numbers: a diverged network chose them."""
-        if np.issubdtype(self.action.dtype, np.floating):
-            for member in members:
-                own = self.action[member * self.num_envs : (member + 1) * self.num_envs]
-                np.nan_to_num(own, copy=False, posinf=0.0, neginf=0.0)
+        """Replace actions and rewards of these members of a stack, which have diverged, by 0: losses are finite then.
+
+        A diverged network chose the actions, and finite rewards may have infinite losses."""
+        for member in members:
+            own = slice(member * self.num_envs, (member + 1) * self.num_envs)
+            self.action[own] = self.reward[own] = 0
 
     def begin(self, observations: np.ndarray) -> None:
         """Begin episodes: all environments were reset to these observations, (rings, *layout.observation).

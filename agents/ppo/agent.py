@@ -391,9 +391,9 @@ class PPO:
         return self._sound
 
     def freeze(self, members: Sequence[int]) -> None:
-        """Let the data of these members of a stack, which have diverged, be finite."""
+        """Let the data of these members of a stack, which have diverged, be 0: finite ones may have infinite losses."""
         for tensor in self.last[1].tensors() if self.last else ():
-            tensor[list(members)] = tensor[list(members)].nan_to_num(posinf=0.0, neginf=0.0)
+            tensor[list(members)] = 0
 
     def numbers(self) -> Numbers:
         """Return the mean statistics of the last update, by member for a stack."""

@@ -12,6 +12,8 @@ from supple.agents.work import AgentWork
 from supple.engine.kinds import find_kind
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
+from supple.envs import StepResult
+from supple.envs.vector import Vector
 
 SEEDS, BAD, AT = (3, 5, 7), 5, 90  # the seed that diverges, and the step from which on it does
 COMMON = {"seeds": SEEDS, "steps": 192, "measure_every": 32, "checkpoint_every": 64, "eval_episodes": 0,
@@ -29,7 +31,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 def start(path: Path, kind: str, **changes: Any) -> Path:
     made = find_kind(kind).settings_class()
-    prepare(RunSpec(kind, made(**COMMON, **KINDS[kind], **changes)), path, lambda line: None).close()
+    prepare(RunSpec(kind, made(**{**COMMON, **KINDS[kind], **changes})), path, lambda line: None).close()
     return path
 
 
@@ -114,3 +116,26 @@ def test_a_run_with_a_diverged_member_resumes_exactly_and_its_environments_stay_
     assert frozen == [list(range(copies, 2 * copies))] * len(frozen)
     for name in ("metrics", "episodes", "events"):
         assert log(run, name) == log(whole, name)
+
+
+@kinds
+def test_the_curvature_of_the_others_is_measured_if_a_finite_reward_has_an_infinite_loss(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies, step = KINDS[kind]["num_envs"], Vector.step
+
+    def rewarding(envs: Vector, actions: Any) -> StepResult:
+        result = step(envs, actions)
+        if not envs._frozen.rows:
+            result.reward[copies : 2 * copies] = 1e38
+        return result
+
+    monkeypatch.setattr(Vector, "step", rewarding)
+    plain: dict[str, dict[str, Any]] = {
+        "ppo": {"normalize_rewards": False, "measure_every": 32},
+        "dqn": {"clip_rewards": False, "loss": "mse", "measure_every": 64}, "sac": {"measure_every": 96},
+    }  # fmt: skip
+    told = train(run := start(tmp_path / "run", kind, curvature=True, physics="single", **plain[kind]))
+    assert f"seed {BAD} diverged" in told[0]
+    measured = [line for line in log(run, "metrics") if any(name.endswith("/lambda_max") for name in line)]
+    assert {line["seed"] for line in measured} == {*SEEDS} - {BAD}
