@@ -137,15 +137,19 @@ class AgentSettings(RunSettings):
         """Return whether a stack saves time, by the sizes of the networks and never by a measurement."""
         return True
 
-    def group(self, seeds: Seeds) -> tuple[Seeds, ...]:
+    def group(self, seeds: Seeds, added: bool = False) -> tuple[Seeds, ...]:
         """Return the seeds of each stack: as equal in number as possible, and at most as many as `stack` says."""
+        if self.stack == "off" or (self.stack == "auto" and len(seeds) == 1):
+            return super().group(seeds)
         reason = self.unstackable()
-        if self.stack == "off" or len(seeds) == 1 or (self.stack == "auto" and (reason or not self.worth_stacking())):
+        if self.stack == "auto" and (reason or not self.worth_stacking()):
             return super().group(seeds)
         if reason:
             raise UsageError(f"--stack {self.stack}: {reason}")
         most = MEMBERS if self.stack == "auto" else self.stack
-        if self.stack != "auto" and most > len(seeds):
+        if most < 2:
+            raise UsageError(f"--stack must be auto, off or a number of 2 or more, got {most}")
+        if self.stack != "auto" and most > len(seeds) and not added:
             raise UsageError(f"--stack {most} needs {most} seeds or more, got {len(seeds)}")
         stacks = -(-len(seeds) // most)
         ends = [len(seeds) * number // stacks for number in range(stacks + 1)]
@@ -316,10 +320,12 @@ class AgentSettings(RunSettings):
             yield f"--seed {self.seed} and --seeds {seeds} both say which seeds: give one of them"
         if isinstance(self.stack, int) and self.stack < 2:
             yield f"--stack must be auto, off or a number of 2 or more, got {self.stack}"
+        elif isinstance(self.stack, int) and not self.stacked:
+            yield f"--stack {self.stack} needs {self.stack} seeds or more, got 1"
         if self.stacked:
             if self.stack == "off":
                 yield "--stack off trains one seed per run: use `supple compare` for several"
-            elif self.stack != "auto" and self.stack != len(self.seeds):
+            elif self.stack != "auto" and 2 <= self.stack != len(self.seeds):
                 yield f"--stack {self.stack} with {len(self.seeds)} seeds is several runs: use `supple compare`"
             if reason := self.unstackable():
                 yield f"several --seeds need a stack, but {reason}: use `supple compare`"

@@ -143,10 +143,11 @@ class RunSettings:
         """The seeds that one run trains."""
         return (self.seed,)
 
-    def group(self, seeds: Seeds) -> tuple[Seeds, ...]:
+    def group(self, seeds: Seeds, added: bool = False) -> tuple[Seeds, ...]:
         """Return the seeds of each run that together train these seeds: one each, or those of a stack.
 
-        Raises UsageError if a stack is asked for that is not possible.
+        Seeds that were `added` to a comparison may be fewer than those of a stack. Raises UsageError if a stack is
+        asked for that is not possible.
         """
         return tuple((seed,) for seed in seeds)
 

@@ -24,7 +24,7 @@ from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
-from .points import Point, add_reference, name_seeds, remove_repeats, sort_points
+from .points import FIXED, Point, add_reference, name_seeds, remove_repeats, sort_points
 
 FILE = "comparison.json"
 AUTO = "auto"
@@ -112,7 +112,12 @@ class Comparison:
     @cached_property
     def groups(self) -> tuple[Seeds, ...]:
         """The seeds that each run trains: one, or those of a stack. Seeds that are added later form new stacks."""
-        return self.stacks or (self.settings.group(self.seeds) if self.seeds else ())
+        return self.stacks or (self._group(self.seeds) if self.seeds else ())
+
+    def _group(self, seeds: Seeds, added: bool = False) -> tuple[Seeds, ...]:
+        """Return the seeds of each run, in the largest stacks that are possible at every point."""
+        own = remove_repeats({**point.variant, **settings_in(self.kind_row, point.arm)} for point in self.points)
+        return max((replace(self.settings, **values).group(seeds, added) for values in own), key=len)
 
     def settings_at(self, point: Point, settings: RunSettings | None = None) -> RunSettings:
         """Return the settings of a point, with its hooks. `settings` are those of its seed, by default of the first."""
@@ -166,6 +171,7 @@ class Comparison:
             UsageError: The comparison cannot be trained.
         """
         require_alone("a comparison")
+        self._require_variable()
         known = begun.points if begun else ()
         with (
             flushing_denormals(self.settings.torch_threads),
@@ -222,6 +228,12 @@ class Comparison:
             if any(networks.tasks(settings) != tasks for settings in varied):
                 return 0, "there is no trunk, because variants have other tasks"
         return place.step, place.line
+
+    def _require_variable(self) -> None:
+        """Raise UsageError if a point has its own value of a setting that arms and seeds decide."""
+        for point in self.points:
+            if fixed := next(iter({**point.variant, **settings_in(self.kind_row, point.arm)}.keys() & FIXED), None):
+                raise UsageError(f"--arm '{point.label}': {fixed} cannot differ between the runs of a comparison")
 
     def _check(self, new: Sequence[Point] = ()) -> None:
         """Raise UsageError for everything that can be found to be wrong without building a network.
@@ -309,7 +321,7 @@ class Comparison:
         if wanted.fork_step != self.fork_step:
             raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
         later = tuple(seed for seed in wanted.seeds if seed not in self.seeds)
-        seeds, stacks = (*self.seeds, *later), (*self.groups, *(self.settings.group(later) if later else ()))
+        seeds, stacks = (*self.seeds, *later), (*self.groups, *(self._group(later, added=True) if later else ()))
         new = [point for point in wanted.points if point not in self.points]
         extended = replace(self, seeds=seeds, stacks=stacks, points=sort_points([*self.points, *new]), note=wanted.note)
         extended._check(new)
@@ -330,7 +342,7 @@ def choose_seeds(settings: RunSettings, asked: Seeds | None, preset: Preset | No
     """Return the seeds of a comparison: those asked for, else those of the settings, else those of the preset, or 0."""
     if asked is not None:
         return asked
-    if settings.members != (0,):
+    if getattr(settings, "seeds", ()) or settings.members != (0,):
         return settings.members
     return preset.seeds if preset else (0,)
 

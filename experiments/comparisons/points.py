@@ -11,6 +11,7 @@ from ...engine.storage import names
 from ...registry.errors import UsageError
 from .arms import is_fresh
 
+FIXED = ("hook", "seed", "seeds", "stack")  # settings that arms and seeds decide, so that they are no variants
 Vary = Mapping[str, Sequence[Any]]  # name of a setting → its values; every arm is trained with each
 
 

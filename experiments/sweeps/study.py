@@ -11,7 +11,7 @@ from ...engine.storage import names
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
 from ..comparisons.comparison import Comparison, choose_seeds, make_comparison
-from ..comparisons.points import Point, make_points, vary_of
+from ..comparisons.points import FIXED, Point, make_points, vary_of
 from .search import Search
 from .space import Space, Values
 from .templates import fill, holes
@@ -137,7 +137,7 @@ class Study:
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:
     """Raise UsageError for a name that is not a setting that can vary."""
-    known = kind.settings_class().__dataclass_fields__.keys() - {"hook", "seed", "seeds"}
+    known = kind.settings_class().__dataclass_fields__.keys() - {*FIXED}
     if unknown := next((name for name in names if name not in known), None):
         raise UsageError(
             f"{unknown}: {kind.name} has no setting with this name{did_you_mean(unknown, known)}, and no arm or "

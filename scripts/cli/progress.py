@@ -149,7 +149,7 @@ def _describe_event(event: dict[str, Any]) -> str:
         return f"{event.get('hook')} on {event.get('learner')}{of}"
     if event.get("event") == "diverged":
         return f"seed {event.get('seed')} diverged: {event.get('reason')}"
-    return str(event.get("event"))
+    return str(event.get("event")) + (f", seed {event['seed']}" if "seed" in event else "")
 
 
 def _size(file: Path) -> int:

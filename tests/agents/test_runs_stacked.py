@@ -14,6 +14,7 @@ from supple.agents.settings import AgentSettings
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.experiments.api import compare
+from supple.registry.errors import UsageError
 
 SEEDS = (3, 8, 5)
 COMMON: dict[str, Any] = {"num_envs": 2, "measure_every": 60, "eval_episodes": 2, "checkpoint_every": 120, "cycles": 2}
@@ -116,6 +117,16 @@ def test_seeds_are_grouped_as_evenly_as_possible() -> None:
     assert [len(seeds) for seeds in one.group(tuple(range(11)))] == [3, 4, 4]
     assert settings("ppo", stack="off").group((0, 1)) == ((0,), (1,))
     assert settings("ppo", stack=2).group((4, 7, 1)) == ((4,), (7, 1))
+
+
+def test_a_stack_of_more_seeds_than_there_are_is_refused() -> None:
+    for seeds in ((0,), (0, 1)):
+        with pytest.raises(UsageError, match=rf"--stack 3 needs 3 seeds or more, got {len(seeds)}"):
+            settings("ppo", stack=3).group(seeds)
+    assert settings("ppo", stack=3).group((3, 4), added=True) == ((3, 4),)
+    assert settings("ppo", stack=3).group((3,), added=True) == ((3,),)
+    with pytest.raises(UsageError, match="--stack 3 needs 3 seeds or more, got 1"):
+        settings("ppo", stack=3).check()
 
 
 def test_the_settings_of_a_stack_say_so() -> None:

@@ -107,7 +107,7 @@ class VisionSettings(TrackSettings):
     def members(self) -> Seeds:
         return self.seeds or (self.seed,)
 
-    def group(self, seeds: Seeds) -> tuple[Seeds, ...]:
+    def group(self, seeds: Seeds, added: bool = False) -> tuple[Seeds, ...]:
         """Return one stack for the small networks of all seeds, or one run per seed for large networks."""
         return (seeds,) if self.stacked else super().group(seeds)
 

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from supple.agents.ppo import PPOSettings
+from supple.engine.kinds import presets_of
 from supple.engine.settings import RunSettings
 from supple.engine.storage.names import slug
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison, choose_seeds, create
 from supple.experiments.comparisons.points import Point, make_points, name_seeds
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
+
+ACROBOT = PPOSettings(env="Acrobot-v1", steps=4096)
 
 
 def test_folders_are_named_after_seeds_and_hooks() -> None:
@@ -39,6 +43,31 @@ def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
     with pytest.raises(UsageError, match=words):
         create(tmp_path / "out", comparison, 1)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_arms_and_seeds_decide_is_no_variant(tmp_path: Path) -> None:
+    for values in ({"seeds": ((0, 1), (2, 3))}, {"seed": (0, 1)}, {"stack": ("off", 2)}, {"hook": (("fire@0.5",),)}):
+        comparison = Comparison("ppo", ACROBOT, make_points(("none",), values), (0, 1), fork_step=0)
+        with pytest.raises(UsageError, match=rf": {next(iter(values))} cannot differ between the runs"):
+            create(tmp_path / "c", comparison, 1)
+
+
+def test_stacks_are_those_that_all_points_allow() -> None:
+    """Runs of a comparison have the same seeds at every point, so one that cannot be stacked decides for all."""
+    for points in (
+        make_points(("none",), {"keep_best": (False, True)}),
+        make_points(("none", "none + keep_best=true")),
+    ):
+        assert Comparison("ppo", ACROBOT, points, (0, 1)).groups == ((0,), (1,))
+        with pytest.raises(UsageError, match="--stack 2: --keep-best"):
+            Comparison("ppo", replace(ACROBOT, stack=2), points, (0, 1)).groups  # noqa: B018
+    assert Comparison("ppo", ACROBOT, make_points(("none",)), (0, 1)).groups == ((0, 1),)
+
+
+def test_seeds_that_are_asked_for_are_not_those_of_the_preset() -> None:
+    preset = presets_of("ppo")["gym-control-small"]
+    for asked, chosen in (((), preset.seeds), ((0,), (0,)), ((3,), (3,)), ((0, 1), (0, 1))):
+        assert choose_seeds(replace(ACROBOT, seeds=asked), None, preset) == chosen
 
 
 def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
