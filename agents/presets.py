@@ -128,7 +128,7 @@ add(
     ),
     Preset(
         "gym-control-small",
-        "the demo: CartPole with three shifts of the observations, 80k steps, four arms and a fresh agent; 2 minutes "
+        "the demo: CartPole with three shifts of the observations, 80k steps, four arms and a fresh agent; a minute "
         "on two cores",
         "ppo",
         GYM_CONTROL_SMALL,

@@ -1,7 +1,8 @@
 """The settings that all agents share, extended by each agent. The string under a field is its help line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -113,18 +114,21 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
-        if shared := next(filter(self._share_state, self.environments()), None):
+        from ..envs.independent import share_state  # imports Gymnasium, which help lines do without
+
+        if shared := self.find_environment(share_state):
             return f"copies of {shared} have state in common, or their seeds do not determine their episodes"
         return ""
 
-    def _share_state(self, env: str) -> bool:
-        from ..envs import EnvironmentFault  # imports Gymnasium, which help lines do without
-        from ..envs.independent import share_state
+    def find_environment(self, question: Callable[[str, Mapping[str, Any]], bool]) -> str | None:
+        """Return the first of the run's environments for which `question(env, kwargs)` is true, or None."""
+        from ..envs import EnvironmentFault
 
-        try:
-            return share_state(env, self.kwargs)
-        except (EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
-            return False
+        for env in self.environments():
+            with suppress(EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
+                if question(env, self.kwargs):
+                    return env
+        return None
 
     def environments(self) -> tuple[str, ...]:
         """Return the Gymnasium ids of the run's environments, or () if there are none: other checks say why."""

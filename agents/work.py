@@ -9,6 +9,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 
@@ -19,7 +20,7 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector
+from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector, flatten, make_env
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
@@ -29,6 +30,11 @@ from .settings import AgentSettings
 from .stream import EnvTask
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
+
+
+def make_flat(env: str, world: World) -> gym.Env:
+    """Return a copy of an environment that shows vectors."""
+    return flatten(make_env(env, **world))
 
 
 class AgentWork(Work):

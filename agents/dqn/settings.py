@@ -122,22 +122,15 @@ class DQNSettings(AgentSettings):
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time: of large networks and of convolutions on a CPU, arithmetic is all."""
+        from ..spaces import shows_images  # imports Gymnasium, which help lines do without
+
         if not self._on_cpu():
             return True
         small = sum(a * b for a, b in pairwise(self.widths)) <= LARGEST
-        return small and not any(self._shows_images(name) for name in self.environments())
+        return small and not self.find_environment(shows_images)
 
     def _on_cpu(self) -> bool:
         return self.device != "cuda" and device_here(self.device) == "cpu"
-
-    def _shows_images(self, env: str) -> bool:
-        from ...envs import EnvironmentFault
-        from ..spaces import shows_images
-
-        try:
-            return shows_images(env, self.kwargs)
-        except (EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
-            return False
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -5,12 +5,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-import gymnasium as gym
 from gymnasium import spaces
 
-from ...envs import Envs, JoinedVector, flatten, make_env, make_pixels, side_by_side
+from ...envs import Envs, JoinedVector, make_pixels, side_by_side
 from ..spaces import shows_images, vector_space
-from ..work import AgentWork, World
+from ..work import AgentWork, World, make_flat
 from .agent import DQN, STATISTICS, Pixels, Vectors
 from .settings import DQNSettings
 
@@ -38,7 +37,7 @@ class DQNWork(AgentWork):
     def envs(settings: DQNSettings, env: str, worlds: Sequence[World]) -> Envs:
         s = settings
         if not shows_images(env, s.kwargs):
-            return side_by_side([partial(_make_flat, env, world) for world in worlds], **s.stepping)
+            return side_by_side([partial(make_flat, env, world) for world in worlds], **s.stepping)
         share = max(len(worlds) // len(s.members), 1)  # the copies of a member
         # with --sticky-per step, all copies of a vector repeat an action together, which members must not
         kinds = [(world, row // share if s.sticky_per == "step" else 0) for row, world in enumerate(worlds)]
@@ -56,7 +55,3 @@ class DQNWork(AgentWork):
             for world, copies in alike
         ]
         return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]
-
-
-def _make_flat(env: str, world: World) -> gym.Env:
-    return flatten(make_env(env, **world))

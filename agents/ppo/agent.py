@@ -42,9 +42,9 @@ from ..draws import (
     sources_of,
     states_of,
 )
-from ..normalize import Centre, RewardScale, RunningMeanStd
 from ..stacks import by_member, draw_network, redraw_draws
-from .network import MultiHead, PolicySpace, rows_of
+from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
+from .normalizers import Normalizers
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import (
@@ -64,7 +64,6 @@ Array = NDArray[np.float64]
 # HalfCheetah, but take 16 s longer to compile.
 UNROLL, UNROLL_LONG, LONG = 5, 8, 5_000_000
 PROBE_ROWS = 512
-SHARED = "all"  # the key of adapter, head and statistics that all environments share
 
 
 class PPO:
@@ -93,10 +92,7 @@ class PPO:
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
         self.shuffle = generators(s, "minibatches")
-        stack, sizes = self.stack, {key: space.observation for key, space in spaces.items()}
-        self.observation_statistics = {key: RunningMeanStd(size, stack) for key, size in sizes.items()}
-        self.centres = {} if s.normalize_observations else {key: Centre(size, stack) for key, size in sizes.items()}
-        self.reward_scales = {key: RewardScale(s.num_envs, s.gamma, stack) for key in spaces}
+        self.normalizers = Normalizers(s, spaces, self.stack)
         by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
         loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
         self._loss_settings = loss
@@ -238,19 +234,11 @@ class PPO:
 
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
-        self.reward_scales[self.key].reset_returns()
+        self.normalizers.rewards[self.key].reset_returns()
         self._observe(observations)
 
     def _observe(self, rows: Array) -> None:
-        observations = by_member(rows, self.stack)
-        if self.settings.normalize_observations:
-            self.observation_statistics[self.key].update(observations)
-        self.current = self._normalize(observations, self.key)
-
-    def _normalize(self, observations: Array, key: str) -> NDArray[np.float32]:
-        if not self.settings.normalize_observations:
-            return self.centres[key](observations).astype(np.float32)
-        return self.observation_statistics[key].normalize(observations, clip=10.0)
+        self.current = self.normalizers.observe(by_member(rows, self.stack), self.key)
 
     def act(self) -> np.ndarray:
         """Sample an action for each current observation, (rows, *shape)."""
@@ -278,14 +266,11 @@ class PPO:
             by_member(rows, self.stack)
             for rows in (result.reward, result.terminated, result.truncated, result.final_obs)
         )
-        rewards = reward * self.settings.reward_scale
-        if self.settings.normalize_rewards:
-            rewards = self.reward_scales[self.key](rewards, terminated | truncated, clip=10.0)
-        if self.centres:
-            self.centres[self.key].begin(final)
+        rewards = self.normalizers.scale(reward, terminated | truncated, self.key)
+        self.normalizers.begin(final, self.key)
         self.rollout.add(self.current, self._outputs, self._actions, rewards, terminated, truncated)
         if (cut := truncated & ~terminated).any():
-            self.rollout.add_truncations(cut, self._normalize(final, self.key))
+            self.rollout.add_truncations(cut, self.normalizers.normalize(final, self.key))
         self._observe(result.obs)
 
     @contextmanager
@@ -299,7 +284,8 @@ class PPO:
             acting = self.network.make_policy(key)
 
             def act(rows: NDArray[Any]) -> np.ndarray:
-                outputs = self._outputs_of(acting, self._normalize(by_member(rows, self.stack), key))
+                observations = self.normalizers.normalize(by_member(rows, self.stack), key)
+                outputs = self._outputs_of(acting, observations)
                 return policy.best(outputs).reshape(-1, *policy.shape)
 
             yield act
@@ -411,10 +397,7 @@ class PPO:
 
     def _trained_parameters(self, hooks: HookDriver) -> list[Tensor]:
         """Return the parameters that get a gradient from the current environment's loss or from a penalty."""
-        named = dict(self.network.named_parameters())
-        mine = f".{self.key}."
-        others = [f".{key}." for key in self.spaces if key != self.key]
-        reached = {n for n in named if mine in f".{n}." or not any(other in f".{n}." for other in others)}
+        named, reached = dict(self.network.named_parameters()), self.network.names_of(self.key)
         if hooks.penalizes and (penalty := hooks.penalty(self.learners["agent"])).requires_grad:
             gradients = torch.autograd.grad(penalty, list(named.values()), allow_unused=True)
             reached |= {n for n, gradient in zip(named, gradients, strict=True) if gradient is not None}
@@ -439,9 +422,7 @@ class PPO:
         """Return the complete state, without a rollout: checkpoints are written between rollouts."""
         return {
             "learner": learner_state(self.learners["agent"]),
-            "observations": {key: r.state_dict() for key, r in self.observation_statistics.items()},
-            "centres": {key: centre.state_dict() for key, centre in self.centres.items()},
-            "rewards": {key: r.statistics.state_dict() for key, r in self.reward_scales.items()},
+            **self.normalizers.state_dict(),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
             "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
             "key": self.key,
@@ -449,12 +430,7 @@ class PPO:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learners["agent"], state["learner"])
-        for key, statistics in self.observation_statistics.items():
-            statistics.load_state_dict(state["observations"][key])
-        for key, centre in self.centres.items():
-            centre.load_state_dict(state["centres"][key])
-        for key, scale in self.reward_scales.items():
-            scale.statistics.load_state_dict(state["rewards"][key])
+        self.normalizers.load_state_dict(state)
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])
         self.last = None if state["last"] is None else self._restore_batch(**state["last"])
@@ -475,15 +451,3 @@ class PPO:
     def _generators(self) -> dict[str, Draws]:
         of_members = {"activations": self.activations} if self.stack else {}
         return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws, **of_members}
-
-
-def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
-    """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
-    first, *others = spaces.items()
-    for env, space in others:
-        if space != first[1]:
-            raise ValueError(
-                f"--one-head True needs environments with equal spaces, but {first[0]} has {first[1].observation} "
-                f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
-            )
-    return {SHARED: first[1]}

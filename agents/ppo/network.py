@@ -15,6 +15,7 @@ from .policies import Policy
 
 Initialization = Literal["orthogonal", "pytorch"]
 AnyLinear = nn.Linear | StackedLinear
+SHARED = "all"  # the key of adapter, head and statistics that all environments share
 
 
 class PolicySpace(NamedTuple):
@@ -22,6 +23,18 @@ class PolicySpace(NamedTuple):
 
     observation: int
     policy: Policy
+
+
+def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
+    """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
+    first, *others = spaces.items()
+    for env, space in others:
+        if space != first[1]:
+            raise ValueError(
+                f"--one-head True needs environments with equal spaces, but {first[0]} has {first[1].observation} "
+                f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
+            )
+    return {SHARED: first[1]}
 
 
 class Tower(NamedTuple):
@@ -180,6 +193,12 @@ class MultiHead(nn.Module):
     @staticmethod
     def _features(observation: Tensor, key: str, adapters: nn.ModuleDict, body: nn.Sequential) -> Tensor:
         return body(adapters[key](observation) if len(adapters) else observation)
+
+    def names_of(self, key: str) -> set[str]:
+        """Return the names of the parameters that an environment's loss trains: its own and the shared ones."""
+        mine, others = f".{key}.", [f".{other}." for other in self.policies if other != key]
+        names = [name for name, _ in self.named_parameters()]
+        return {n for n in names if mine in f".{n}." or not any(other in f".{n}." for other in others)}
 
     def layers(self) -> tuple[Layer, ...]:
         """Return adapters (encoder), body (hidden) and heads, in forward order."""

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import gymnasium as gym
-
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
-from ...envs import Envs, Vector, WorkerVector, flatten, has_friction, make_env, side_by_side
+from ...envs import Envs, Vector, WorkerVector, has_friction, side_by_side
 from ..spaces import vector_space
 from ..stream import EnvTask
-from ..work import AgentWork, World
+from ..work import AgentWork, World, make_flat
 from .agent import PPO
 from .network import PolicySpace
 from .policies import policy_for
@@ -33,7 +31,7 @@ class PPOWork(AgentWork):
     @staticmethod
     def envs(settings: PPOSettings, env: str, worlds: Sequence[World]) -> Envs:
         clips = {"clip_actions": settings.clip_actions}
-        makes = [partial(_make_flat, env, {**world, **clips}) for world in worlds]
+        makes = [partial(make_flat, env, {**world, **clips}) for world in worlds]
         return side_by_side(makes, **settings.stepping)
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
@@ -58,7 +56,3 @@ class PPOWork(AgentWork):
         if not has_friction(env, s.kwargs):
             return None
         return self.envs(s, env, [{**world, "friction": s.eval_friction} for world in worlds])
-
-
-def _make_flat(env: str, world: World) -> gym.Env:
-    return flatten(make_env(env, **world))

@@ -6,10 +6,10 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 
-from ...envs import Envs, Repeat, flatten, make_env, side_by_side
+from ...envs import Envs, Repeat, side_by_side
 from ...envs.fault import text_of
 from ..spaces import vector_space
-from ..work import AgentWork, World
+from ..work import AgentWork, World, make_flat
 from .agent import SAC, Control
 from .settings import SACSettings
 from .update import STATISTICS
@@ -40,5 +40,5 @@ class SACWork(AgentWork):
 
 
 def _make_repeated(times: int, env: str, world: World) -> gym.Env:
-    one = flatten(make_env(env, **world))
+    one = make_flat(env, world)
     return one if times == 1 else Repeat(one, times)

@@ -28,6 +28,16 @@ def rows_of(result: StepResult, member: int) -> StepResult:
     return StepResult(*(value[rows] for value in result[:5]), [])
 
 
+def vectors(size: int) -> Iterator[StepResult]:
+    """Yield steps of the environments of all members, with observations (rows, size) far from those of others."""
+    rng = np.random.default_rng(0)
+    while True:
+        final = rng.normal(size=(ROWS, size)) + 1_000 * (np.arange(ROWS) // ENVS)[:, None]  # centred by member
+        terminated, truncated = rng.random((2, ROWS)) < 0.1
+        obs = np.where((terminated | truncated)[:, None], final + 1, final)
+        yield StepResult(obs, rng.normal(size=ROWS), terminated, truncated, final, [])
+
+
 def part(value: Tensor, member: int, like: Tensor) -> Tensor:
     """Return what belongs to a member in a tensor of the stack, (members · networks, …), in the shape of its own."""
     return value.unflatten(0, (len(SEEDS), -1))[member].view(like.shape)

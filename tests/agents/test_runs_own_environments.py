@@ -270,7 +270,7 @@ def test_large_offsets_keep_all_values_to_the_network(
     learner: Any = Trained(run)._work.agent
     if agent == "ppo":
         read = learner._normalize(np.linspace(offset - 1, offset + 1, 200)[:, None], ID)
-        assert 0.8 < learner.observation_statistics[ID].variance[0] ** 0.5 * 3**0.5 < 1.2
+        assert 0.8 < learner.normalizers.observations[ID].variance[0] ** 0.5 * 3**0.5 < 1.2
     else:
         read = learner.centre(np.linspace(offset - 1, offset + 1, 200)[:, None]).astype(np.float32)
         memory = learner.experience.memory

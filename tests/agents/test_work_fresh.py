@@ -68,8 +68,8 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         )
         assert not any(slots for learner in agent.learners.values() for slots in learner.optimizer.state.values())
         if arguments is PPO:
-            assert agent.observation_statistics["CartPole-v1"].count < 1
-            assert agent.reward_scales["CartPole-v1"].statistics.count < 1
+            assert agent.normalizers.observations["CartPole-v1"].count < 1
+            assert agent.normalizers.rewards["CartPole-v1"].statistics.count < 1
             assert agent.last is None
         else:
             assert agent.experience.decisions == len(agent.experience.memory) == 0

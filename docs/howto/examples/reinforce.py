@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -13,12 +14,12 @@ from torch import Tensor, nn
 from supple.agents.agent import Policy
 from supple.agents.settings import AgentSettings
 from supple.agents.spaces import VectorSpace, only_space, vector_space
-from supple.agents.work import AgentWork, World
+from supple.agents.work import AgentWork, World, make_flat
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.kinds import Kind, add
 from supple.engine.seeding import generator
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.envs import Envs, StepResult, flatten, make_env, side_by_side
+from supple.envs import Envs, StepResult, side_by_side
 from supple.interventions import learner_for
 from supple.registry.errors import Diverged
 
@@ -145,7 +146,7 @@ class ReinforceWork(AgentWork):
     @staticmethod
     def envs(settings: ReinforceSettings, env: str, worlds: Sequence[World]) -> Envs:
         """Return one copy of an environment for each of these shifts and limits."""
-        return side_by_side([lambda world=world: flatten(make_env(env, **world)) for world in worlds])
+        return side_by_side([partial(make_flat, env, world) for world in worlds])
 
 
 add(

@@ -58,8 +58,8 @@ def own_state(agent: PPO, key: str) -> dict[str, Tensor]:
             found[name] = p.detach().clone()
             found |= {f"{name}/{slot}": value.clone() for slot, value in agent.optimizer.state.get(p, {}).items()}
     for what, statistics in (
-        ("observations", agent.observation_statistics[key]),
-        ("rewards", agent.reward_scales[key].statistics),
+        ("observations", agent.normalizers.observations[key]),
+        ("rewards", agent.normalizers.rewards[key].statistics),
     ):
         found |= {f"{what}/{name}": torch.tensor(np.array(v)) for name, v in statistics.state_dict().items()}
     return found
@@ -268,7 +268,7 @@ def test_rewards_are_scaled_only_where_asked() -> None:
             rewards.append((result := next(steps)).reward)
             agent.remember(result)
         assert np.array_equal(agent.rollout.rewards[:10], rewards) is not scaled
-        assert (agent.reward_scales["a"].statistics.count > 1) is scaled
+        assert (agent.normalizers.rewards["a"].statistics.count > 1) is scaled
 
 
 def test_observations_are_normalised_by_the_statistics_of_their_environment() -> None:
@@ -277,7 +277,7 @@ def test_observations_are_normalised_by_the_statistics_of_their_environment() ->
     agent.begin_task("a")
     agent.begin_episodes(first)
     np.testing.assert_allclose(agent.current, (first - first.mean(0)) / first.std(0), atol=1e-2)
-    assert agent.observation_statistics["b"].count < 1
+    assert agent.normalizers.observations["b"].count < 1
     raw = agent_with(normalize_observations=False)
     raw.begin_task("a")
     raw.begin_episodes(first)

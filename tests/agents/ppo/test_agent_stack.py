@@ -14,10 +14,9 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Categorical, Gaussian, Policy
-from supple.envs import StepResult
 from supple.interventions import OtherMinibatch
 from supple.networks import evaluating
-from tests.agents.lives import ENVS, ROWS, SEEDS, Lives, of_seeds
+from tests.agents.lives import ENVS, SEEDS, Lives, of_seeds, vectors
 
 D = 4
 KINDS: dict[str, tuple[Policy, dict[str, Any]]] = {
@@ -42,17 +41,8 @@ def agent(kind: str, *seeds: int, **changes: Any) -> PPO:
     return made
 
 
-def world() -> Iterator[StepResult]:
-    rng = np.random.default_rng(0)
-    while True:
-        final = rng.normal(size=(ROWS, D)) + 1_000 * (np.arange(ROWS) // ENVS)[:, None]  # centred by member
-        terminated, truncated = rng.random((2, ROWS)) < 0.1
-        obs = np.where((terminated | truncated)[:, None], final + 1, final)
-        yield StepResult(obs, 5 * rng.normal(size=ROWS), terminated, truncated, final, [])
-
-
 def lives_of(kind: str, **changes: Any) -> Lives:
-    return Lives(partial(agent, kind, **changes), world())
+    return Lives(partial(agent, kind, **changes), vectors(D))
 
 
 @pytest.fixture

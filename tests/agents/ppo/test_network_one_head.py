@@ -44,13 +44,13 @@ def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> 
     before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
     live(agent, "a")
     assert not any(torch.equal(p, before[name]) for name, p in agent.network.named_parameters())
-    count = agent.observation_statistics["all"].count
+    count = agent.normalizers.observations["all"].count
     x = np.random.default_rng(1).normal(size=(5, 4))
     with agent.greedy("a") as a, agent.greedy("b") as b:
         np.testing.assert_array_equal(a(x), b(x))
     live(agent, "b")
-    assert len(agent.observation_statistics) == len(agent.reward_scales) == 1
-    assert agent.observation_statistics["all"].count > 1.9 * count  # it went on
+    assert len(agent.normalizers.observations) == len(agent.normalizers.rewards) == 1
+    assert agent.normalizers.observations["all"].count > 1.9 * count  # it went on
     steps = {float(slot["step"]) for slot in agent.optimizer.state.values()}
     assert steps == {4.0}  # two steps in each environment, for every parameter
 

@@ -18,7 +18,7 @@ from supple.engine.storage import checkpoint
 from supple.envs import StepResult
 from supple.interventions import Learner, OtherMinibatch
 from supple.networks import evaluating
-from tests.agents.lives import ENVS, ROWS, SEEDS, Lives, attached, of_seeds, part
+from tests.agents.lives import ENVS, SEEDS, Lives, attached, of_seeds, part, vectors
 
 D, A = 5, 2
 KINDS: dict[str, dict[str, Any]] = {
@@ -37,16 +37,6 @@ def agent(small: Any, kind: str, *seeds: int, **changes: Any) -> SAC:
         torch.manual_seed(made.settings.seed)
     assert isinstance(made, SAC)
     return made
-
-
-def world() -> Iterator[StepResult]:
-    """Yield steps of the environments of all members, which do not depend on the actions."""
-    rng = np.random.default_rng(0)
-    while True:
-        final = rng.normal(size=(ROWS, D)) + 1_000 * (np.arange(ROWS) // ENVS)[:, None]  # centred by member
-        terminated, truncated = rng.random((2, ROWS)) < 0.1
-        obs = np.where((terminated | truncated)[:, None], final + 1, final)
-        yield StepResult(obs, rng.normal(size=ROWS), terminated, truncated, final, [])
 
 
 class SACLives(Lives):
@@ -69,7 +59,7 @@ class SACLives(Lives):
 
 
 def lives_of(small: Any, kind: str, **changes: Any) -> Lives:
-    return SACLives(partial(agent, small, kind, **changes), world())
+    return SACLives(partial(agent, small, kind, **changes), vectors(D))
 
 
 @pytest.fixture
@@ -135,7 +125,7 @@ def test_hooks_do_to_a_member_what_they_do_alone(
 def test_a_stack_continues_from_its_state_bit_for_bit(small: Any, kind: str, tmp_path: Path) -> None:
     hooks = "injection@0.2", "cbp(replacement_rate=0.05,maturity=2)", "soft_snp(epsilon=0.01)"
     whole, resumed = agent(small, kind, *SEEDS), agent(small, kind, *SEEDS)
-    drivers, steps = [attached(hooks, one) for one in (whole, resumed)], world()
+    drivers, steps = [attached(hooks, one) for one in (whole, resumed)], vectors(D)
     whole.begin_episodes(next(steps).obs)
     for _ in range(12):
         live_once(whole, next(steps), drivers[0])
@@ -212,7 +202,7 @@ def test_redrawn_networks_are_those_alone(small: Any, kind: str) -> None:
 def test_a_member_that_diverges_leaves_the_others_alone(small: Any) -> None:
     stack, spoiled = (agent(small, "simba", *SEEDS) for _ in range(2))
     for one in (stack, spoiled):
-        steps = world()
+        steps = vectors(D)
         one.begin_episodes(next(steps).obs)
         for step in range(14):
             if step == 8 and one is spoiled:
