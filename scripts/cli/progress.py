@@ -145,7 +145,8 @@ def _describe_event(event: dict[str, Any]) -> str:
         return ", ".join(filter(None, [f"task {event.get('task')}", str(event.get("env") or event.get("name") or "")]))
     if event.get("event") == "intervention":
         seeds = event.get("seeds")
-        of = f" of seed {', '.join(map(str, seeds))}" if isinstance(seeds, list) else ""
+        several = isinstance(seeds, list) and len(seeds) > 1
+        of = f" of seed{'s' * several} {', '.join(map(str, seeds))}" if isinstance(seeds, list) else ""
         return f"{event.get('hook')} on {event.get('learner')}{of}"
     if event.get("event") == "diverged":
         return f"seed {event.get('seed')} diverged: {event.get('reason')}"
