@@ -42,8 +42,8 @@ SET_HERE = {  # names that `gymnasium.make` takes for itself
 @dataclass(kw_only=True)
 class AgentSettings(RunSettings):
     seeds: SeedsOption = ()
-    """Seeds, 0 1 2 or 0-4, each with its own agent and environments, trained at once as a stack. Every arm of a comparison
-    runs with every seed (default: those of the preset of a comparison, else --seed alone)."""
+    """Seeds, 0 1 2 or 0-4, each with its own agent and environments, trained at once as a stack. Every arm of a
+    comparison runs with every seed (default: those of a comparison's preset, else --seed alone)."""
     stack: Stack = "auto"
     """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
     other rounding errors than runs alone."""
