@@ -269,7 +269,7 @@ def test_large_offsets_keep_all_values_to_the_network(
     run = trained(tmp_path / "run", agent, AGENTS[agent](eval_episodes=0))
     learner: Any = Trained(run)._work.agent
     if agent == "ppo":
-        read = learner._normalize(np.linspace(offset - 1, offset + 1, 200)[:, None], ID)
+        read = learner.normalizers.normalize(np.linspace(offset - 1, offset + 1, 200)[:, None], ID)
         assert 0.8 < learner.normalizers.observations[ID].variance[0] ** 0.5 * 3**0.5 < 1.2
     else:
         read = learner.centre(np.linspace(offset - 1, offset + 1, 200)[:, None]).astype(np.float32)
