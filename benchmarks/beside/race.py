@@ -34,7 +34,7 @@ PEERS = ROOT / "build" / "peers"
 RESULTS = ROOT / "docs" / "results" / "bench.json"
 TABLE = RESULTS.with_suffix(".csv")
 COLUMNS = ("race", "side", "median (quartiles)", "threads", "supple is × as fast", "asked")
-VERSIONS = ("torch", "gymnasium", "mujoco", "stable-baselines3", "sbx-rl", "jax", "peft")
+VERSIONS = ("torch", "gymnasium", "mujoco", "stable-baselines3", "sbx-rl", "rejax", "jax", "peft")
 
 
 @dataclass(frozen=True)
