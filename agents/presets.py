@@ -128,8 +128,8 @@ add(
     ),
     Preset(
         "gym-control-small",
-        "the demo: CartPole with three shifts of the observations, 80k steps, four arms and a fresh agent; a minute "
-        "on two cores",
+        "the demo: CartPole with three shifts of the observations, 80k steps, four arms and a fresh agent; "
+        "70 seconds on two cores",
         "ppo",
         GYM_CONTROL_SMALL,
         arms=("none", "reset@task", "fire@task", "snp(lam=0.9)@task"),

@@ -143,5 +143,4 @@ class ShrinkPerturb(Reinitialization):
         names = self.names(learner, scope)
         # `start` is the fresh draw already, by the learner's own initialisation
         toward: Toward = "zero" if self.toward == "zero" else "initial"
-        source = learner.generators or learner.generator
-        return shrink_perturb_(module, start, self.lam, toward, self.noise, names=names, generator=source)
+        return shrink_perturb_(module, start, self.lam, toward, self.noise, names=names, generator=learner.source)

@@ -121,7 +121,7 @@ class UPGD(Intervention):
             if decay:
                 change.add_(old * (group["lr"] * decay))
             if self.sigma:
-                noise = normal_like(parameter, learner.generators or learner.generator)
+                noise = normal_like(parameter, learner.source)
                 change.add_(noise.mul_(self.sigma * group["lr"]))
             if as_released:
                 change.mul_(released_steps(learner.optimizer, group))

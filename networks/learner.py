@@ -248,6 +248,11 @@ class Learner:
         return values.reshape(max(1, self.seeds), self.networks, *values.shape[1:])
 
     @property
+    def source(self) -> torch.Generator | tuple[torch.Generator, ...]:
+        """The generator that interventions draw with, or in a stack of seeds one for each seed."""
+        return self.generators or self.generator
+
+    @property
     def draws(self) -> tuple[torch.Generator, ...]:
         """The generators that interventions or a `redraw` may advance."""
         return (self.generator, *self.generators, *self.redraw_draws)

@@ -194,13 +194,8 @@ class PPO:
         if self.learning is None:
             return None
         key, batch = self.learning
-        rows = self._permute(batch.size, self._intervention_draws)[..., : self.settings.minibatch_size]
+        rows = self._permute(batch.size, self.learners["agent"].source)[..., : self.settings.minibatch_size]
         return batch.take(rows).observations, key
-
-    @property
-    def _intervention_draws(self) -> Draws:
-        learner = self.learners["agent"]
-        return learner.generators or (learner.generator,)
 
     def _permute(self, rows: int, draws: Draws) -> Tensor:
         """Return a random order of the rows for each member, (*stack, rows)."""
@@ -212,7 +207,7 @@ class PPO:
         size = min(self.settings.minibatch_size, n)
         for number in range(n // size if count is None else count):
             if number % (n // size) == 0:
-                order = self._permute(n, self._intervention_draws).split(size, -1)
+                order = self._permute(n, self.learners["agent"].source).split(size, -1)
             minibatch = batch.take(order[number % (n // size)])
             with evaluating(self.network):
                 losses = ppo_losses(self.network, key, minibatch.tensors(), self._loss_settings)

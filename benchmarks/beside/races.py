@@ -39,13 +39,12 @@ def _cartpole(width: int, title: str) -> Race:
     return Race(title, "environment steps/s", sides, {"Stable-Baselines3": 3.0})
 
 
-def _seeds(kind: str, title: str, peers: dict[str, str], several: tuple[int, ...] = (5,)) -> Race:
-    sides = {
-        f"supple, {count} seeds" if count > 1 else OURS: f"sides_seeds:supple {kind} {count}" for count in (1, *several)
-    }
-    return Race(
-        f"{title}: one seed, or several at once on one core", "environment steps/s", sides | peers, threads=(1,)
-    )
+def _seeds(kind: str, title: str, seeds: tuple[int, ...], peers: dict[str, str], bars: dict[str, float]) -> Race:
+    """Return the race of the first number of seeds at once with fewer of them, and with peers; each has one core."""
+    most, *fewer = seeds
+    names = {most: OURS, **{count: f"supple, {count} seed{'s' * (count > 1)}" for count in fewer}}
+    sides = {name: f"sides_seeds:supple {kind} {count}" for count, name in names.items()}
+    return Race(f"{title}, {most} seeds at once on one core", "environment steps/s", sides | peers, bars, threads=(1,))
 
 
 def _gpt(size: str, title: str) -> Race:
@@ -83,16 +82,35 @@ RACES = {
     "ppo-seeds": _seeds(
         "ppo",
         "PPO, CartPole, gym-control at width 128",
+        (10, 5, 1),
         {
             "Stable-Baselines3": "sides_ppo:sb3_cartpole 128",
-            "rejax (JAX), 1 seed": "sides_seeds:rejax 1",
             "rejax (JAX), 10 seeds": "sides_seeds:rejax 10",
+            "rejax (JAX), 1 seed": "sides_seeds:rejax 1",
         },
-        (5, 10),
+        {"supple, 1 seed": 4.0, "Stable-Baselines3": 12.0, "rejax (JAX), 10 seeds": 1.0},
     ),
-    "dqn-seeds": _seeds("dqn", "DQN, CartPole, 2 × 256, batch 32", {"Stable-Baselines3": "sides_seeds:sb3_dqn"}),
-    "sac-64-seeds": _seeds("sac-64", "SAC, Pendulum, 2 × 64", {"Stable-Baselines3": "sides_seeds:sb3_sac 64"}),
-    "sac-256-seeds": _seeds("sac-256", "SAC, HalfCheetah, 2 × 256", {"Stable-Baselines3": "sides_seeds:sb3_sac 256"}),
+    "dqn-seeds": _seeds(
+        "dqn",
+        "DQN, CartPole, 2 × 256, batch 32",
+        (5, 1),
+        {"Stable-Baselines3": "sides_seeds:sb3_dqn"},
+        {"supple, 1 seed": 3.0},
+    ),
+    "sac-64-seeds": _seeds(
+        "sac-64",
+        "SAC, Pendulum, 2 × 64",
+        (5, 1),
+        {"Stable-Baselines3": "sides_seeds:sb3_sac 64"},
+        {"supple, 1 seed": 2.5},
+    ),
+    "sac-256-seeds": _seeds(
+        "sac-256",
+        "SAC, HalfCheetah, 2 × 256",
+        (5, 1),
+        {"Stable-Baselines3": "sides_seeds:sb3_sac 256"},
+        {"supple, 1 seed": 1.3},
+    ),
     "sac": Race(
         "SAC, HalfCheetah-v5, networks of 2 × 256, batch 256, one update a step",
         "environment steps/s",
