@@ -6,11 +6,21 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from gymnasium import spaces
 
-from ..envs import flatten, is_image, make_env, package_hint, resolve_env
+from ..envs import (
+    Flat,
+    Observations,
+    Picture,
+    find_image,
+    flatten,
+    make_env,
+    package_hint,
+    picture_of,
+    resolve_env,
+)
 from ..envs.fault import text_of
 
 AgentSpace = TypeVar("AgentSpace")
-# The action spaces that each agent supports. Observations may be anything that `envs.flatten` turns into vectors.
+# The action spaces that each agent supports. Observations may be anything that `envs.flatten` turns into rows.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
     "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete),
     "dqn": (spaces.Discrete,),
@@ -18,39 +28,58 @@ ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
 }
 
 
-class VectorSpace(NamedTuple):
-    """The length of an environment's observations as vectors (see `envs.flatten`), and its action space."""
+class RowSpace(NamedTuple):
+    """An environment's observations as rows of numbers (see `envs.flatten`), and its action space.
+
+    Attributes:
+        observation: The length of a row.
+        action: The action space.
+        dtype: The type of the numbers, as a name of NumPy's.
+        picture: How an image lies in a row, or None if observations are vectors.
+    """
 
     observation: int
     action: spaces.Space
+    dtype: str = "float32"
+    picture: Picture | None = None
 
 
-def vector_space(
+def row_space(
     name: str,
     agent: str,
     kwargs: Mapping[str, Any] | None = None,
     actions: tuple[type[spaces.Space], ...] | None = None,
-) -> VectorSpace:
-    """Return the sizes of an environment with vector observations, for an agent.
+    observations: Observations = "auto",
+    images: bool = False,
+) -> RowSpace:
+    """Return the sizes of an environment for an agent, with its observations as rows of numbers.
 
     Args:
         name: The environment's name.
         agent: The agent's name.
         kwargs: The keyword arguments of the environment.
         actions: The classes of the action spaces that the agent supports. By default, those of ppo, dqn or sac.
+        observations: Which observations are images (see `envs.find_image`).
+        images: Whether the agent reads images.
 
     Raises:
-        ValueError: The observations cannot be turned into vectors, or the agent does not support the actions. The
-            message names the environment and the agents that support its actions.
+        ValueError: The observations cannot be turned into rows, they are images that the agent does not read, or the
+            agent does not support the actions. The message names the environment and the agents that do.
     """
     env = make_env(name, kwargs=kwargs)
     try:
-        shown = flatten(env).observation_space
+        flat = flatten(env, observations)
     except ValueError as error:
         hint = package_hint(type(env.unwrapped).__module__)
         raise ValueError(f"{name}: {error}{hint and f' ({hint})'}") from error
     finally:
         env.close()
+    picture = flat.picture if isinstance(flat, Flat) else None
+    if picture is not None and not images:
+        raise ValueError(
+            f"{name}: {agent} reads no images, but observations are {picture}: use {', '.join(ACTIONS)}, or read the "
+            "pixels as a vector with --observations vector"
+        )
     action = env.action_space
     supported = ACTIONS[agent] if actions is None else actions
     if not isinstance(action, supported):
@@ -70,7 +99,8 @@ def vector_space(
         raise ValueError(f"{name}: {agent} needs at least one action, but they are {text_of(action)}")
     if isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
         raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {text_of(action)}")
-    return VectorSpace(spaces.flatdim(shown), action)
+    shown = flat.observation_space
+    return RowSpace(spaces.flatdim(shown), action, str(shown.dtype), picture)
 
 
 def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
@@ -85,10 +115,22 @@ def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
     return common
 
 
-def shows_images(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
-    """Return whether an environment is an Atari game, or its observations are images of uint8."""
+def describe_rows(name: str, kwargs: Mapping[str, Any] | None, observations: Observations) -> str:
+    """Return a line that says how an environment's observations are read if one might expect otherwise, else ""."""
+    env = make_env(name, kwargs=kwargs)
+    env.close()
+    shown = env.observation_space
+    if (image := find_image(shown, observations)) is not None:
+        return f"{name}: observations{image.name and f' in {image.name}'} are {picture_of(image.space)}"
+    if isinstance(shown, spaces.Box) and len(shown.shape) > 1:
+        return f"{name}: observations of {shown.shape} are read as vectors (--observations image: as images)"
+    return ""
+
+
+def shows_images(name: str, kwargs: Mapping[str, Any] | None = None, observations: Observations = "auto") -> bool:
+    """Return whether an environment is an Atari game, or its observations are images (see `envs.find_image`)."""
     if resolve_env(name).startswith("ALE/"):
         return True
     env = make_env(name, kwargs=kwargs)
     env.close()
-    return env.observation_space.dtype == np.uint8 and is_image(env.observation_space)
+    return find_image(env.observation_space, observations) is not None

@@ -20,7 +20,17 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import REWARD_FLOOR, EnvironmentFault, Envs, EnvWorkers, Episode, WorkerVector, flatten, make_env
+from ..envs import (
+    REWARD_FLOOR,
+    EnvironmentFault,
+    Envs,
+    EnvWorkers,
+    Episode,
+    Observations,
+    WorkerVector,
+    flatten,
+    make_env,
+)
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
@@ -32,9 +42,9 @@ from .stream import EnvTask
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
 
 
-def make_flat(env: str, world: World) -> gym.Env:
-    """Return a copy of an environment that shows vectors."""
-    return flatten(make_env(env, **world))
+def make_flat(env: str, world: World, observations: Observations = "auto") -> gym.Env:
+    """Return a copy of an environment whose observations are rows of numbers."""
+    return flatten(make_env(env, **world), observations)
 
 
 class AgentWork(Work):

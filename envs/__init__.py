@@ -5,13 +5,14 @@ from .batched import BatchedVector
 from .beside import is_batched, side_by_side
 from .elsewhere import package_hint
 from .fault import EnvironmentFault, ExplosionInfo
-from .flat import Flat, flatten, is_image
+from .flat import Flat, flatten
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
 from .joined import JoinedVector
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .nine_rooms import register_nine_rooms
+from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
@@ -36,6 +37,8 @@ __all__ = [
     "Flat",
     "Guard",
     "JoinedVector",
+    "Observations",
+    "Picture",
     "Repeat",
     "Shift",
     "Shifted",
@@ -44,16 +47,17 @@ __all__ = [
     "Vector",
     "WorkerVector",
     "environment_names",
+    "find_image",
     "flatten",
     "games",
     "has_friction",
     "is_batched",
-    "is_image",
     "make_env",
     "make_pixels",
     "package_hint",
     "parse_sequence",
     "parse_shifts",
+    "picture_of",
     "resolve_env",
     "shifts",
     "side_by_side",

@@ -23,7 +23,7 @@ from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
 from .scale import isometry_scale
-from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear, StackedMaxPool2d
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
 from .tracing import unit_names
 from .wiring import Wiring, trace_wiring
@@ -44,6 +44,7 @@ __all__ = [
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
+    "StackedMaxPool2d",
     "StackedSpectralLinear",
     "Units",
     "Weight",

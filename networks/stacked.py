@@ -89,6 +89,13 @@ class StackedConv2d(nn.Module):
         return f"{shape}, padding={self.padding}, stride={self.stride}"
 
 
+class StackedMaxPool2d(nn.MaxPool2d):
+    """Max pooling of images that have the members as their first axis: (members, n, c, h, w)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
 class _Affine(torch.autograd.Function):
     """x·Wᵀ + b for a stack. PyTorch's own gradient of `baddbmm` comes transposed in memory, and accumulating it
     then takes a sixth of the backward pass."""

@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
+from ..image_settings import ImageSettings
 from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas
-from ..settings import AgentSettings
 
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
 
 @dataclass(kw_only=True)
-class DQNSettings(AgentSettings):
+class DQNSettings(ImageSettings):
     num_envs: int = 4
     """Number of parallel copies of the environment."""
     eval_every: int = 250_000
@@ -95,11 +95,11 @@ class DQNSettings(AgentSettings):
     }
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *AgentSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
+        *ImageSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
         "eval_epsilon",
     )  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = (
-        *AgentSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
+        *ImageSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
         "replay_size",
     )  # fmt: skip
 
@@ -122,12 +122,10 @@ class DQNSettings(AgentSettings):
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time: of large networks and of convolutions on a CPU, arithmetic is all."""
-        from ..spaces import shows_images  # imports Gymnasium, which help lines do without
-
         if not self._on_cpu():
             return True
         small = sum(a * b for a, b in pairwise(self.widths)) <= LARGEST
-        return small and not self.find_environment(shows_images)
+        return small and not self.show_images()
 
     def _on_cpu(self) -> bool:
         return self.device != "cuda" and device_here(self.device) == "cpu"

@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from ...envs import Envs, JoinedVector, make_pixels, side_by_side
-from ..spaces import shows_images, vector_space
+from ..spaces import row_space, shows_images
 from ..work import AgentWork, World, make_flat
 from .agent import DQN, STATISTICS, Pixels, Vectors
 from .settings import DQNSettings
@@ -22,7 +22,7 @@ class DQNWork(AgentWork):
         """Return the sizes of an environment's observations and its number of actions."""
         s = self.settings
         if not shows_images(env, s.kwargs):
-            shown = vector_space(env, "dqn", s.kwargs)
+            shown = row_space(env, "dqn", s.kwargs)
             return Vectors(shown.observation, spaces.flatdim(shown.action))
         envs: Any = self.envs(s, env, [s.world])
         stack, height, width = envs.single_observation_space.shape

@@ -8,6 +8,7 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ...registry.errors import UsageError
+from ..image_settings import ImageSettings
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 from ..settings import AgentSettings
 
@@ -15,7 +16,7 @@ COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0
 
 
 @dataclass(kw_only=True)
-class PPOSettings(AgentSettings):
+class PPOSettings(ImageSettings):
     rollout_steps: int = 256
     """Steps of each copy between updates. A batch has rollout_steps × num_envs transitions."""
     epochs: int = 10
@@ -103,7 +104,7 @@ class PPOSettings(AgentSettings):
     }  # fmt: skip
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *AgentSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
+        *ImageSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
         "value_coefficient", "max_grad_norm",
     )  # fmt: skip
 

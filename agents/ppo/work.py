@@ -6,7 +6,7 @@ from functools import partial
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
 from ...envs import Envs, Vector, WorkerVector, has_friction, side_by_side
-from ..spaces import vector_space
+from ..spaces import row_space
 from ..stream import EnvTask
 from ..work import AgentWork, World, make_flat
 from .agent import PPO
@@ -22,7 +22,7 @@ class PPOWork(AgentWork):
     statistics = STATISTICS
 
     def space(self, env: str) -> PolicySpace:
-        size, action = vector_space(env, "ppo", self.settings.kwargs)
+        size, action = row_space(env, "ppo", self.settings.kwargs)
         return PolicySpace(size, policy_for(action))
 
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:

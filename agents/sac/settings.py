@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
+from ..image_settings import ImageSettings
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
-from ..settings import AgentSettings
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
 
 
 @dataclass(kw_only=True)
-class SACSettings(AgentSettings):
+class SACSettings(ImageSettings):
     num_envs: int = 1
     """Number of parallel copies of the environment."""
     action_repeat: int = 2
@@ -89,9 +89,9 @@ class SACSettings(AgentSettings):
     }  # fmt: skip
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *AgentSettings.same_network, "learning_rate", "gamma", "tau", "target_entropy",
+        *ImageSettings.same_network, "learning_rate", "gamma", "tau", "target_entropy",
     )  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = (*AgentSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
+    shrinks: ClassVar[tuple[str, ...]] = (*ImageSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
 
     def least(self, name: str) -> tuple[int, int]:
         return (self.batch_size, 1) if name == "replay_size" else super().least(name)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from supple.agents.spaces import VectorSpace, vector_space
+from supple.agents.spaces import RowSpace, row_space
+from supple.envs import Picture
 
 
 class Switches(gym.Env):
@@ -48,18 +49,18 @@ def _registered() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "agent", "found"),
     [
-        ("CartPole-v1", "dqn", VectorSpace(4, spaces.Discrete(2))),
-        ("CartPole-v1", "ppo", VectorSpace(4, spaces.Discrete(2))),
-        ("Blackjack-v1", "ppo", VectorSpace(32 + 11 + 2, spaces.Discrete(2))),
-        ("FrozenLake-v1", "dqn", VectorSpace(16, spaces.Discrete(4))),
-        ("Pendulum-v1", "sac", VectorSpace(3, spaces.Box(-2, 2, (1,), np.float32))),
-        ("Switches-v0", "ppo", VectorSpace(4, spaces.MultiBinary(4))),
+        ("CartPole-v1", "dqn", RowSpace(4, spaces.Discrete(2))),
+        ("CartPole-v1", "ppo", RowSpace(4, spaces.Discrete(2))),
+        ("Blackjack-v1", "ppo", RowSpace(32 + 11 + 2, spaces.Discrete(2))),
+        ("FrozenLake-v1", "dqn", RowSpace(16, spaces.Discrete(4))),
+        ("Pendulum-v1", "sac", RowSpace(3, spaces.Box(-2, 2, (1,), np.float32))),
+        ("Switches-v0", "ppo", RowSpace(4, spaces.MultiBinary(4))),
     ],
 )
 def test_an_agent_gets_the_length_of_observations_and_the_space_of_actions(
-    name: str, agent: str, found: VectorSpace
+    name: str, agent: str, found: RowSpace
 ) -> None:
-    assert vector_space(name, agent) == found
+    assert row_space(name, agent) == found
 
 
 REFUSALS = {
@@ -79,13 +80,32 @@ REFUSALS = {
 @pytest.mark.parametrize(("name", "agent"), REFUSALS)
 def test_unsupported_spaces_are_refused_with_the_agents_that_support_them(name: str, agent: str) -> None:
     with pytest.raises(ValueError, match=r"^\S+: ") as error:
-        vector_space(name, agent)
+        row_space(name, agent)
     assert str(error.value).startswith(REFUSALS[name, agent])
     assert "\n" not in str(error.value)
 
 
 def test_an_agent_of_a_plug_in_says_itself_which_actions_it_supports() -> None:
-    found = vector_space("CartPole-v1", "mine", actions=(spaces.Discrete,))
-    assert found == VectorSpace(4, spaces.Discrete(2))
+    found = row_space("CartPole-v1", "mine", actions=(spaces.Discrete,))
+    assert found == RowSpace(4, spaces.Discrete(2))
     with pytest.raises(ValueError, match=r"^Switches-v0: mine needs Discrete actions, .*: use ppo$"):
-        vector_space("Switches-v0", "mine", actions=(spaces.Discrete,))
+        row_space("Switches-v0", "mine", actions=(spaces.Discrete,))
+
+
+def test_an_agent_without_convolutions_refuses_images_in_one_line() -> None:
+    gym.register("Seen-v0", lambda: Seen(), max_episode_steps=5)
+    try:
+        with pytest.raises(ValueError, match=r"^Seen-v0: mine reads no images, .* --observations vector$"):
+            row_space("Seen-v0", "mine", actions=(spaces.Discrete,))
+        assert row_space("Seen-v0", "mine", actions=(spaces.Discrete,), observations="vector").picture is None
+        found = row_space("Seen-v0", "ppo", images=True)
+        assert (found.observation, found.dtype, found.picture) == (300, "uint8", Picture(3, 10, 10, last=True))
+    finally:
+        del gym.registry["Seen-v0"]
+
+
+class Seen(gym.Env):
+    """An environment that shows images."""
+
+    observation_space = spaces.Box(0, 255, (10, 10, 3), np.uint8)
+    action_space = spaces.Discrete(2)

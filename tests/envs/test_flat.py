@@ -101,26 +101,42 @@ def test_observations_that_cannot_be_vectors_are_refused_by_name(space: spaces.S
     assert "\n" not in str(error.value)
 
 
-IMAGES = [
-    spaces.Box(0, 255, (8, 8, 3), np.uint8),
-    spaces.Box(0, 255, (5, 5), np.uint8),
-    spaces.Box(0.0, 1.0, (3, 64, 64), np.float32),
-    spaces.Box(-1.0, 1.0, (64, 64, 3), np.float64),
-    spaces.Box(0.0, 1.0, (84, 84), np.float32),
-    spaces.Box(0, 1, (10, 10, 4), np.bool_),
-]
+IMAGES = {
+    "bytes": (spaces.Box(0, 255, (8, 8, 3), np.uint8), np.uint8),
+    "planes": (spaces.Box(0, 1, (10, 10, 4), np.bool_), np.uint8),
+    "real numbers": (spaces.Box(-1.0, 1.0, (3, 64, 64), np.float64), np.float32),
+}
 
 
-@pytest.mark.parametrize("space", IMAGES)
-def test_images_are_refused_as_vectors(space: spaces.Space) -> None:
-    for shown, message in ((space, "are images"), (spaces.Dict({"eye": space}), r"the part \['eye'\] .* is an image")):
-        with pytest.raises(
-            ValueError, match=rf"{message}, which only dqn reads, .*FlattenObservation around it$"
-        ) as error:
-            flatten(Shows(shown))
-        assert "\n" not in str(error.value)
-        pixels = flatten(gym.wrappers.FlattenObservation(Shows(shown)))
-        assert pixels.observation_space.shape == (spaces.flatdim(space),)
+@pytest.mark.parametrize("kind", IMAGES)
+def test_images_are_rows_of_their_values_and_stay_bytes(kind: str) -> None:
+    space, dtype = IMAGES[kind]
+    inner = Shows(space)
+    env = flatten(inner)
+    row = env.reset(seed=1)[0]
+    assert row.dtype == env.observation_space.dtype == dtype
+    np.testing.assert_array_equal(row, inner.shown.ravel().astype(dtype))
+    assert env.observation_space.contains(row)
+
+
+def test_the_image_of_several_parts_comes_first() -> None:
+    eye = spaces.Box(0, 255, (4, 4, 3), np.uint8)
+    space = spaces.Dict({"a": spaces.Discrete(3), "eye": eye, "z": spaces.Box(-1, 1, (2,), np.float64)})
+    inner = Shows(space)
+    env = flatten(inner)
+    row = env.reset(seed=3)[0]
+    assert row.dtype == np.float32
+    np.testing.assert_array_equal(row[:48], inner.shown["eye"].ravel())
+    np.testing.assert_array_equal(row[48:51], np.eye(3)[inner.shown["a"]])
+    np.testing.assert_array_equal(row[51:], inner.shown["z"].astype(np.float32))
+    assert env.observation_space.contains(row)
+
+
+def test_images_are_vectors_of_real_numbers_if_asked_for() -> None:
+    inner = Shows(spaces.Box(0, 255, (8, 8, 3), np.uint8))
+    row = flatten(inner, "vector").reset(seed=1)[0]
+    assert row.dtype == np.float32
+    np.testing.assert_array_equal(row, inner.shown.ravel())
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Box(-1, 1, (3, 0)), spaces.Dict({})])

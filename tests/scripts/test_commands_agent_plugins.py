@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from supple.agents.settings import AgentSettings
-from supple.agents.spaces import only_space, vector_space
+from supple.agents.spaces import only_space, row_space
 from supple.agents.work import AgentWork
 from supple.engine.kinds import Kind, add
 from supple.engine.storage.learner_state import learner_state, load_learner_state
@@ -78,7 +78,7 @@ class Still:
 
 
 class StillWork(AgentWork):
-    def space(self, env): return vector_space(env, "still", self.settings.kwargs, (gymnasium.spaces.Discrete,))
+    def space(self, env): return row_space(env, "still", self.settings.kwargs, (gymnasium.spaces.Discrete,))
     def new_agent(self, settings, spaces): return Still(settings, spaces)
 
     @staticmethod

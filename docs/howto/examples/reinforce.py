@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from supple.agents.agent import Policy
 from supple.agents.settings import AgentSettings
-from supple.agents.spaces import VectorSpace, only_space, vector_space
+from supple.agents.spaces import RowSpace, only_space, row_space
 from supple.agents.work import AgentWork, World, make_flat
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.kinds import Kind, add
@@ -35,7 +35,7 @@ class ReinforceSettings(AgentSettings):
 
 
 class Reinforce:
-    def __init__(self, settings: ReinforceSettings, spaces: Mapping[str, VectorSpace]) -> None:
+    def __init__(self, settings: ReinforceSettings, spaces: Mapping[str, RowSpace]) -> None:
         self.settings = settings
         space = only_space("reinforce", spaces)
         torch.manual_seed(settings.seed)
@@ -135,11 +135,11 @@ class Reinforce:
 
 
 class ReinforceWork(AgentWork):
-    def space(self, env: str) -> VectorSpace:
+    def space(self, env: str) -> RowSpace:
         """Return the length of observations and the space of actions. Raises ValueError if it is not discrete."""
-        return vector_space(env, "reinforce", self.settings.kwargs, actions=(Discrete,))
+        return row_space(env, "reinforce", self.settings.kwargs, actions=(Discrete,))
 
-    def new_agent(self, settings: ReinforceSettings, spaces: Mapping[str, VectorSpace]) -> Reinforce:
+    def new_agent(self, settings: ReinforceSettings, spaces: Mapping[str, RowSpace]) -> Reinforce:
         """Return the agent."""
         return Reinforce(settings, spaces)
 

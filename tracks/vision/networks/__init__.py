@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .resnet import ResNet18
-from .small import CNN, MLP, ConvNet, StackedMaxPool2d
+from .small import CNN, MLP, ConvNet
 from .structure import Network, Shape
 from .vgg import VGG16
 from .vit import ViT
@@ -21,7 +21,6 @@ __all__ = [
     "ConvNet",
     "Network",
     "ResNet18",
-    "StackedMaxPool2d",
     "ViT",
     "network",
 ]

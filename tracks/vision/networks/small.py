@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear, balance_layers_
+from ....networks import StackedMaxPool2d
 from ....networks.activations import Units, initial_gain
 from .structure import Network, Shape, check_sides
 
@@ -139,10 +140,3 @@ def fit_gain_(network: Network, gain: float) -> None:
         fan_in = layer.weight[0, 0].numel()
         nn.init.normal_(layer.weight, std=(1.0 if layer.role == "head" else gain) / math.sqrt(fan_in))
         nn.init.zeros_(layer.module.get_parameter("bias"))
-
-
-class StackedMaxPool2d(nn.MaxPool2d):
-    """Max pooling of images that have the members as their first axis: (members, n, c, h, w)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])

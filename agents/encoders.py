@@ -1,0 +1,234 @@
+"""Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..envs import Picture
+from ..interventions import Layer, StackedConv2d, Units, Wiring
+from ..networks import StackedMaxPool2d
+from ..registry import Registry, bind, parse_call
+
+CHANNELS = -3  # the axis of channels
+Convolution = nn.Conv2d | StackedConv2d
+Draw = Callable[[Convolution], object]
+
+
+class Design(NamedTuple):
+    """An encoder.
+
+    Attributes:
+        channels: The channels of its convolutions, or of the stages of a residual network.
+        kernels: (side, stride) of each convolution; () for a residual network.
+        hidden: The usual widths of the linear layers behind it.
+    """
+
+    channels: tuple[int, ...]
+    kernels: tuple[tuple[int, int], ...]
+    hidden: tuple[int, ...]
+
+
+encoders: Registry[Callable[..., Design]] = Registry("encoder")
+
+
+@encoders.register("nature")
+def nature(channels: tuple[int, ...] = (32, 64, 64)) -> Design:
+    """Return the three convolutions of Mnih et al. 2015, without padding: 8 × 8, stride 4; 4 × 4, 2; 3 × 3, 1."""
+    if len(channels) != 3:
+        raise ValueError(f"nature: channels must be those of three convolutions, got {len(channels)}")
+    return Design(channels, ((8, 4), (4, 2), (3, 1)), (512,))
+
+
+@encoders.register("impala")
+def impala(channels: tuple[int, ...] = (16, 32, 32)) -> Design:
+    """Return the residual network of Espeholt et al. 2018 (arXiv 1802.01561, Figure 3)."""
+    return Design(channels, (), (256,))
+
+
+@encoders.register("minatar")
+def minatar(channels: tuple[int, ...] = (16,)) -> Design:
+    """Return 3 × 3 convolutions without padding: one in Young & Tian 2019 (arXiv 1903.03176)."""
+    return Design(channels, ((3, 1),) * len(channels), (128,))
+
+
+def parse_encoder(text: str, picture: Picture) -> Design:
+    """Return the encoder that a text such as "impala(channels=[16,32])" names, for these images.
+
+    "auto" is nature, or minatar for images that are too small for it.
+    Raises ValueError for an unknown name or parameter, channels below 1, and images that are too small."""
+    if text == "auto":
+        fits = not _too_small(nature(), picture)
+        return nature() if fits else parse_encoder("minatar", picture)
+    call = parse_call(text)
+    factory = encoders.get(call.name)
+    design = factory(**bind(factory, call.params, call.name))
+    if not design.channels or min(design.channels) < 1:
+        raise ValueError(f"{call.name}: channels must be numbers of 1 or more, got {list(design.channels)}")
+    if least := _too_small(design, picture):
+        raise ValueError(
+            f"images of {picture.height} × {picture.width} pixels are too small for --encoder {text}: "
+            f"it needs {least} × {least} or more"
+        )
+    return design
+
+
+def _too_small(design: Design, picture: Picture) -> int:
+    """Return the smallest side that a design needs if the images are smaller, else 0."""
+    least = 1
+    for kernel, stride in reversed(design.kernels):
+        least = (least - 1) * stride + kernel
+    return least if min(picture.height, picture.width) < least else 0
+
+
+class Convolutions(nn.Sequential):
+    """An encoder: rows of numbers (n, d) → features (n, features), in a stack with the members as the first axis.
+
+    The first `picture.size` numbers of a row are an image, which is scaled to 0 … 1. The others, if any, are joined to
+    the features as they are. Kernels and activations have the memory format channels_last, with which a forward and a
+    backward pass together are 1.5 to 1.6 times faster on a CPU.
+
+    Args:
+        picture: How the image lies in a row.
+        size: The numbers of a row, d.
+        encoder: The name of the encoder (see `parse_encoder`).
+        units: The activation of the network, which also says how many networks the stack has.
+        draw: Initialises a convolution in place.
+
+    Attributes:
+        design: The encoder.
+        features: The number of features.
+
+    Raises:
+        ValueError: As `parse_encoder`.
+    """
+
+    def __init__(self, picture: Picture, size: int, encoder: str, units: Units, draw: Draw) -> None:
+        design = parse_encoder(encoder, picture)
+        parts: list[nn.Module] = []
+        width, sides = picture.channels, [picture.height, picture.width]
+        for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
+            parts += [_convolution(width, out, units, draw, kernel, stride), units(out, axis=CHANNELS)]
+            width, sides = units.features(out), [(side - kernel) // stride + 1 for side in sides]
+        if not design.kernels:
+            for out in design.channels:
+                parts.append(ResidualStage(width, out, units, draw))
+                width, sides = units.preactivations(out), [-(-side // 2) for side in sides]
+            parts.append(units(out, axis=CHANNELS))
+            width = units.features(out)
+        super().__init__(*parts, nn.Flatten(2 if units.members else 1))
+        self.picture, self.design, self.size = picture, design, size
+        self.features = width * sides[0] * sides[1] + size - picture.size
+        # in a stack, the channels of all members are channels of one convolution
+        self.axes = (0, 2) if units.members else (1,)
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d | StackedConv2d):
+                part.weight.data = channels_last(part.weight, CHANNELS)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the features of rows of any type."""
+        images, joined = rows[..., : self.picture.size], rows[..., self.picture.size :]
+        p = self.picture
+        if p.last:
+            frames = images.unflatten(-1, (p.frames, p.height, p.width, p.channels // p.frames))
+            images = frames.movedim(-1, CHANNELS).flatten(-4, -3)
+        else:
+            images = images.unflatten(-1, (p.channels, p.height, p.width))
+        scaled = channels_last(images, *self.axes).float()
+        if p.low == p.low:  # there are bounds
+            scaled = (scaled - p.low if p.low else scaled) * (1 / (p.high - p.low))
+        features: Tensor = super().forward(scaled)
+        if not joined.shape[-1]:
+            return features
+        return torch.cat([features, joined.to(features.dtype).expand(*features.shape[:-1], -1)], -1)
+
+    def layers(self, prefix: str) -> tuple[Layer, ...]:
+        """Return the convolutions, as layers of a network in which the encoder has this prefix, such as "body.0."."""
+        convolutions = [(name, part) for name, part in self.named_modules() if isinstance(part, Convolution)]
+        return tuple(Layer(prefix + name, part, "encoder", depth) for depth, (name, part) in enumerate(convolutions))
+
+    def units(self, prefix: str) -> tuple[str, ...]:
+        """Return the names of the activation modules."""
+        return tuple(prefix + name for name in self._unit_names())
+
+    def _unit_names(self) -> Iterator[str]:
+        for name, part in self.named_children():
+            if isinstance(part, ResidualStage):
+                yield from (f"{name}.{own}" for own in part.unit_names())
+            elif not isinstance(part, Convolution | nn.Flatten):
+                yield name
+
+    def wiring(self, prefix: str, readers: Sequence[str]) -> dict[str, Wiring]:
+        """Return the incoming and outgoing layers of the units that share no weights with others.
+
+        Those of residual sums are left out, and those before the features if numbers are joined to these.
+        readers: The layers that read the features."""
+        wiring = {}
+        names = [name for name, _ in self.named_children()]
+        for i, (name, part) in enumerate(self.named_children()):
+            if isinstance(part, ResidualStage):
+                wiring |= part.wiring(f"{prefix}{name}.")
+            elif isinstance(part, Convolution):
+                last = isinstance(self[i + 2], nn.Flatten)
+                if not last or self.size == self.picture.size:
+                    after = tuple(readers) if last else (prefix + names[i + 2],)
+                    wiring[prefix + names[i + 1]] = Wiring((prefix + name,), after)
+        return wiring
+
+
+class ResidualStage(nn.Module):
+    """A stage of IMPALA: a 3 × 3 convolution, 3 × 3 max pooling with stride 2, and two residual blocks.
+
+    A block is x + second(activation2(first(activation1(x)))), with 3 × 3 convolutions.
+    """
+
+    def __init__(self, d_in: int, width: int, units: Units, draw: Draw) -> None:
+        super().__init__()
+        pool = StackedMaxPool2d if units.members else nn.MaxPool2d
+        self.convolution, self.pool = _convolution(d_in, width, units, draw, 3, 1, 1), pool(3, 2, 1)
+        self.blocks = nn.ModuleList()
+        for _ in range(2):
+            first: nn.Module = _convolution(units.features(width), width, units, draw, 3, 1, 1)
+            second = _convolution(units.features(width), width, units, draw, 3, 1, 1)
+            block = {"activation1": units(width, axis=CHANNELS), "first": first}
+            block |= {"activation2": units(width, axis=CHANNELS), "second": second}
+            self.blocks.append(nn.ModuleDict(block))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.pool(self.convolution(x))
+        for block in self.blocks:
+            inner = x
+            for part in block.values():
+                inner = part(inner)
+            x = x + inner
+        return x
+
+    def unit_names(self) -> list[str]:
+        """Return the names of the activation modules."""
+        return [f"blocks.{i}.activation{number}" for i in range(len(self.blocks)) for number in (1, 2)]
+
+    def wiring(self, prefix: str) -> dict[str, Wiring]:
+        """Return the wiring of the units inside the blocks."""
+        blocks = [f"{prefix}blocks.{i}." for i in range(len(self.blocks))]
+        return {f"{block}activation2": Wiring((f"{block}first",), (f"{block}second",)) for block in blocks}
+
+
+def _convolution(
+    d_in: int, width: int, units: Units, draw: Draw, kernel: int, stride: int = 1, padding: int = 0
+) -> Convolution:
+    """Return an initialised convolution, or those of a stack, for a number of units."""
+    d_out, members = units.preactivations(width), units.members
+    layer: Convolution
+    if members:
+        layer = StackedConv2d(members, d_in, d_out, kernel, padding, stride)
+    else:
+        layer = nn.Conv2d(d_in, d_out, kernel, stride, padding)
+    draw(layer)
+    return layer
+
+
+def channels_last(images: Tensor, *axes: int) -> Tensor:
+    """Return images or kernels whose memory has these axes last."""
+    last = tuple(range(-len(axes), 0))
+    return images.movedim(axes, last).contiguous().movedim(last, axes)

@@ -1,0 +1,42 @@
+"""The settings of agents that read images as well as vectors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+
+from ..engine.settings import Groups
+from .settings import AgentSettings
+
+
+@dataclass(kw_only=True)
+class ImageSettings(AgentSettings):
+    observations: Annotated[Literal["auto", "image", "vector"], tyro.conf.arg(metavar="auto|image|vector")] = "auto"
+    """How networks read observations. auto: three dimensions are images, two are read as vectors."""
+    encoder: Annotated[str, tyro.conf.arg(metavar="NAME")] = "auto"
+    """Convolutions that read images: nature, impala or minatar, with optional channels: impala(channels=[16,32,32]).
+    auto: nature, or minatar for images that are too small for it."""
+
+    groups: ClassVar[Groups] = {"environment": ("observations",), "network": ("encoder",)}
+
+    def show_images(self) -> bool:
+        """Return whether the observations of one of the run's environments are images."""
+        from .spaces import shows_images  # imports Gymnasium, which help lines do without
+
+        def question(env: str, kwargs: Mapping[str, Any]) -> bool:
+            return shows_images(env, kwargs, self.observations)
+
+        return bool(self.find_environment(question))
+
+    def resolve(self) -> str | None:
+        from .spaces import describe_rows
+
+        lines: list[str] = []
+
+        def question(env: str, kwargs: Mapping[str, Any]) -> bool:
+            lines.append("" if env.startswith("ALE/") else describe_rows(env, kwargs, self.observations))
+            return False  # ask of all
+
+        self.find_environment(question)
+        return "; ".join(filter(None, (*lines, super().resolve()))) or None

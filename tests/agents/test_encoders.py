@@ -1,0 +1,128 @@
+"""Convolutions that read images in rows of numbers."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from supple.agents.encoders import Convolutions, parse_encoder
+from supple.envs import Picture, picture_of
+from supple.interventions import StackedConv2d, Units
+from supple.networks import stack_networks, trace_wiring
+
+NAMES = ("nature", "impala", "minatar", "impala(channels=[8,8])")
+
+
+def keep(layer: nn.Module) -> None:
+    """Leave PyTorch's initial values."""
+
+
+def convolutions(picture: Picture, encoder: str, joined: int = 0, members: int = 0) -> Convolutions:
+    return Convolutions(picture, picture.size + joined, encoder, Units("relu", members), keep)
+
+
+def picture(*shape: int, high: float = 255.0) -> Picture:
+    return picture_of(spaces.Box(0, high, shape, np.uint8 if high == 255 else np.float32))
+
+
+@pytest.mark.parametrize("encoder", NAMES)
+def test_channels_first_and_last_are_the_same_image(encoder: str) -> None:
+    images = torch.randint(256, (5, 40, 44, 3), dtype=torch.uint8)
+    last = convolutions(picture(40, 44, 3), encoder)
+    first = convolutions(picture(3, 40, 44), encoder)
+    first.load_state_dict(last.state_dict())
+    torch.testing.assert_close(last(images.flatten(1)), first(images.movedim(-1, 1).flatten(1)), rtol=0, atol=0)
+
+
+def test_stacked_frames_are_channels_in_their_order() -> None:
+    frames = torch.randint(256, (5, 2, 40, 44, 3), dtype=torch.uint8)
+    of_frames, of_image = convolutions(picture(2, 40, 44, 3), "nature"), convolutions(picture(6, 40, 44), "nature")
+    of_image.load_state_dict(of_frames.state_dict())
+    torch.testing.assert_close(of_frames(frames.flatten(1)), of_image(frames.movedim(-1, 2).flatten(1)))
+
+
+@pytest.mark.parametrize("encoder", NAMES)
+def test_the_image_is_scaled_and_other_numbers_are_joined(encoder: str) -> None:
+    network = convolutions(picture(40, 40, 3), encoder, joined=2)
+    rows = torch.cat([torch.randint(256, (5, 4800)).float(), torch.randn(5, 2)], 1)
+    features = network(rows)
+    assert features.shape == (5, network.features)
+    torch.testing.assert_close(features[:, -2:], rows[:, -2:], rtol=0, atol=0)
+    image = rows[:, :4800].view(5, 40, 40, 3).movedim(-1, 1) / 255
+    torch.testing.assert_close(features[:, :-2], nn.Sequential(*network)(image))
+
+
+def test_nature_equals_the_layers_of_the_paper() -> None:
+    network = convolutions(picture(4, 84, 84), "nature")
+    layers = nn.Sequential(
+        nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(),
+        nn.Flatten(),
+    )  # fmt: skip
+    layers.load_state_dict(network.state_dict())
+    images = torch.randint(256, (3, 4, 84, 84), dtype=torch.uint8)
+    torch.testing.assert_close(network(images.flatten(1)), layers(images / 255))
+
+
+@pytest.mark.parametrize("encoder", NAMES)
+def test_members_of_a_stack_are_encoders_of_their_own(encoder: str) -> None:
+    shape = picture(36, 36, 3)
+    alone = [convolutions(shape, encoder, 1) for _ in range(3)]
+    stack = stack_networks(alone, lambda members: convolutions(shape, encoder, 1, members))
+    rows = torch.rand(3, 4, shape.size + 1) * 255
+    wanted = torch.stack([one(own) for one, own in zip(alone, rows, strict=True)])
+    torch.testing.assert_close(stack(rows), wanted)
+
+
+class Ended(nn.Module):
+    """An encoder with a layer behind it."""
+
+    def __init__(self, encoder: Convolutions) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, nn.Linear(encoder.features, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(nn.Sequential.forward(self.encoder, images))
+
+
+@pytest.mark.parametrize("encoder", NAMES)
+def test_the_wiring_is_what_tracing_finds(encoder: str) -> None:
+    network = Ended(convolutions(picture(36, 36, 3), encoder))
+    units = network.encoder.units("encoder.")
+    found, left_out = trace_wiring(network, units)
+    assert network.encoder.wiring("encoder.", ("head",)) == found
+    assert set(left_out) == set(units) - set(found)
+
+
+@pytest.mark.parametrize("encoder", NAMES)
+def test_layers_are_all_convolutions(encoder: str) -> None:
+    network = convolutions(picture(36, 36, 3), encoder, members=2)
+    layers = network.layers("body.0.")
+    assert [layer.module for layer in layers] == [p for p in network.modules() if isinstance(p, StackedConv2d)]
+    assert {layer.role for layer in layers} == {"encoder"}
+
+
+def test_units_before_joined_numbers_have_no_wiring() -> None:
+    assert not convolutions(picture(10, 10, 4), "minatar", joined=1).wiring("", ("head",))
+
+
+def test_small_images_get_the_small_encoder() -> None:
+    assert parse_encoder("auto", picture(36, 36, 3)).hidden == (512,)
+    assert parse_encoder("auto", picture(36, 35, 3)).hidden == (128,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nature", r"^images of 10 × 10 pixels are too small for --encoder nature: it needs 36 × 36 or more$"),
+        ("minatar(channels=[4,4,4,4,4])", "too small .* it needs 11 × 11 or more"),
+        ("natur", "unknown encoder 'natur': did you mean 'nature'"),
+        ("nature(channels=[4])", "channels must be those of three convolutions, got 1"),
+        ("impala(channels=[])", "channels must be numbers of 1 or more"),
+        ("impala(width=3)", "impala has no parameter 'width'"),
+    ],
+)
+def test_encoders_that_do_not_fit_are_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        parse_encoder(text, picture(10, 10, 4))
+    assert "\n" not in str(error.value)
