@@ -164,7 +164,7 @@ class Convolutions(nn.Sequential):
 
         Those of residual sums are left out, and those before the features if numbers are joined to these.
         readers: The layers that read the features."""
-        wiring = {}
+        wiring: dict[str, Wiring] = {}
         names = [name for name, _ in self.named_children()]
         for i, (name, part) in enumerate(self.named_children()):
             if isinstance(part, ResidualStage):
@@ -198,6 +198,7 @@ class ResidualStage(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.pool(self.convolution(x))
         for block in self.blocks:
+            assert isinstance(block, nn.ModuleDict)
             inner = x
             for part in block.values():
                 inner = part(inner)

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from .fault import text_of
-from .pictures import Observations, Part, find_image, parts_of, picture_of
+from .pictures import Observations, SpacePart, find_image, parts_of, picture_of
 
 MOST = 1_000_000  # numbers of a one-hot vector
 EXACT = 2**24  # up to which float32 holds every whole number
@@ -96,7 +96,7 @@ class Flat(gym.ObservationWrapper):
         return vectors
 
 
-def _image_first(shown: spaces.Space, image: Part) -> NDArray[np.int64]:
+def _image_first(shown: spaces.Space, image: SpacePart) -> NDArray[np.int64]:
     """Return the order of the numbers of a Dict or Tuple that puts those of the image first."""
     places = [np.full(spaces.flatdim(part), name == image.name) for name, part in parts_of(shown)]
     return np.argsort(~np.concatenate(places), kind="stable")

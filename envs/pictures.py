@@ -45,14 +45,14 @@ class Picture(NamedTuple):
         return f"images of {self.height} × {self.width} pixels and {self.channels} channels (channels {order}), {scale}"
 
 
-class Part(NamedTuple):
+class SpacePart(NamedTuple):
     """A part of an observation space: its name in a Dict or Tuple, or "", and its own space."""
 
     name: str
     space: spaces.Space
 
 
-def find_image(shown: spaces.Space, observations: Observations = "auto") -> Part | None:
+def find_image(shown: spaces.Space, observations: Observations = "auto") -> SpacePart | None:
     """Return the part of a space that is an image, or None if observations are vectors.
 
     A Box of three dimensions is an image, and one of four a stack of images, as Gymnasium's `FrameStackObservation`
@@ -98,7 +98,7 @@ def picture_of(image: spaces.Space) -> Picture:
     return Picture(count * c, a, b, True, count, low, high)
 
 
-def parts_of(shown: spaces.Space, name: str = "") -> Iterator[Part]:
+def parts_of(shown: spaces.Space, name: str = "") -> Iterator[SpacePart]:
     """Yield every part of a space that is neither a Dict nor a Tuple."""
     if isinstance(shown, spaces.Dict):
         for key, part in shown.spaces.items():
@@ -107,7 +107,7 @@ def parts_of(shown: spaces.Space, name: str = "") -> Iterator[Part]:
         for i, part in enumerate(shown.spaces):
             yield from parts_of(part, f"{name}[{i}]")
     else:
-        yield Part(name, shown)
+        yield SpacePart(name, shown)
 
 
 def _is_image(part: spaces.Space, dimensions: tuple[int, ...]) -> bool:

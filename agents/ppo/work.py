@@ -22,7 +22,7 @@ class PPOWork(AgentWork):
     statistics = STATISTICS
 
     def space(self, env: str) -> PolicySpace:
-        size, action = row_space(env, "ppo", self.settings.kwargs)
+        size, action, *_ = row_space(env, "ppo", self.settings.kwargs)
         return PolicySpace(size, policy_for(action))
 
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:

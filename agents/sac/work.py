@@ -23,7 +23,7 @@ class SACWork(AgentWork):
 
     def space(self, env: str) -> Control:
         """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""
-        size, action = row_space(env, "sac", self.settings.kwargs)
+        size, action, *_ = row_space(env, "sac", self.settings.kwargs)
         assert isinstance(action, gym.spaces.Box)
         if not (action.is_bounded() and max(np.abs(action.low).max(), np.abs(action.high).max()) < BOUNDLESS):
             raise ValueError(f"{env}: SAC needs bounded actions, but they are {text_of(action)}")
