@@ -1,6 +1,7 @@
 """Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import NamedTuple
 
 import torch
@@ -72,6 +73,22 @@ def parse_encoder(text: str, picture: Picture) -> Design:
             f"it needs {least} × {least} or more"
         )
     return design
+
+
+def multiplications(design: Design, picture: Picture) -> int:
+    """Return the number of multiplications in the convolutions for one image."""
+    channels, sides, count = picture.channels, [picture.height, picture.width], 0
+    for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
+        sides = [(side - kernel) // stride + 1 for side in sides]
+        count += prod(sides) * kernel**2 * channels * out
+        channels = out
+    if not design.kernels:
+        for out in design.channels:
+            count += prod(sides) * 9 * channels * out
+            sides = [-(-side // 2) for side in sides]
+            count += prod(sides) * 4 * 9 * out * out
+            channels = out
+    return count
 
 
 def _too_small(design: Design, picture: Picture) -> int:
