@@ -21,6 +21,10 @@ class PPOWork(AgentWork):
     agent: PPO
     statistics = STATISTICS
 
+    @property
+    def rows(self) -> int:
+        return self.settings.minibatch_size
+
     def space(self, env: str) -> PolicySpace:
         s = self.settings
         row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True)
