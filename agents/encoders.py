@@ -152,7 +152,7 @@ class Convolutions(nn.Sequential):
             images = frames.movedim(-1, CHANNELS).flatten(-4, -3)
         else:
             images = images.unflatten(-1, (p.channels, p.height, p.width))
-        scaled = channels_last(images, *self.axes).float()
+        scaled = channels_last(images, *self.axes).to(torch.get_default_dtype())
         if p.low == p.low:  # there are bounds
             scaled = (scaled - p.low if p.low else scaled) * (1 / (p.high - p.low))
         features: Tensor = super().forward(scaled)

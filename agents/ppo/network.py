@@ -142,14 +142,16 @@ class MultiHead(nn.Module):
             encoder: The convolutions that read images (see `parse_encoder`).
 
         Raises:
-            ValueError: There are no adapters, but the observations differ in length; or images differ, are too small
-                for the encoder, or should have adapters.
+            ValueError: There are no adapters, but the observations differ in length; images differ, are too small for
+                the encoder, or should have adapters; or an encoder should read vectors.
         """
         super().__init__()
         sizes = {key: space.observation for key, space in spaces.items()}
         picture = _only_picture(spaces, adapter)
         if not adapter and len(set(sizes.values())) > 1:
             raise ValueError(f"--adapter 0 needs environments with equal observation sizes, got {sizes}")
+        if picture is None and encoder != "auto":
+            raise ValueError(f"--encoder {encoder} reads images, but {next(iter(spaces))} shows vectors: leave it out")
         width_in = adapter or next(iter(sizes.values()))
 
         def drawn(layer: AnyDrawn, gain: float = 2**0.5) -> AnyDrawn:
