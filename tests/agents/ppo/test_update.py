@@ -18,6 +18,7 @@ from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
 from supple.interventions.contract import zero_slots_
+from supple.networks import StackedAdam
 from supple.registry.errors import RunError
 
 OBSERVATION, ACTION, N = 5, 3, 48
@@ -325,3 +326,28 @@ def test_a_penalty_that_cannot_be_compiled_is_named_in_one_line() -> None:
     step.begin(torch.optim.Adam([weight]), [weight], 1)
     with pytest.raises(RunError, match=r"^torch.compile cannot trace the loss \(.*\): use --compile off, or set .*$"):
         step(lambda rows: ((weight * torch.rand(2, generator=draws)).sum(), rows), 1, torch.ones(1))
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("members", [0, 2])
+def test_compiled_steps_on_images_equal_eager_ones(members: int) -> None:
+    picture, networks = Picture(2, 6, 6, last=True), []
+    space = PolicySpace(picture.size, Gaussian(1), "uint8", picture)
+    stack = (members,) if members else ()
+    g = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (*stack, 16, picture.size), generator=g, dtype=torch.uint8)
+    rows = (pixels, torch.randn(*stack, 16, 1, generator=g), *torch.randn(4, *stack, 16, generator=g))
+    for compiled in (False, True):
+        torch.manual_seed(0)  # from which a stack draws
+        draws = None if members else torch.Generator().manual_seed(0)
+        encoder = "minatar(channels=[4,3])"
+        net = MultiHead({"a": space}, (8,), 0, "relu", True, draws, encoder=encoder, members=members)
+        kind = StackedAdam if members else torch.optim.Adam
+        step = GradientStep(0.5, compiled, bool(members))
+        step.begin(kind(net.parameters(), lr=1e-2, eps=1e-5, weight_decay=0.01), list(net.parameters()), 2)
+        for _ in range(3):
+            step(lambda *b, net=net: ppo_loss(net, "a", b, SB3_LOSS), 8, *rows)
+        networks.append(net)
+    for (name, eager), other in zip(networks[0].named_parameters(), networks[1].parameters(), strict=True):
+        torch.testing.assert_close(other, eager, rtol=1e-4, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
