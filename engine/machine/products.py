@@ -20,6 +20,7 @@ from torch import Tensor
 
 from .resources import processor_maker
 
+MATMUL = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 PAYS_FROM = 2_000_000  # floating-point operations of a product
 SIDE, ERROR = 64, 1e-4  # of the product that is checked; bfloat16 has an error of 1e-2
 
@@ -53,11 +54,11 @@ class OneDNN(AbstractContextManager[None]):
     """A context in which oneDNN computes products of float32. It can be entered again and again, not within itself."""
 
     def __enter__(self) -> None:
-        self.before = torch.backends.mkldnn.matmul.fp32_precision
-        torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+        self.before = MATMUL.fp32_precision
+        MATMUL.fp32_precision = "bf16"
 
     def __exit__(self, *error: object) -> None:
-        torch.backends.mkldnn.matmul.fp32_precision = self.before
+        MATMUL.fp32_precision = self.before
 
 
 def _mkl_is_slow() -> bool:
