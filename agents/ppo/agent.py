@@ -64,6 +64,7 @@ Array = NDArray[np.float64]
 # HalfCheetah, but take 16 s longer to compile.
 UNROLL, UNROLL_LONG, LONG = 5, 8, 5_000_000
 PROBE_ROWS = 512
+IMAGES = 512  # whose values are computed at once
 
 
 class PPO:
@@ -353,7 +354,7 @@ class PPO:
         """Return the values of all observations that the rollout needs, (*stack, rows), on the CPU."""
         observations = self.rollout.all_observations(self.current).to(self.device)
         if not (self.stack and is_random(self.network)):
-            return self.network.values(observations, self.key).cpu()
+            return self._values_of(observations).cpu()
         # An activation may draw for each row, so that a member must have as many rows as alone: one pass for all
         # members with equally many truncations.
         counts = self.rollout.truncations()
@@ -362,8 +363,13 @@ class PPO:
             rows = observations[:, : observations.shape[1] - max(counts) + count]
             own = [member for member, each in enumerate(counts) if each == count]
             with keep_states(draws for draws, each in zip(self.activations, counts, strict=True) if each != count):
-                values[own, : rows.shape[1]] = self.network.values(rows, self.key)[own].cpu()
+                values[own, : rows.shape[1]] = self._values_of(rows)[own].cpu()
         return values
+
+    def _values_of(self, observations: Tensor) -> Tensor:
+        """Return the values of observations, (*stack, n); of images part by part, since their features are large."""
+        many = observations.shape[-2] if self.spaces[self.key].picture is None else IMAGES
+        return torch.cat([self.network.values(part, self.key) for part in observations.split(many, -2)], -1)
 
     def _log_probs(self) -> Tensor:
         """Return the log-probabilities of the rollout's actions, (*stack, n), on the CPU."""

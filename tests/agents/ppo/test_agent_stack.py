@@ -86,6 +86,16 @@ def test_a_member_learns_as_alone_in_float64(kind: str, in_float64: None) -> Non
     lives.compare_numbers(1e-10)
 
 
+@pytest.mark.parametrize("kind", SPACES)
+def test_values_of_images_part_by_part_are_those_alone(
+    kind: str, in_float64: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supple.agents.ppo.agent.IMAGES", 5)  # of 12 and more
+    lives = lives_of(kind)
+    lives.live(10)
+    lives.compare(1e-8)
+
+
 @kinds
 def test_first_updates_are_those_alone(kind: str) -> None:
     lives = lives_of(kind)
