@@ -34,6 +34,7 @@ class StudyParts:
         more: Further keys of each cell in scores.json.
         compared: The numbers by which arms are compared: name, and whether they are shares → one spread per cell. None
             for the final values of all evaluated numbers.
+        verdict: Sentences that follow those on the differences in these.
     """
 
     tables: list[Table]
@@ -41,6 +42,7 @@ class StudyParts:
     plots: "Callable[[], Sequence[Plot | None]]" = tuple
     more: Sequence[dict[str, Any]] = ()
     compared: Compared | None = None
+    verdict: Sequence[str] = ()
 
 
 def make_report(
@@ -64,7 +66,7 @@ def make_report(
         )
         compared = differences(measures)
         tables = [*parts.tables, *difference_tables(compared)]
-        lines, sentences = [line for line in parts.lines if line], verdict(compared)
+        lines, sentences = [line for line in parts.lines if line], [*verdict(compared), *parts.verdict]
 
         def page(plots: "Sequence[Plot]", place: Path) -> str:
             from .pages.study_page import render_study  # templates take a moment
@@ -73,7 +75,7 @@ def make_report(
 
         return Content(
             tables,
-            to_json(study, cells, parts.more) | strict_json(differences_json(compared)),
+            to_json(study, cells, parts.more) | strict_json(differences_json(compared) | {"verdict": sentences}),
             lambda: _plots(study, parts, apart),
             page,
             [*sentences, *lines, *study.notes],
