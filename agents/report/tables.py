@@ -8,7 +8,7 @@ from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value
 from ...reports.tables.differences import difference_tables
 from ...reports.tables.metrics import intervention_columns, intervention_words
-from ...reports.tables.old_tasks import old_tasks_table
+from ...reports.tables.old_tasks import old_tasks_tables
 from ...reports.tables.table import Table, over_seeds
 from .areas import share_table
 from .scores import AgentScores, interval
@@ -86,7 +86,7 @@ def tables(scores: AgentScores) -> list[Table]:
         summary_table(scores),
         *difference_tables(scores.differences, about),
         *([share_table(share_of_arm)] if share_of_arm else []),
-        *([old_tasks_table(scores.old_tasks)] if scores.old_tasks else []),
+        *old_tasks_tables(scores.old_tasks),
     ]
 
 

@@ -4,11 +4,11 @@ The definitions are those of `metrics.continual`, as means over tasks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
@@ -20,7 +20,7 @@ from .statistics import NAN, Spread, mean, mean_of_known, spread_json
 from .table import Table, over_seeds
 
 Array = NDArray[np.float64]
-Areas = Callable[[RunData], Iterable[float]]
+Areas = Callable[[RunData], ArrayLike]
 FINAL, NEW, FORGETTING, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
     "final performance", "new tasks", "forgetting", "forward transfer", "area difference", "intransigence",
     "zero-shot transfer",
@@ -105,75 +105,62 @@ def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[Old
     found = []
     for variant, labels in variants_of(data).items():
         runs = {arm: data.arms[label] for arm, label in labels.items()}
-        size = 1 + max(run.tasks[-1].index for of_arm in runs.values() for run in of_arm)
+        size = max(len(run.tasks) for of_arm in runs.values() for run in of_arm)
         measured = {arm: np.stack([_matrix(run, size) for run in of_arm]) for arm, of_arm in runs.items()}
         if any(np.isfinite(of_arm[:, np.tri(size, k=-1, dtype=bool)]).any() for of_arm in measured.values()):
-            found.append(_of_variant(variant, labels, runs, measured, data.fork_step or 0, areas))
+            found.append(_of_variant(data, variant, labels, measured, areas))
     return found
 
 
 def _of_variant(
-    variant: str, labels: Mapping[str, str], runs: Mapping[str, Sequence[RunData]], measured: Mapping[str, Array],
-    fork: int, areas: Areas | None,
-) -> OldTasks:  # fmt: skip
-    size = next(iter(measured.values())).shape[1]
-    scale, random, reference = _scale(runs, measured)
-    counted, place = np.ones(size, dtype=bool), np.arange(size)
-    R: Mapping[str, Array] = measured
-    A = {arm: np.stack([_vector(enumerate(areas(run) if areas else ()), size) for run in of_arm])
+    data: ComparisonData, variant: str, labels: Mapping[str, str], measured: Mapping[str, Array], areas: Areas | None
+) -> OldTasks:
+    runs = {arm: data.arms[label] for arm, label in labels.items()}
+    tasks = max((run.tasks for of_arm in runs.values() for run in of_arm), key=len)
+    A = {arm: np.stack([_padded(areas(run) if areas else (), len(tasks)) for run in of_arm])
          for arm, of_arm in runs.items()}  # fmt: skip
-    if random is not None and reference is not None:
+    R, place = measured, np.arange(len(tasks))
+    counted, scale, random, reference = place >= 0, "Accuracies and scores are as measured.", None, None
+    if rows := [row for of_arm in runs.values() for run in of_arm for row in run.of_kind("random")]:
+        logged = group_by(rows, lambda row: row["task"])
+        random = np.array([mean_of_known(row["return"] for row in logged.get(task, ())) for task in place])
+        learned = {arm: mean(_learned(values), axis=0) for arm, values in measured.items()}
+        reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
         counted = ~(reference <= random)
         R, A = ({arm: share_of_fresh(values, reference, random) for arm, values in each.items()} for each in (R, A))
-    longest = max((run.tasks for of_arm in runs.values() for run in of_arm), key=len)
-    new = counted & (place > 0) & (_vector(((task.index, task.start) for task in longest), size) >= fork)
-    counts = {FINAL: counted, FORGETTING: counted & (place < size - 1), ZERO_SHOT: counted & (place > 0)}
+        who = "the fresh agent" if FRESH in learned else "the arm that was best there"
+        scale = f"Returns are scaled by task: 0 is the mean of random actions, 1 that of {who} right after the task."
+        if not counted.all():
+            scale += f" Left out, since 1 would not be above 0: task {', '.join(map(str, 1 + place[~counted]))}."
+    new = counted & (place > 0) & [task.start >= (data.fork_step or 0) for task in tasks]
+    counts = {FINAL: counted, FORGETTING: counted & (place < place[-1]), ZERO_SHOT: counted & (place > 0)}
     arms = {}
     for arm, of_arm in runs.items():
-        seeds = tuple(run.seed for run in of_arm)
-        others = [run.seed for run in runs.get(FRESH, ()) if arm != FRESH]
-        fresh_R, fresh_A = (_aligned(each.get(FRESH), others, seeds, each[arm]) for each in (R, A))
-        learned, before = R[arm].diagonal(axis1=1, axis2=2), R[arm].diagonal(1, 1, 2)
+        fresh = {run.seed: i for i, run in enumerate(runs.get(FRESH, ())) if arm != FRESH}
+        fresh_R, fresh_A = (
+            np.stack([each[FRESH][fresh[run.seed]] if run.seed in fresh else np.full_like(each[arm][0], NAN)
+                      for run in of_arm]) for each in (R, A)
+        )  # fmt: skip
         by_task = {
             FINAL: R[arm][:, -1],
-            NEW: learned,
-            FORGETTING: np.stack([task_forgetting(seed) for seed in R[arm]]),
-            TRANSFER: learning_curve_transfer(A[arm], mean(A[FRESH], axis=0) if others else NAN),
+            NEW: _learned(R[arm]),
+            FORGETTING: np.stack(list(map(task_forgetting, R[arm]))),
+            TRANSFER: learning_curve_transfer(A[arm], mean(A[FRESH], axis=0) if fresh else NAN),
             GAIN: A[arm] - fresh_A,
-            INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], fresh_R.diagonal(axis1=1, axis2=2)))),
-            ZERO_SHOT: np.pad(before, ((0, 0), (1, 0))) if random is not None else np.full_like(learned, NAN),
+            INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], _learned(fresh_R)))),
+            ZERO_SHOT: np.pad(R[arm].diagonal(1, 1, 2), ((0, 0), (1, 0))) if rows else np.full(A[arm].shape, NAN),
         }
         masked = {name: np.ma.masked_array(values, np.broadcast_to(~counts.get(name, new), values.shape))
                   for name, values in by_task.items()}  # fmt: skip
-        names = tuple(task.name or task.env for task in of_arm[0].tasks)
+        seeds, names = tuple(run.seed for run in of_arm), tuple(task.name or task.env for task in of_arm[0].tasks)
         arms[arm] = ArmTasks(labels[arm], seeds, names, measured[arm], R[arm], masked)
-    if not counted.all():
-        numbers = ", ".join(str(task + 1) for task in np.flatnonzero(~counted))
-        scale += f" Left out, since 1 would not be above 0: task {numbers}."
     return OldTasks(variant, arms, scale, random, reference)
 
 
-def _scale(
-    runs: Mapping[str, Sequence[RunData]], measured: Mapping[str, Array]
-) -> tuple[str, Array | None, Array | None]:
-    """Return the scale in words, and the returns of each task that are scaled to 0 and 1, if there are random ones."""
-    size = next(iter(measured.values())).shape[1]
-    rows = [row for of_arm in runs.values() for run in of_arm for row in run.of_kind("random")]
-    if not rows:
-        return "Accuracies and scores are as measured.", None, None
-    by_task = group_by(rows, lambda row: int(row["task"]))
-    random = _vector(
-        ((task, mean_of_known(row["return"] for row in of_task)) for task, of_task in by_task.items()), size
-    )
-    learned = {arm: mean(values.diagonal(axis1=1, axis2=2), axis=0) for arm, values in measured.items()}
-    reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
-    who = "the fresh agent" if FRESH in learned else "the arm that was best there"
-    words = f"Returns are scaled by task: 0 is that of random actions, 1 the mean of {who} right after the task."
-    return words, random, reference
-
-
-def old_tasks_table(found: Sequence[OldTasks]) -> Table:
-    """Return the table of all measures, with one row per arm and variant."""
+def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
+    """Return a table of all measures, with one row per arm and variant, or [] if no old tasks were evaluated."""
+    if not found:
+        return []
     rows = [(old, arm, of_arm) for old in found for arm, of_arm in old.arms.items()]
     columns: dict[Heading, list[Value]] = {
         "arm": [arm for _, arm, _ in rows],
@@ -187,11 +174,16 @@ def old_tasks_table(found: Sequence[OldTasks]) -> Table:
     known = [words for name, words in WORDS.items() if headings[name] in table.header]
     scales, seeds = dict.fromkeys(old.scale for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
     words = " ".join([*sentences(found), *scales, *known, over_seeds(seeds)])
-    return Table(table.title, table.header, table.rows, words, turns=False)
+    return [replace(table, words=words)]
 
 
-def sentences(found: Iterable[OldTasks]) -> list[str]:
-    """Return for each arm, in words, whether it learns new tasks better than the baseline and whether it forgets more."""
+def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
+    """Return in words whether each arm learns new tasks better than the baseline, and whether it forgets more.
+
+    Args:
+        found: What became of old tasks.
+        sure: Whether to leave out sentences without a significant difference.
+    """
     said = []
     for old in found:
         measures = [
@@ -200,20 +192,21 @@ def sentences(found: Iterable[OldTasks]) -> list[str]:
         ]
         compared = [each for each in differences(measures) if each.baseline == each.measure.baselines[0] != FRESH]
         for arm, both in group_by(compared, lambda each: each.arm).items():
-            if len(both) == len(SAID):
+            if len(both) == len(SAID) and (not sure or any(each.significant for each in both)):
                 prefix = f"{old.variant}: " if old.variant else ""
+                clauses = " and ".join(_clause(each, old.form) for each in both)
                 chance = "" if all(each.paired.n > 1 for each in both) else "; with 1 seed, this may be due to chance"
-                said.append(f"{prefix}{arm} {' and '.join(map(_clause, both))}{chance}.")
+                said.append(f"{prefix}{arm} {clauses}{chance}.")
     return said
 
 
-def _clause(difference: Difference) -> str:
+def _clause(difference: Difference, form: Form) -> str:
     """Return one half of a sentence, such as `forgets more (+0.30 [0.21, 0.39])`."""
     middle = difference.paired.mean
     unknown = middle == 0 or (difference.paired.n > 1 and not difference.significant)
     words = SAID[difference.measure.name][2 if unknown else middle < 0].format(baseline_name(difference.baseline))
     unit = " percentage points" if difference.measure.percent else ""
-    return f"{words} ({'+' * (middle > 0)}{difference.interval}{unit})"
+    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{unit})"
 
 
 def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
@@ -224,12 +217,14 @@ def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
     that scale, with `mean`, `sd`, `interval`, `per_seed` and `by_task`, (seeds, tasks), null for tasks that do not
     count in it.
     """
-    for old, own in ((old, own) for old in found for own in old.arms.values() if own.label == label):
-        body = {"performance": own.measured, "random": old.random, "reference": old.reference, "scaled": own.scaled}
-        for name, values in own.by_task.items():
-            by_task = {"by_task": np.ma.filled(values, NAN)}
-            body[name.replace(" ", "_").replace("-", "_")] = spread_json(own.spread(name)) | by_task
-        return {"old_tasks": body}
+    for old in found:
+        for own in (own for own in old.arms.values() if own.label == label):
+            body: dict[str, Any] = {"performance": own.measured, "scaled": own.scaled}
+            body |= {"random": old.random, "reference": old.reference}
+            for name, values in own.by_task.items():
+                by_task = {"by_task": np.ma.filled(values, NAN)}
+                body |= {name.replace(" ", "_").replace("-", "_"): spread_json(own.spread(name)) | by_task}
+            return {"old_tasks": body}
     return {}
 
 
@@ -241,18 +236,12 @@ def _matrix(run: RunData, size: int) -> Array:
     return found
 
 
-def _vector(values: Iterable[tuple[int, float]], size: int) -> Array:
-    """Return numbers by their places, (size,). NaN where there is none."""
-    found = np.full(size, NAN)
-    for place, value in values:
-        found[place] = value
-    return found
+def _learned(R: Array) -> Array:
+    """Return the performance on each task right after it, (seeds, tasks)."""
+    return R.diagonal(axis1=1, axis2=2)
 
 
-def _aligned(values: Array | None, seeds: Sequence[int], wanted: Sequence[int], like: Array) -> Array:
-    """Return the values of the wanted seeds, like `like`. NaN for those that are not among `seeds`."""
-    found = np.full_like(like, NAN)
-    for i, seed in enumerate(wanted):
-        if values is not None and seed in seeds:
-            found[i] = values[seeds.index(seed)]
-    return found
+def _padded(values: ArrayLike, size: int) -> Array:
+    """Return numbers of tasks with NaN for the tasks that this run does not have, (size,)."""
+    known = np.asarray(values, dtype=np.float64)
+    return np.pad(known, (0, size - len(known)), constant_values=NAN)

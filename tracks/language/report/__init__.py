@@ -8,7 +8,7 @@ from ....reports.studies.evaluation_tables import summary_tables
 from ....reports.studies.evaluations import Cell, gaps
 from ....reports.studies.study import ReportedStudy
 from ....reports.study_report import StudyParts, final_values, make_report
-from ....reports.tables.old_tasks import old_tasks_json, old_tasks_table, read_old_tasks, sentences
+from ....reports.tables.old_tasks import old_tasks_json, read_old_tasks
 from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
 from .tables import gap_line, pretraining_tables, tuning_tables
 
@@ -49,10 +49,10 @@ def _continual(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
 
         return [draw_along_stream(study, learned), plot_matrices(study, learned), draw_stored_maps(study)]
 
-    tables = [summary_table(study, learned), tasks_table(study, learned), *([old_tasks_table(old)] if old else [])]
+    tables = [summary_table(study, learned), tasks_table(study, learned)]
     more = [to_json(scores) | old_tasks_json(by_group[scores.cell.group], scores.cell.arm) for scores in learned]
     measures = compared_measures(learned)
-    return StudyParts(tables, [order_line(study, learned)], plots, more, measures, sentences(old))
+    return StudyParts(tables, [order_line(study, learned)], plots, more, measures, old)
 
 
 PRETRAIN = make_report("Pretraining", _pretraining, apart=True)

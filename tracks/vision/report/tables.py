@@ -7,7 +7,7 @@ from ....experiments.history.collect import ComparisonData
 from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
 from ....reports.tables.differences import difference_tables
 from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words
-from ....reports.tables.old_tasks import old_tasks_table
+from ....reports.tables.old_tasks import old_tasks_tables
 from ....reports.tables.table import Table, over_seeds
 from .scores import ClassifierArm, ClassifierScores, measure_name
 
@@ -45,8 +45,7 @@ def tables(studies: Studies, scores: Results) -> list[Table]:
         shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
             shown.append(shocks)
-        apart = difference_tables(scores[name].differences)
-        apart += [old_tasks_table(scores[name].old_tasks)] if scores[name].old_tasks else []
+        apart = [*difference_tables(scores[name].differences), *old_tasks_tables(scores[name].old_tasks)]
         shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
     return shown
 
