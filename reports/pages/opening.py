@@ -36,7 +36,7 @@ class Opening:
 
 
 def make_opening(
-    data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "", also: Sequence[str] = ()
+    data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "", more: Sequence[str] = ()
 ) -> Opening:
     """Return the opening of a report.
 
@@ -46,7 +46,7 @@ def make_opening(
         measures: The numbers by which arms are compared. The differences that are not significant are listed
             for the first one only, in every environment and variant.
         meaning: The definition of the first one as a sentence, if its name is not enough.
-        also: Further sentences on what can be concluded.
+        more: Further sentences on what can be concluded.
     """
     compared = [_arms_sentence(data, what), _steps_sentence(data), _seeds_sentence(data)]
     if not measures or len(data.arms) == 1:
@@ -57,7 +57,7 @@ def make_opening(
     also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
     compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
     can, cannot = conclude(measures)
-    return Opening(compared, [*can, *_cut_sentences(list(also))], cannot, _test_sentence(measures))
+    return Opening(compared, [*can, *_cut_sentences(list(more))], cannot, _test_sentence(measures))
 
 
 def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:

@@ -173,7 +173,7 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     table = Table.from_columns("Old tasks", columns, turns=False)
     known = [words for name, words in WORDS.items() if headings[name] in table.header]
     scales, seeds = dict.fromkeys(old.scale for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
-    words = " ".join([*sentences(found), *scales, *known, over_seeds(seeds)])
+    words = " ".join([*scales, *known, over_seeds(seeds)])
     return [replace(table, words=words)]
 
 

@@ -46,7 +46,7 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         facts=_facts(studies, together.runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),
         opening=make_opening(
-            together, f"vision on {join_words(list(studies))}", _measures(scores), also=_conclusions(scores)
+            together, f"vision on {join_words(list(studies))}", _measures(scores), more=_conclusions(scores)
         ),
         verdict=sentences(scores),
         settings=_settings(arms),
