@@ -315,7 +315,7 @@ class AgentSettings(RunSettings):
                 known.add(same)
                 of_known += limit
             steps += of_known - limit
-        return len(known) > 1 and self.eval_episodes * (steps + of_known) <= MOST_ADDED * tasks[-1].end
+        return len(known) > 1 and 0 < self.eval_episodes * (steps + of_known) <= MOST_ADDED * tasks[-1].end
 
     def lengthen(self, steps: int) -> "AgentSettings":
         if self.steps is None:
