@@ -170,7 +170,7 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     headings = {name: percent(name) if found[0].percent else name for name in MEASURES}
     for name, heading in headings.items():
         columns[heading] = [Interval.of(of_arm.spread(name), old.form) for old, _, of_arm in rows]
-    table = Table.from_columns("Old tasks", columns, turns=False)
+    table = Table.from_columns("Old tasks", columns)
     known = [words for name, words in WORDS.items() if headings[name] in table.header]
     scales, seeds = dict.fromkeys(old.scale for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
     words = " ".join([*scales, *known, over_seeds(seeds)])
