@@ -62,7 +62,7 @@ def draw_matrices(panels: Sequence[Panel], form: Form) -> Figure:
     most, times = max(len(panel.tasks) for panel in panels), max(len(panel.values) for panel in panels)
     few, labels = most <= MOST_NUMBERS, [_labels(panel.tasks) for panel in panels]
     room = 0.09 * max(len(label) for of_panel in labels for label in of_panel) if few else 0.4
-    width = 0.5 + room + (0.5 * most if few else 3.0)
+    width = 0.5 + room + (0.5 * most if few else 2.6)
     rows = -(-len(panels) // max(1, min(len(panels), int(WIDTH // width))))
     columns = -(-len(panels) // rows)  # so that the last row is nearly full
     height = 0.7 + 0.6 * room + (0.34 * times if few else 2.5)
