@@ -11,7 +11,9 @@ from .h1 import register_h1
 from .joined import JoinedVector
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
+from .minatar import register_minatar
 from .nine_rooms import register_nine_rooms
+from .packaged import PACKAGED, packaged_names
 from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
@@ -21,9 +23,11 @@ from .workers import EnvWorkers, WorkerVector
 
 register_h1()
 register_lake()
+register_minatar()
 register_nine_rooms()
 
 __all__ = [
+    "PACKAGED",
     "REWARD_FLOOR",
     "SEQUENCES",
     "AtariVector",
@@ -55,6 +59,7 @@ __all__ = [
     "make_env",
     "make_pixels",
     "package_hint",
+    "packaged_names",
     "parse_sequence",
     "parse_shifts",
     "picture_of",
