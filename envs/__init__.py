@@ -18,6 +18,7 @@ from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
+from .united import Padded, United, unite
 from .vector import Envs, Episode, StepResult, Vector
 from .workers import EnvWorkers, WorkerVector
 
@@ -42,12 +43,14 @@ __all__ = [
     "Guard",
     "JoinedVector",
     "Observations",
+    "Padded",
     "Picture",
     "Repeat",
     "Shift",
     "Shifted",
     "Shifts",
     "StepResult",
+    "United",
     "Vector",
     "WorkerVector",
     "environment_names",
@@ -66,4 +69,5 @@ __all__ = [
     "resolve_env",
     "shifts",
     "side_by_side",
+    "unite",
 ]

@@ -1,8 +1,9 @@
 """Make an environment by its name, with the wrappers that all runs use.
 
 The wrappers, innermost first: Gymnasium's order check and time limit, the guard against explosions of physics, the
-shifts of a stream's tasks, clipping of actions. So the guard checks the original rewards, and shifted actions are
-within bounds. Gymnasium's passive checker is left out, because it takes time.
+shifts of a stream's tasks, clipping of actions, the channels and actions that only other environments of a sequence
+have. So the guard checks the original rewards, and shifted actions are within bounds. Gymnasium's passive checker is
+left out, because it takes time.
 
 Terminations are those of the v5 tasks, as in Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall ends Hopper and
 Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs for 1000 steps.
@@ -29,6 +30,7 @@ from .minigrid import WithoutMission, shows_mission
 from .packaged import find_packaged, squash
 from .shifts import Shifted, Shifts
 from .shifts.physics import model_of
+from .united import Padded, United
 
 SHORT_NAMES = {
     "halfcheetah": "HalfCheetah-v5",
@@ -154,6 +156,7 @@ def make_env(
     max_episode_steps: int | None = None,
     render_mode: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    united: United | None = None,
 ) -> gym.Env:
     """Return an environment with the wrappers that agents need.
 
@@ -170,6 +173,7 @@ def make_env(
         max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
         render_mode: "rgb_array" lets `render` return pictures. By default, the environment renders nothing.
         kwargs: Keyword arguments of the environment. Each environment gets a copy of its own.
+        united: The numbers of channels and actions of all environments of a sequence (see `unite`).
 
     Raises:
         ValueError: The name is unknown or an old id that can no longer be made, the friction is not positive and
@@ -199,7 +203,9 @@ def make_env(
         except ValueError:
             env.close()
             raise
-    return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
+    if clip_actions and isinstance(env.action_space, gym.spaces.Box):
+        env = ClipActions(env)
+    return env if united is None else Padded(env, united)
 
 
 def _make_registered(

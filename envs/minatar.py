@@ -85,7 +85,7 @@ class MinAtar(gym.Env):
         reward, ended = self.game.act(self._actions[action])
         return self.game.state(), float(reward), bool(ended), False, {}
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """Return a picture in which each channel has a colour, and the last one of a cell is seen."""
         if self.render_mode is None:
             return None
