@@ -11,7 +11,7 @@ from .minatar import import_minatar
 from .minigrid import import_minigrid
 
 
-class Package(NamedTuple):
+class EnvPackage(NamedTuple):
     """A package of environments, which is only imported if one of them is named.
 
     Attributes:
@@ -28,8 +28,8 @@ class Package(NamedTuple):
 
 
 PACKAGED = {
-    "minatar": Package("MinAtar", "minatar[:/]", import_minatar, "MinAtar/"),
-    "minigrid": Package("MiniGrid", "minigrid[:-]|babyai-", import_minigrid, "MiniGrid-"),
+    "minatar": EnvPackage("MinAtar", "minatar[:/]", import_minatar, "MinAtar/"),
+    "minigrid": EnvPackage("MiniGrid", "minigrid[:-]|babyai-", import_minigrid, "MiniGrid-"),
 }
 
 
