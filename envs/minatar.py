@@ -1,7 +1,7 @@
 """MinAtar: five small Atari games (Young & Tian 2019, arXiv 1903.03176), played by the package `minatar` (GPL-3)."""
 
 import colorsys
-from types import ModuleType
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
@@ -23,13 +23,10 @@ def register_minatar() -> None:
         gym.register(name, f"{__name__}:MinAtar", max_episode_steps=LONGEST, kwargs={"game": game})
 
 
-def import_minatar() -> ModuleType:
-    """Import and return `minatar`. Raises ImportError if it is not installed. It is optional because of its licence."""
-    try:
-        import minatar
-    except ImportError as error:
-        raise ImportError("MinAtar needs minatar (GPL-3.0, a separate extra): pip install 'supple[minatar]'") from error
-    return minatar
+def require_minatar() -> None:
+    """Raise ImportError if `minatar` is not installed. It is an optional dependency because it is under the GPL."""
+    if find_spec("minatar") is None:
+        raise ImportError("MinAtar needs minatar (GPL-3.0, a separate extra): pip install 'supple[minatar]'")
 
 
 class MinAtar(gym.Env):
@@ -64,8 +61,11 @@ class MinAtar(gym.Env):
     ) -> None:
         if not 0.0 <= sticky_action_prob <= 1.0:
             raise ValueError(f"sticky_action_prob must be in [0, 1], got {sticky_action_prob}")
+        require_minatar()
+        from minatar import Environment  # takes a second, in which it imports seaborn
+
         self.render_mode = render_mode
-        self.game = import_minatar().Environment(game, sticky_action_prob, difficulty_ramping)
+        self.game = Environment(game, sticky_action_prob, difficulty_ramping)
         every = list(range(self.game.num_actions()))
         self._actions = self.game.minimal_action_set() if use_minimal_action_set else every
         self.action_space = gym.spaces.Discrete(len(self._actions))

@@ -1,19 +1,17 @@
 """MiniGrid and BabyAI (Chevalier-Boisvert et al. 2023, arXiv 2306.13831), from the package `minigrid`."""
 
-from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 
-def import_minigrid() -> ModuleType:
-    """Import and return `minigrid`, which registers its environments. Raises ImportError if it is not installed."""
+def import_minigrid() -> None:
+    """Import `minigrid`, which registers its environments. Raises ImportError if it is not installed."""
     try:
-        import minigrid
+        import minigrid  # noqa: F401
     except ImportError as error:
         raise ImportError("MiniGrid needs minigrid: pip install 'supple[minigrid]'") from error
-    return minigrid
 
 
 def shows_mission(env: gym.Env) -> bool:

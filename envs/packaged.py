@@ -7,28 +7,28 @@ from typing import NamedTuple
 import gymnasium as gym
 
 from ..registry import near_names
-from .minatar import import_minatar
+from .minatar import require_minatar
 from .minigrid import import_minigrid
 
 
 class EnvPackage(NamedTuple):
-    """A package of environments, which is only imported if one of them is named.
+    """A package of environments, which is only imported if one of them is used.
 
     Attributes:
         title: What it is called.
         named: A regular expression for the beginning of names and ids of its environments.
-        load: Imports it, or raises ImportError, which says how to install it.
+        load: Registers its environments, or raises ImportError, which says how to install it.
         prefix: The beginning of its ids, which short names leave out.
     """
 
     title: str
     named: str
-    load: Callable[[], object]
+    load: Callable[[], None]
     prefix: str
 
 
 PACKAGED = {
-    "minatar": EnvPackage("MinAtar", "minatar[:/]", import_minatar, "MinAtar/"),
+    "minatar": EnvPackage("MinAtar", "minatar[:/]", require_minatar, "MinAtar/"),
     "minigrid": EnvPackage("MiniGrid", "minigrid[:-]|babyai-", import_minigrid, "MiniGrid-"),
 }
 
