@@ -154,8 +154,8 @@ def _first_word(args: Sequence[str]) -> str:
 def load_plugins(args: Sequence[str]) -> None:
     """Import the plug-ins that the command line names by --plugin, and the modules of its environments.
 
-    A module is named as in `module:Id-v0`. Those of `envs.PACKAGED` are imported where they are needed. The other options
-    may depend on what the plug-ins register.
+    A module is named as in `module:Id-v0`. Those of `envs.PACKAGED` are imported where they are needed. The other
+    options may depend on what the plug-ins register.
 
     Raises:
         UsageError: A plug-in cannot be imported.
