@@ -30,7 +30,7 @@ class ImageSettings(AgentSettings):
         return bool(self.find_environment(question))
 
     def resolve(self) -> str | None:
-        from .spaces import describe_rows
+        from .spaces import describe_rows, describe_united
 
         lines: list[str] = []
 
@@ -39,4 +39,6 @@ class ImageSettings(AgentSettings):
             return False  # ask of all
 
         self.find_environment(question)
+        if any(lines):
+            lines.append(describe_united(self.environments(), self.kwargs, self.observations))
         return "; ".join(filter(None, (*lines, super().resolve()))) or None

@@ -49,7 +49,8 @@ class AgentSettings(RunSettings):
     """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
     other rounding errors than runs alone."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Environment to train on: a short name (halfcheetah, asterix), a Gymnasium id or my_module:Mine-v0."""
+    """Environment to train on: a short name (halfcheetah, asterix, minatar:breakout), a Gymnasium id or
+    my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
