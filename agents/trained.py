@@ -105,7 +105,9 @@ class Trained:
             array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
         if env not in self._flat_envs:
-            self._flat_envs[env] = flatten(make_env(env, kwargs=self._work.settings.kwargs))
+            settings = self._work.settings
+            observations = getattr(settings, "observations", "auto")
+            self._flat_envs[env] = flatten(make_env(env, kwargs=settings.kwargs), observations)
         shown = self._flat_envs[env]
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
         if isinstance(space, Dict | Tuple):

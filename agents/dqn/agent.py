@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.work import Numbers
-from ...envs import StepResult
+from ...envs import Picture, StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
 from ...networks import StackedAdam, copy_module_, evaluating, set_generators
 from ...networks.activations import is_random
@@ -44,14 +44,14 @@ from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
 from ..spaces import only_space
 from ..stacks import by_member, draw_network, redraw_draws
-from .network import NatureCNN, ValueMLP
+from .network import ValueNetwork
 from .settings import DQNSettings
 
 STATISTICS = ("loss/td", "q/mean")
 
 
 class Pixels(NamedTuple):
-    """The sizes of an environment with images: frames per observation, height and width, number of actions."""
+    """The sizes of an Atari game: frames per observation, height and width, number of actions."""
 
     stack: int
     height: int
@@ -67,33 +67,35 @@ class Pixels(NamedTuple):
         """Return s and s′ from the frames of a sample, (…, n, stack, H, W) each."""
         return frames[..., :-1, :, :], frames[..., 1:, :, :]
 
-    def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> NatureCNN:
-        """Return a new network, initialised by a generator, or a stack of them."""
-        s = settings
-        return NatureCNN(*self, s.hidden, s.activation, draws, s.normalization, s.initialization, members)
+    @property
+    def picture(self) -> Picture:
+        """How the frames lie in the numbers of an observation."""
+        return Picture(self.stack, self.height, self.width)
+
+    @property
+    def size(self) -> int:
+        """The numbers of an observation."""
+        return self.picture.size
 
 
-class Vectors(NamedTuple):
-    """The sizes of an environment with vectors: length of an observation, number of actions."""
+class RowSizes(NamedTuple):
+    """The sizes of an environment whose observations are rows of numbers (see `spaces.RowSpace`): length, number of
+    actions, how an image lies in a row, and whether its numbers are bytes."""
 
     size: int
     actions: int
+    picture: Picture | None = None
+    bytes: bool = False
 
     @property
     def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return ReplayLayout((self.size,), np.float32, actions=self.actions)
+        return ReplayLayout((self.size,), np.uint8 if self.bytes else np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (…, n, size) each."""
         s, after = frames.unbind(-2)
         return s, after
-
-    def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> ValueMLP:
-        """Return a new network, initialised by a generator, or a stack of them."""
-        s = settings
-        normalization, initialization = s.normalization, s.initialization
-        return ValueMLP(*self, s.widths, s.activation, draws, normalization, initialization, s.softmax_values, members)
 
 
 class DQN:
@@ -103,7 +105,7 @@ class DQN:
     draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
     """
 
-    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
+    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | RowSizes]) -> None:
         """Make the network, its target and an empty replay memory.
 
         Args:
@@ -129,7 +131,7 @@ class DQN:
         )
         learn = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample)), self.activations)
         self.captured = learn if on_gpu and s.capture else None
-        self.centre = Centre(self.space.size, self.stack) if isinstance(self.space, Vectors) else None
+        self.centre = Centre(self.space.size, self.stack) if self.space.picture is None else None
         self._random: tuple[int, bool] | None = None  # see `_is_random`
         self.learner = self._learner()
         self.learners = {"q": self.learner}
@@ -137,11 +139,17 @@ class DQN:
             set_generators(self.network, self.activations)
             seed_activations(s, self.activations)
 
-    def _new_network(self) -> NatureCNN | ValueMLP:
+    def _new_network(self) -> ValueNetwork:
         """Return a new network. The members of a stack draw their weights as if alone."""
+        s, space = self.settings, self.space
+        behind = (s.hidden,) if s.hidden else None
+        widths = s.widths if space.picture is None else behind
 
-        def make(draws: torch.Generator | None, members: int = 0) -> NatureCNN | ValueMLP:
-            return self.space.network(self.settings, draws, members)
+        def make(draws: torch.Generator | None, members: int = 0) -> ValueNetwork:
+            return ValueNetwork(
+                space.size, space.actions, widths, s.activation, draws, s.normalization, s.initialization,
+                s.softmax_values, members, space.picture, s.encoder,
+            )  # fmt: skip
 
         return draw_network(make, partial(make, None), self._draws, self.activations)
 

@@ -31,7 +31,7 @@ class DQNSettings(ImageSettings):
     batch_size: int = 32
     """Transitions per gradient step."""
     replay_size: int = 1_000_000
-    """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames."""
+    """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames of a game."""
     replay_folder: str | None = None
     """Keep the frames of the replay memory in a file in this folder instead of in RAM."""
     learning_starts: int = 20_000
@@ -66,8 +66,9 @@ class DQNSettings(ImageSettings):
     """Environment steps after the start of learning over which ε falls linearly to its final value."""
     eval_epsilon: float = 0.001
     """ε in evaluations."""
-    hidden: int = 512
-    """For images: width of the linear layer after the convolutions of the Nature CNN."""
+    hidden: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """For images: width of the linear layer after the convolutions (default: 512 for nature, 256 for impala, 128 for
+    minatar)."""
     widths: tuple[int, ...] = (256, 256)
     """For vectors: widths of the hidden layers."""
     activation: str = "relu"
@@ -79,7 +80,7 @@ class DQNSettings(ImageSettings):
     initialization: Annotated[Literal["xavier", "pytorch"], tyro.conf.arg(metavar="xavier|pytorch")] = "xavier"
     """Initial parameters: Xavier-uniform weights and zero biases, or PyTorch's default for both."""
     softmax_values: bool = False
-    """For vectors: apply a softmax over the actions to the action values, as the code of Switching FrozenLake does."""
+    """Apply a softmax over the actions to the action values, as the code of Switching FrozenLake does."""
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Device of the network; auto: a CUDA GPU if there is one."""
     precision: Annotated[Literal["float32", "bfloat16"], tyro.conf.arg(metavar="float32|bfloat16")] = "float32"
