@@ -152,11 +152,12 @@ class Convolutions(nn.Sequential):
             images = frames.movedim(-1, CHANNELS).flatten(-4, -3)
         else:
             images = images.unflatten(-1, (p.channels, p.height, p.width))
-        scaled = channels_last(images, *self.axes).to(torch.get_default_dtype())
-        if p.low == p.low:  # there are bounds
-            scaled = (scaled - p.low if p.low else scaled) * (1 / (p.high - p.low))
+        images = channels_last(images, *self.axes)
+        scaled = images.to(torch.get_default_dtype(), copy=True)
+        if p.low == p.low:  # there are bounds; in place, as images are large
+            scaled = (scaled.sub_(p.low) if p.low else scaled).mul_(1 / (p.high - p.low))
         features: Tensor = super().forward(scaled)
-        if not joined.shape[-1]:
+        if self.size == p.size:
             return features
         return torch.cat([features, joined.to(features.dtype).expand(*features.shape[:-1], -1)], -1)
 

@@ -8,7 +8,7 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ..image_settings import ImageSettings
-from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
+from ..limits import compile_problem, drawn_by_member, negative, not_positive, outside_unit_interval, wrong_adam_betas
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
@@ -126,14 +126,6 @@ class SACSettings(ImageSettings):
         if self.replay_size < self.batch_size:
             yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
 
-    def _draws_by_member(self) -> str | None:
-        """Return a line for the user if each member of a stack draws its own random activations, else None."""
-        from ...networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
-
-        if not (self.stacked and isinstance(parse_activation(self.activation), RandomActivation)):
-            return None
-        return f"--activation {self.activation} draws for each seed of a stack: updates run in eager mode, slower"
-
     def resolve(self) -> str | None:
         note = super().resolve()
         self.device = device_here(self.device)
@@ -141,7 +133,7 @@ class SACSettings(ImageSettings):
             _, steps = self.stream()
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on" and (problem := compile_problem() or self._draws_by_member()):
+        if self.compile == "on" and (problem := compile_problem() or drawn_by_member(self)):
             self.compile = "off"
             return problem
         return note

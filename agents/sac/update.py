@@ -13,9 +13,9 @@ In a stack of agents, all tensors have the members as their first axis, and each
 temperature. The shape `stack` is (members,) then, and () for one agent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
 from ...networks.activations import is_random
 from ...networks.optimizers import step
+from ..offpolicy.gradients import differentiate
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
@@ -68,17 +69,6 @@ def freeze(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_()
-
-
-def differentiate(
-    loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
-) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Return the loss and the constant that `loss(*inputs)` returns, (*stack,), and the gradients of the loss.
-
-    In a stack, they are those of the sum over the members, of which each has its own parameters."""
-    value, constant = loss(*inputs)
-    gradients = torch.autograd.grad(value, parameters, torch.ones_like(value))
-    return value.detach(), constant, [gradient.contiguous() for gradient in gradients]  # fused AdamW asks for it
 
 
 class SoftUpdate:
