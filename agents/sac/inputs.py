@@ -43,7 +43,9 @@ class Control(NamedTuple):
     dtype: str = "float32"
 
     def __str__(self) -> str:
-        return f"{self.picture or f'{self.observation} observations'} and {len(self.low)} actions"
+        image = f" ({self.picture})" if self.picture else ""
+        seen = f"{self.observation} observations{image}"
+        return f"{seen} and {len(self.low)} actions between {list(self.low)} and {list(self.high)}"
 
 
 def shared_control(spaces: Mapping[str, Control], heads: HeadsSetting) -> Control:
@@ -59,7 +61,7 @@ def shared_control(spaces: Mapping[str, Control], heads: HeadsSetting) -> Contro
         raise ValueError(f"--heads {heads} needs at most {MOST} environments, got {len(spaces)}")
     (first, common), *others = spaces.items()
     for env, space in others:
-        if (str(space), space.dtype) != (str(common), common.dtype):
+        if space._replace(low=common.low, high=common.high) != common or len(space.low) != len(common.low):
             raise ValueError(
                 f"--heads {heads} needs as many observations and actions in all environments, but {first} has {common} "
                 f"and {env} has {space}"
@@ -105,7 +107,7 @@ class Inputs:
 
     def observe(self, rows: NDArray[Any]) -> None:
         """Count observations of the present environment, (rows, d), in its statistics."""
-        self.statistics[self.key].update(by_member(rows[..., self.pixels :], self.stack))
+        self.statistics[self.key].update(by_member(rows, self.stack)[..., self.pixels :])
         self.refresh(self.key)
 
     def refresh(self, *keys: str) -> None:

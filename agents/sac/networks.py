@@ -300,10 +300,9 @@ class Actor(nn.Module):
         self.heads = (*names_of(self.mean, "mean"), *names_of(self.log_std, "log_std"))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        own: tuple[Tensor, ...] = ()
         if self.several:
             observations, own = observations[..., :-1], (observations[..., -1],)
-        else:
-            own = ()
         features = self.body(observations)
         mean, log_std = self.mean(features, *own), self.log_std(features, *own)
         if self.clipped:
@@ -370,10 +369,9 @@ class Critics(nn.Module):
         self.net, self.several = net, net.several
 
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
+        own: tuple[Tensor, ...] = ()
         if self.several:  # the number of the environment stays the last
             observations, own = observations[..., :-1], (observations[..., -1:],)
-        else:
-            own = ()
         return self.net(torch.cat([observations, actions, *own], -1))
 
 
