@@ -48,6 +48,7 @@ from .rebalance import Rebalance
 from .recycle import recycle_
 from .redo import Redo
 from .regrama import ReGraMa
+from .replay import Replay, ReplayWindow
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
@@ -105,6 +106,8 @@ __all__ = [
     "Redo",
     "Reinitialization",
     "ReleasedCode",
+    "Replay",
+    "ReplayWindow",
     "Rescaling",
     "Reset",
     "ResetContract",

@@ -190,6 +190,7 @@ class DQN:
                 LastLoss(lambda: self._latest),
                 Injectable("mlp"),
                 ReleasedCode("dqn"),
+                self.experience.window,
             ),
         )
 

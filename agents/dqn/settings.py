@@ -9,7 +9,7 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ..image_settings import ImageSettings
-from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas
+from ..limits import negative, not_positive, outside_unit_interval, wrong_adam_betas, wrong_sampling
 
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
@@ -34,6 +34,8 @@ class DQNSettings(ImageSettings):
     """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames."""
     replay_folder: str | None = None
     """Keep the frames of the replay memory in a file in this folder instead of in RAM."""
+    replay_sampling: str = "uniform"
+    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: int = 20_000
     """Environment steps before learning begins."""
     priming_updates: int = 0
@@ -138,6 +140,7 @@ class DQNSettings(ImageSettings):
         )  # fmt: skip
         yield from outside_unit_interval(self, "sticky", "gamma", "exploration_start", "exploration", "eval_epsilon")
         yield from wrong_adam_betas(self.adam_betas)
+        yield from wrong_sampling(self.replay_sampling)
         yield from negative(self, "learning_starts", "priming_updates", "weight_decay", "max_grad_norm")
         if self.env_workers and self.sticky_per == "step":
             yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"
