@@ -76,11 +76,10 @@ class ReservoirMemory(ReplayMemory):
         last, _ = self._require_fit(actions, final_obs, obs)
         number = self.seen[:, None] + np.arange(1, self.num_envs + 1)  # of a transition, counted from 1
         slot = number - 1
-        for member, source in enumerate(sources_of(self.draws)):
-            if number[member, -1] > self.capacity:
+        for source, numbers, slots in zip(sources_of(self.draws), number, slot, strict=True):
+            if numbers[-1] > self.capacity:
                 chance = torch.rand(self.num_envs, generator=source, dtype=torch.float64).numpy()
-                full = number[member] > self.capacity
-                slot[member, full] = (chance * number[member])[full].astype(np.int64)
+                np.copyto(slots, (chance * numbers).astype(np.int64), where=numbers > self.capacity)
         self.seen += self.num_envs
         if (taken := np.flatnonzero(slot < self.capacity)).size:
             member = taken // self.num_envs

@@ -70,10 +70,7 @@ class Recency:
     def draw(self, count: int, source: torch.Generator, start: int, bounds: Integers) -> Tensor:
         """Return numbers of rows of a member, as `Uniform.draw` does."""
         rows = np.diff(bounds, prepend=start)
-        fall = len(bounds) / self.horizon
-        newest = np.minimum(rows, np.ceil((1.0 - self.low) / fall).astype(np.int64))
-        level = np.maximum(1.0 - self.low - fall * (newest - 1), 0.0)
-        parts = np.stack([self.low * rows, level * newest, fall / 2 * newest * (newest - 1)], 1)
+        newest, parts = self.parts(rows)
         edges = parts.cumsum()
         which, *uniform = torch.rand(3, count, generator=source, dtype=torch.float64).numpy()
         ring, part = np.divmod(np.minimum(edges.searchsorted(which * edges[-1], side="right"), len(edges) - 1), 3)
@@ -82,6 +79,15 @@ class Recency:
         other = (uniform[1] * (most - 1)).astype(np.int64)
         age = np.where(part == 2, np.minimum(age, other + (other >= age)), age)
         return torch.from_numpy(bounds[ring] - 1 - age)
+
+    def parts(self, rows: Integers) -> tuple[Integers, NDArray[np.float64]]:
+        """Return the numbers m of rows above the floor, (num_envs,), and the sums of the three terms, (num_envs, 3).
+
+        `rows` are the numbers n of rows of each ring, (num_envs,)."""
+        fall = len(rows) / self.horizon
+        newest = np.minimum(rows, np.ceil((1.0 - self.low) / fall).astype(np.int64))
+        level = np.maximum(1.0 - self.low - fall * (newest - 1), 0.0)
+        return newest, np.stack([self.low * rows, level * newest, fall / 2 * newest * (newest - 1)], 1)
 
 
 @dataclass(frozen=True)
