@@ -58,6 +58,7 @@ class ReservoirMemory(ReplayMemory):
         if share:
             raise ValueError("a reservoir is a sample of all transitions, not of the newest: keep=0 begins a new one")
         self.seen[:] = 0
+        self._ready = False
 
     def begin(self, observations: np.ndarray) -> None:
         self._newest(observations)

@@ -35,6 +35,7 @@ def test_transitions_are_stored_whole(layout: ReplayLayout) -> None:
         assert bool(terminated) == transition.terminated
 
 
+@pytest.mark.slow
 def test_every_transition_so_far_is_kept_equally_often() -> None:
     """Two environments at a time, which may hit the same place."""
     layout, counts, no, obs = (
