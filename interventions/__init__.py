@@ -48,7 +48,7 @@ from .rebalance import Rebalance
 from .recycle import recycle_
 from .redo import Redo
 from .regrama import ReGraMa
-from .replay import Replay, ReplayWindow
+from .replay import KeepNewest, ReplayWindow
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
@@ -87,6 +87,7 @@ __all__ = [
     "Injected",
     "Injection",
     "Intervention",
+    "KeepNewest",
     "L2EffectiveRank",
     "L2Init",
     "LastLoss",
@@ -106,7 +107,6 @@ __all__ = [
     "Redo",
     "Reinitialization",
     "ReleasedCode",
-    "Replay",
     "ReplayWindow",
     "Rescaling",
     "Reset",

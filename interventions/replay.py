@@ -43,7 +43,7 @@ class ReplayWindow:
 
 
 @interventions.register("replay")
-class Replay(Intervention):
+class KeepNewest(Intervention):
     """Forget all transitions of the replay memory but the newest; it needs a schedule, such as `@task`.
 
     Args:

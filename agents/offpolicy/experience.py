@@ -161,7 +161,7 @@ class Experience(Generic[Prepared]):
 
     @property
     def window(self) -> ReplayWindow:
-        """What interventions see of the memory: the capability of one of the agent's learners."""
+        """The capability by which interventions reach the memory. One of the agent's learners offers it."""
         marks = torch.from_numpy(self.memory.marks.reshape(len(self.settings.members), -1))
         return ReplayWindow(lambda: self.memory.sizes().tolist(), self._keep, self._refusal, marks)
 

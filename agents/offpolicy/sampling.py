@@ -32,7 +32,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Uniform:
-    """All transitions alike."""
+    """Draw from all transitions alike."""
 
     def draw(self, count: int, source: torch.Generator, start: int, bounds: Integers) -> Tensor:
         """Return numbers of rows of a member, (count,) int64, independent of one another.
@@ -48,7 +48,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Recency:
-    """Linearly rarer with age, down to a floor (Wu et al. 2026).
+    """Draw transitions linearly less often with age, down to a floor (Wu et al. 2026).
 
     Args:
         horizon: The age, in transitions of a member, at which the weight would be 0; at least 1.
@@ -92,7 +92,7 @@ class Recency:
 
 @dataclass(frozen=True)
 class Reservoir:
-    """All transitions so far alike, of which the memory is a uniform sample (see `ReservoirMemory`)."""
+    """Draw from all transitions alike, of a uniform sample of those so far (see `ReservoirMemory`)."""
 
 
 Sampling = Uniform | Recency | Reservoir

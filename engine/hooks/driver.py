@@ -10,7 +10,18 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from ...interventions import Every, Hook, Learner, Memory, Moment, Replay, ReplayWindow, UnknownName, When, did_you_mean
+from ...interventions import (
+    Every,
+    Hook,
+    KeepNewest,
+    Learner,
+    Memory,
+    Moment,
+    ReplayWindow,
+    UnknownName,
+    When,
+    did_you_mean,
+)
 from ...metrics import (
     METRICS,
     TRAINABILITY,
@@ -360,7 +371,7 @@ class HookDriver:
 
     def _memory(self, hook: Hook, learner: Learner, seeds: Sequence[int] | None) -> dict[str, Any]:
         """Return the size of the replay memory if a hook acts on it, as `_measure` returns metrics."""
-        window = learner.offers(ReplayWindow) if isinstance(hook.intervention, Replay) else None
+        window = learner.offers(ReplayWindow) if isinstance(hook.intervention, KeepNewest) else None
         if window is None:
             return {}
         sizes = window.sizes()
