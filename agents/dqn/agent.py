@@ -204,6 +204,7 @@ class DQN:
                 LastLoss(lambda: self._latest),
                 Injectable("mlp"),
                 ReleasedCode("dqn"),
+                self.experience.window,
             ),
         )
 

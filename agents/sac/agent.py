@@ -218,6 +218,7 @@ class SAC:
                 OtherMinibatch(lambda: (seen := experience.another(draws["critic"])) and seen[0][:2]),
                 LastLoss(lambda: self.soft_update.latest["critic"]),
                 Injectable("net"),
+                experience.window,
             ),
             **common("critic"),
         )  # fmt: skip

@@ -8,7 +8,7 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ..image_settings import ImageSettings
-from ..limits import compile_problem, drawn_by_member, negative, not_positive, outside_unit_interval, wrong_adam_betas
+from ..limits import compile_problem, drawn_by_member, negative, not_positive, outside_unit_interval, wrong_adam_betas, wrong_sampling
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 HeadsSetting = Literal["one", "environment", "one-hot"]
@@ -29,6 +29,8 @@ class SACSettings(ImageSettings):
     """Capacity of the replay memory in decisions."""
     replay_folder: str | None = None
     """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
+    replay_sampling: str = "uniform"
+    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: int = 5_000
     """Decisions with random actions before learning begins."""
     priming_updates: int = 0
@@ -121,6 +123,7 @@ class SACSettings(ImageSettings):
             "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature", "hidden",
         )  # fmt: skip
         yield from wrong_adam_betas(self.adam_betas)
+        yield from wrong_sampling(self.replay_sampling)
         if self.normalization != "none" and self.network != "mlp":
             reason = "SimBa has its own layer normalisation"
             yield f"--normalization {self.normalization} needs --network mlp: {reason}"
