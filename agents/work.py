@@ -36,6 +36,7 @@ from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
+from .rates import rate_at, scale_rates
 from .settings import AgentSettings
 from .stream import EnvTask
 
@@ -184,6 +185,8 @@ class AgentWork(Work):
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
 
+        The learning rate is that of the first step.
+
         Args:
             task: The current task.
             step: The step of the run.
@@ -196,6 +199,8 @@ class AgentWork(Work):
         """
         assert self._envs is not None
         agent, stride = self.agent, self.settings.stride
+        if self.settings.schedule != "constant":
+            scale_rates(self.learners.values(), rate_at(self.settings, task, self.tasks[-1].end, step))
         gradual = self.shifts is not None and self.shifts.is_gradual
         with self._name_faults():
             while True:

@@ -73,7 +73,7 @@ class StackedAdam(torch.optim.Optimizer):
             arithmetic = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
             arithmetic(
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
-                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"],
+                beta2=group["betas"][1], lr=group["lr"], weight_decay=group["weight_decay"], eps=group["eps"],
                 maximize=False,
             )  # fmt: skip
 

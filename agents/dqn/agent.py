@@ -42,6 +42,7 @@ from ..normalize import Centre
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
+from ..rates import initial_rate
 from ..spaces import only_space
 from ..stacks import by_member, draw_network, redraw_draws
 from .network import NatureCNN, ValueMLP
@@ -156,7 +157,8 @@ class DQN:
         s, on_gpu = self.settings, self.device.type == "cuda"
         draws, stacked = generators(s, "interventions"), bool(self.stack)
         parameters, own = list(self.network.parameters()), sources_of(draws)
-        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
+        constants: Any = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
         optimizer: torch.optim.Optimizer
         if stacked:
             optimizer = StackedAdam(parameters, *constants)
