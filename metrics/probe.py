@@ -153,6 +153,10 @@ def _share_saturated(view: View) -> Tensor:
 
 def _find_lambda_max(view: View) -> Tensor:
     with unchanged(view.learner.module):
+        diverging = not scalar_loss(view.learner).isfinite()
+    if diverging:
+        return torch.full((view.networks,), torch.nan)
+    with unchanged(view.learner.module):
         values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
     return values if view.members is None else view.select(values[:, 0])
 

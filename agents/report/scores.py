@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, RunData, Segment
+from ...experiments.history.collect import ComparisonData, RunData, Segment, how_it_ended
 from ...metrics import (
     Score,
     final_window_return,
@@ -259,7 +259,7 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
 def _note_unfinished(data: ComparisonData) -> list[str]:
     """Return a note for each run that did not reach the final window of its last task."""
     return [
-        f"{label}, seed {run.seed}: {run.unfinished}, its logs end at step {run.last_step:,} of {run.total_steps:,}; "
+        f"{label}, seed {run.seed}: {how_it_ended(run)}its logs end at step {run.last_step:,} of {run.total_steps:,}; "
         f"final scores, which begin at step {window(run.tasks[-1]):,.0f}, leave it out"
         for label, runs in data.arms.items()
         for run in runs

@@ -293,6 +293,11 @@ def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
     return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
 
 
+def how_it_ended(run: RunData) -> str:
+    """Return "unfinished, ", or "" for a seed that diverged, of which `notes_of_seeds` says so."""
+    return "" if run.of_kind("diverged") else f"{run.unfinished}, "
+
+
 def notes_of_seeds(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
     """Return a line for each seed of a stack that diverged, and one if seeds were trained in stacks and alone.
 

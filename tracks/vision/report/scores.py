@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.history.collect import ComparisonData, Row, RunData, Segment
+from ....experiments.history.collect import ComparisonData, Row, RunData, Segment, how_it_ended
 from ....metrics import (
     average_accuracy,
     backward_transfer,
@@ -230,7 +230,7 @@ def _progress_note(run: RunData) -> str:
     if len(run.outcomes) >= len(run.tasks):
         return ""
     return (
-        f"{run.unfinished}, with {len(run.outcomes)} of {len(run.tasks)} tasks done by update {run.last_step:,} of "
+        f"{how_it_ended(run)}with {len(run.outcomes)} of {len(run.tasks)} tasks done by update {run.last_step:,} of "
         f"{run.total_steps:,}; its numbers are of those tasks"
     )
 
