@@ -158,7 +158,7 @@ class DQN:
         draws, stacked = generators(s, "interventions"), bool(self.stack)
         parameters, own = list(self.network.parameters()), sources_of(draws)
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
-        constants: Any = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
         optimizer: torch.optim.Optimizer
         if stacked:
             optimizer = StackedAdam(parameters, *constants)

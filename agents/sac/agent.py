@@ -160,7 +160,7 @@ class SAC:
         """Return AdamW. networks: those of one seed among the module's."""
         s, on_gpu = self.settings, self.device.type == "cuda"
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
-        constants: Any = rate, s.adam_betas, s.adam_epsilon, weight_decay
+        constants = rate, s.adam_betas, s.adam_epsilon, weight_decay
         if self.stack:
             return StackedAdam(module.parameters(), *constants, decoupled=True, networks=networks)
         return torch.optim.AdamW(module.parameters(), *constants, fused=True, capturable=on_gpu)
