@@ -215,7 +215,9 @@ class AgentWork(Work):
                     self._envs.progress(self._steps_of_task)
                 for episode in result.episodes:
                     self._log_episode(run, task, self.now, episode)
-                if complete := agent.update(hooks, last=self.now >= until):
+                with self.products:
+                    complete = agent.update(hooks, last=self.now >= until)
+                if complete:
                     self.after_update(run, task, self.now)
                     if self.untrained and self._steps_of_task >= self.settings.untrained_steps:
                         self._log_untrained(run, task, self.now)

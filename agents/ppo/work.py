@@ -20,6 +20,10 @@ class PPOWork(AgentWork):
     agent: PPO
     statistics = STATISTICS
 
+    @property
+    def rows(self) -> int:
+        return self.settings.minibatch_size
+
     def space(self, env: str) -> PolicySpace:
         size, action, *_ = row_space(env, "ppo", self.settings.kwargs)
         return PolicySpace(size, policy_for(action))

@@ -21,6 +21,10 @@ class SACWork(AgentWork):
     settings: SACSettings
     statistics = STATISTICS
 
+    @property
+    def rows(self) -> int:
+        return self.settings.batch_size
+
     def space(self, env: str) -> Control:
         """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""
         size, action, *_ = row_space(env, "sac", self.settings.kwargs)
