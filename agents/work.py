@@ -36,6 +36,7 @@ from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
+from .rates import rate_at, scale_rates
 from .returns_by_task import returns_on
 from .settings import AgentSettings
 from .spaces import unite_environments
@@ -189,6 +190,8 @@ class AgentWork(Work):
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
 
+        The learning rate is that of the first step.
+
         Args:
             task: The current task.
             step: The step of the run.
@@ -203,6 +206,8 @@ class AgentWork(Work):
         if not step and self.settings.eval_tasks != "current":
             self._log_random(run)
         agent, stride = self.agent, self.settings.stride
+        if self.settings.schedule != "constant":
+            scale_rates(self.learners.values(), rate_at(self.settings, task, self.tasks[-1].end, step))
         gradual = self.shifts is not None and self.shifts.is_gradual
         with self.naming_faults():
             while True:

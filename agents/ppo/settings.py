@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
-from ...registry.errors import UsageError
 from ..image_settings import ImageSettings
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
-from ..settings import AgentSettings
 
 if TYPE_CHECKING:
     from ...envs import Picture
@@ -29,8 +27,6 @@ class PPOSettings(ImageSettings):
     """Transitions per gradient step."""
     learning_rate: float = 3e-4
     """Adam's learning rate. The cycling-MuJoCo paper uses 1e-4 or 1e-5."""
-    anneal: Annotated[Literal["off", "run", "task"], tyro.conf.arg(metavar="off|run|task")] = "off"
-    """Decay the learning rate linearly to 0: over the run, as in CleanRL, or over each task."""
     adam_epsilon: float = 1e-5
     """Adam's ε."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
@@ -152,13 +148,6 @@ class PPOSettings(ImageSettings):
     def untrained_steps(self) -> int:
         return self.rollout_steps * self.num_envs
 
-    def lengthen(self, steps: int) -> AgentSettings:
-        if self.anneal != "off":
-            raise UsageError(
-                f"--steps cannot extend this run: with --anneal {self.anneal} its learning rate is 0 at the planned end"
-            )
-        return super().lengthen(steps)
-
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         yield from not_positive(
@@ -176,11 +165,6 @@ class PPOSettings(ImageSettings):
         yield from outside_unit_interval(self, "gamma", "gae_lambda", "target_lambda")
         yield from negative(self, "adapter", "weight_decay", "max_grad_norm")
         yield from wrong_adam_betas(self.adam_betas)
-        if self.anneal == "run" and self.fresh:
-            yield (
-                "--anneal run cannot be combined with --fresh True, as later agents would begin with a smaller "
-                "learning rate: use --anneal task"
-            )
 
     def resolve(self) -> str | None:
         note = super().resolve()

@@ -51,6 +51,7 @@ from ..encoders import Convolutions
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import Sample
+from ..rates import initial_rate
 from ..stacks import draw_network, redraw_draws
 from .inputs import Control, Inputs
 from .networks import (
@@ -169,7 +170,8 @@ class SAC:
     def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
         """Return AdamW. networks: those of one seed among the module's."""
         s, on_gpu = self.settings, self.device.type == "cuda"
-        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay
+        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
+        constants = rate, s.adam_betas, s.adam_epsilon, weight_decay
         if self.stack:
             return StackedAdam(module.parameters(), *constants, decoupled=True, networks=networks)
         return torch.optim.AdamW(module.parameters(), *constants, fused=True, capturable=on_gpu)
