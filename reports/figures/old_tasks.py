@@ -24,7 +24,7 @@ SHADES = ListedColormap(colormaps["Blues"](np.linspace(0.1, 1.0, 256)))  # 0 is 
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class HeatMap:
     """A heat map of one arm: `values`, (times, tasks), are means over seeds. The last rows are after each task."""
 
     title: str
@@ -34,17 +34,16 @@ class Panel:
 
 def plot_old_tasks(old: OldTasks) -> Plot:
     """Plot the performance of each arm on each task (across) after each task (down), mean over seeds."""
-    panels = [Panel(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
+    panels = [HeatMap(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
     seeds = max(len(own.seeds) for own in old.arms.values())
-    unit = "in %, " if old.percent else ""
+    unit = "in %, " if old.scale.percent else ""
     caption = (
         f"Performance on each task (across) after each task (down; {unit}{seeds_text(seeds)}). On the diagonal is the "
         "task just trained, in bold where there are numbers; to its left are old tasks. White: not evaluated. Colours "
-        f"end at 0 and {100 if old.percent else 1}. {old.scale}"
+        f"end at 0 and {100 if old.scale.percent else 1}. {old.scale.words}"
     )
-    return Plot(
-        "old_tasks", "Old tasks, after each task", caption, draw_matrices(panels, IN_CELLS if old.percent else old.form)
-    ).of(old.variant)
+    figure = draw_matrices(panels, IN_CELLS if old.scale.percent else old.scale.form)
+    return Plot("old_tasks", "Old tasks, after each task", caption, figure).of(old.variant)
 
 
 def seeds_text(seeds: int) -> str:
@@ -52,7 +51,7 @@ def seeds_text(seeds: int) -> str:
     return f"mean over {seeds} seeds" if seeds > 1 else "1 seed"
 
 
-def draw_matrices(panels: Sequence[Panel], form: Form) -> Figure:
+def draw_matrices(panels: Sequence[HeatMap], form: Form) -> Figure:
     """Return a figure with one heat map per panel, with numbers in the cells if there are few tasks.
 
     Args:
