@@ -24,7 +24,7 @@ SHADES = ListedColormap(colormaps["Blues"](np.linspace(0.1, 1.0, 256)))  # 0 is 
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class HeatMap:
     """A heat map of one arm: `values`, (times, tasks), are means over seeds. The last rows are after each task."""
 
     title: str
@@ -34,7 +34,7 @@ class Panel:
 
 def plot_old_tasks(old: OldTasks) -> Plot:
     """Plot the performance of each arm on each task (across) after each task (down), mean over seeds."""
-    panels = [Panel(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
+    panels = [HeatMap(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
     seeds = max(len(own.seeds) for own in old.arms.values())
     unit = "in %, " if old.percent else ""
     caption = (
@@ -52,7 +52,7 @@ def seeds_text(seeds: int) -> str:
     return f"mean over {seeds} seeds" if seeds > 1 else "1 seed"
 
 
-def draw_matrices(panels: Sequence[Panel], form: Form) -> Figure:
+def draw_matrices(panels: Sequence[HeatMap], form: Form) -> Figure:
     """Return a figure with one heat map per panel, with numbers in the cells if there are few tasks.
 
     Args:
