@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from supple.agents import returns_by_task
 from supple.agents.dqn import DQNSettings
 from supple.agents.evaluate import play, uniform
 from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.work import PPOWork
+from supple.agents.returns_by_task import returns_on
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
@@ -312,3 +315,23 @@ def test_random_actions_lie_in_their_space_and_depend_on_the_seed_alone(space: s
         assert all(space.contains(action) or space.contains(int(action)) for action in actions)
         np.testing.assert_array_equal(actions[40:], alone(np.empty(0)))
         assert (actions[:40] != actions[40:]).any()
+
+
+@pytest.mark.parametrize("over", [0, 300])
+def test_tasks_side_by_side_have_the_returns_of_each_alone_at_its_end(over: int) -> None:
+    """Whether the change is gradual or not, and the copies are stepped in one batch."""
+    settings = ppo(
+        env="CartPole-v1", shift=f"offset(scale=2,over={over})", num_envs=8, max_episode_steps=40, steps_per_task=320
+    )
+    settings.resolve()
+    assert settings.physics == "batched"
+    work = PPOWork(settings)
+    work.enter(work.tasks[0])
+    work.begin_segment(0, 0)
+    together = returns_on(work, work.tasks)
+    assert together == {task.index: returns_on(work, [task])[task.index] for task in work.tasks}
+    assert len({values for (values,) in together.values()}) > 1
+    sudden = PPOWork(replace(settings, shift="offset(scale=2)"))
+    sudden.enter(sudden.tasks[0])
+    sudden.begin_segment(0, 0)
+    assert together == returns_on(sudden, sudden.tasks)
