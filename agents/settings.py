@@ -49,7 +49,8 @@ class AgentSettings(RunSettings):
     """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
     other rounding errors than runs alone."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Environment to train on: a short name (halfcheetah, asterix), a Gymnasium id or my_module:Mine-v0."""
+    """Environment to train on: a short name (halfcheetah, asterix, minatar:breakout), a Gymnasium id or
+    my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
@@ -82,6 +83,14 @@ class AgentSettings(RunSettings):
     """Environment steps between measurements of the metrics."""
     trainability_every: int = 0
     """Environment steps between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
+    schedule: Annotated[Literal["constant", "linear", "cosine"], tyro.conf.arg(metavar="constant|linear|cosine")] = (
+        "constant"
+    )
+    """Learning rate: constant, or falling linearly or as a cosine from --learning-rate to --min-rate times it."""
+    schedule_over: Annotated[Literal["task", "run"], tyro.conf.arg(metavar="task|run")] = "task"
+    """Let the learning rate fall over each task anew, or once over the run, which slows learning in later tasks."""
+    min_rate: float = 0.0
+    """Learning rate at the end of the schedule, as a share of --learning-rate."""
     eval_every: int = 0
     """Environment steps between evaluations; 0: only at the end of each task."""
     eval_episodes: int = 5
@@ -322,6 +331,11 @@ class AgentSettings(RunSettings):
             raise UsageError(
                 "--steps cannot extend a run of several tasks: only runs started with --steps can be extended"
             )
+        if self.schedule != "constant":
+            raise UsageError(
+                f"--steps cannot extend this run: with --schedule {self.schedule} its learning rate depends on the "
+                "planned end"
+            )
         if steps <= self.steps:
             raise UsageError(f"--steps is {steps}, but the run is already planned for {self.steps} steps: give more")
         return replace(self, steps=steps)
@@ -377,6 +391,16 @@ class AgentSettings(RunSettings):
             yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
         if self.fresh and set(self.hook) - {"none"}:
             yield "--fresh True cannot be combined with --hook: it begins every task with a new agent"
+        if self.schedule == "constant" and (self.schedule_over != "task" or self.min_rate):
+            given = "--min-rate" if self.min_rate else f"--schedule-over {self.schedule_over}"
+            yield f"{given} has no effect on a constant learning rate: add --schedule linear or cosine"
+        if not 0 <= self.min_rate <= 1:
+            yield f"--min-rate is a share from 0 to 1, got {self.min_rate}"
+        if self.schedule_over == "run" and self.fresh:
+            yield (
+                "--schedule-over run cannot be combined with --fresh True, as later agents would begin with a smaller "
+                "learning rate: use --schedule-over task"
+            )
         yield from negative(self, "eval_episodes")
         if self.eval_tasks in ("past", "all") and not self.eval_episodes:
             yield f"--eval-tasks {self.eval_tasks} needs evaluations: use --eval-episodes 5"

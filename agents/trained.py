@@ -16,6 +16,7 @@ from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
 from .evaluate import Member, evaluate
+from .image_settings import ImageSettings
 from .stream import EnvTask
 from .work import AgentWork
 
@@ -125,7 +126,9 @@ class Trained:
             array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
         if env not in self._flat_envs:
-            self._flat_envs[env] = flatten(make_env(env, kwargs=self._work.settings.kwargs))
+            s = self._work.settings
+            observations = s.observations if isinstance(s, ImageSettings) else "auto"
+            self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs), observations)
         shown = self._flat_envs[env]
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
         if isinstance(space, Dict | Tuple):

@@ -36,8 +36,10 @@ from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
+from .rates import rate_at, scale_rates
 from .returns_by_task import returns_on
 from .settings import AgentSettings
+from .spaces import unite_environments
 from .stream import EnvTask
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
@@ -76,7 +78,9 @@ class AgentWork(Work):
         try:
             self.tasks: tuple[EnvTask, ...] = settings.plan_tasks()
             self.shifts = settings.parse_shifts()
-            self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
+            names = tuple(dict.fromkeys(task.env for task in self.tasks))
+            self.united = unite_environments(names, settings.kwargs, getattr(settings, "observations", "auto"))
+            self.spaces = {name: self.space(name) for name in names}
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
         self.agent = self.new_agent(settings, self.spaces)
@@ -125,10 +129,11 @@ class AgentWork(Work):
         Only the seeds of the shifts differ between members. Without shifts they have no effect, but they tell apart the
         copies of members that cannot share one vector, such as games."""
         s = self.settings
+        world = s.world if self.united is None else {**s.world, "united": self.united}
         if self.shifts is None and not s.stacked:
-            return [s.world] * copies
+            return [world] * copies
         shifted = {} if self.shifts is None else {"shifts": self.shifts, "task": task.index}
-        return [{**shifted, **s.world, "seed": seed} for seed in s.members for _ in range(copies)]
+        return [{**shifted, **world, "seed": seed} for seed in s.members for _ in range(copies)]
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -185,6 +190,8 @@ class AgentWork(Work):
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
 
+        The learning rate is that of the first step.
+
         Args:
             task: The current task.
             step: The step of the run.
@@ -199,6 +206,8 @@ class AgentWork(Work):
         if not step and self.settings.eval_tasks != "current":
             self._log_random(run)
         agent, stride = self.agent, self.settings.stride
+        if self.settings.schedule != "constant":
+            scale_rates(self.learners.values(), rate_at(self.settings, task, self.tasks[-1].end, step))
         gradual = self.shifts is not None and self.shifts.is_gradual
         with self.naming_faults():
             while True:
