@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from ..engine.settings import Groups
 from .settings import AgentSettings
+
+if TYPE_CHECKING:
+    from ..envs import Picture
 
 
 @dataclass(kw_only=True)
@@ -28,6 +31,19 @@ class ImageSettings(AgentSettings):
             return shows_images(env, kwargs, self.observations)
 
         return bool(self.find_environment(question))
+
+    def find_picture(self) -> "Picture | None":
+        """Return how an image lies in the rows of the first of the run's environments that shows images, or None."""
+        from .spaces import picture_in
+
+        found: list[Picture] = []
+
+        def question(env: str, kwargs: Mapping[str, Any]) -> bool:
+            found.extend(picture_in(env, kwargs, self.observations))
+            return bool(found)
+
+        self.find_environment(question)
+        return found[0] if found else None
 
     def resolve(self) -> str | None:
         from .spaces import describe_rows, describe_united

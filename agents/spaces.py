@@ -172,3 +172,11 @@ def shows_images(name: str, kwargs: Mapping[str, Any] | None = None, observation
     env = make_env(name, kwargs=kwargs)
     env.close()
     return find_image(env.observation_space, observations) is not None
+
+
+def picture_in(name: str, kwargs: Mapping[str, Any], observations: Observations) -> list[Picture]:
+    """Return how the image lies in an environment's rows, as a list that is empty if it shows none."""
+    env = make_env(name, kwargs=kwargs)
+    env.close()
+    image = find_image(env.observation_space, observations)
+    return [] if image is None else [picture_of(image.space)]

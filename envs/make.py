@@ -188,6 +188,8 @@ def make_env(
     if max_episode_steps is not None and max_episode_steps < 1:
         raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
     simulator = str(gym.spec(env_id).entry_point)
+    if "frozen_lake" in simulator and not (kwargs or {}).get("desc") and (kwargs or {}).get("map_name", "") is None:
+        raise ValueError(f"{env_id} with map_name null draws another map for each copy: give one as desc")
     if "mujoco" in simulator:
         quiet_mujoco()
     elif "humanoid_tasks" in simulator:

@@ -290,7 +290,7 @@ def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One replay of 100,000 transitions takes 0.7 GB."""
-    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
+    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 10**9)
     begun: list[Path] = []
     monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
