@@ -110,7 +110,7 @@ CHEETAH_DIRECTION: dict[str, Any] = {
     "learning_rate": 3e-4,
 }
 # Young & Tian 2019 (arXiv 1903.03176) and the code of MinAtar (examples/dqn.py): 5M frames with an update at each one,
-# 16 filters and 128 units, centred RMSprop. ε of evaluations is that of training, whose returns the paper has.
+# 16 filters and 128 units, centred RMSprop.
 MINATAR: dict[str, Any] = {
     "env": "MinAtar/Breakout-v0",
     "steps": 5_000_000,
@@ -128,8 +128,6 @@ MINATAR: dict[str, Any] = {
     "exploration": 0.1,
     "exploration_steps": 100_000,
     "clip_rewards": False,
-    "eval_epsilon": 0.1,
-    "eval_episodes": 30,
     "measure_every": 50_000,
 }
 # Tang et al. 2025 (arXiv 2506.00592) and the code of C-CHAIN (crl_minatar): three games of 2M frames in turn, Double
