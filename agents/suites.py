@@ -270,7 +270,8 @@ add(
     ),
     Preset(
         "minatar",
-        "paper size: DQN on Breakout of MinAtar (--env minatar:asterix, …), 5M steps; HOURS_A",
+        "paper size: DQN on MinAtar's Breakout (--env minatar:asterix, …), 5M steps; 5 hours on two cores "
+        "(extrapolated)",
         "dqn",
         MINATAR,
         arms=("none",),
@@ -280,7 +281,7 @@ add(
     ),
     Preset(
         "minatar-small",
-        "small minatar: 60,000 steps; MINUTES_A",
+        "small minatar: 60,000 steps; 4 minutes on two cores (extrapolated)",
         "dqn",
         {
             **MINATAR,
@@ -298,7 +299,8 @@ add(
     ),
     Preset(
         "continual-minatar",
-        "paper size: DQN on SpaceInvaders, Asterix and Seaquest of MinAtar in turn, 2M steps each; HOURS_B",
+        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two cores "
+        "(extrapolated)",
         "dqn",
         CONTINUAL_MINATAR,
         arms=("none", C_CHAIN, "fire@task", "reset@task"),
@@ -309,7 +311,7 @@ add(
     ),
     Preset(
         "continual-minatar-small",
-        "small continual-minatar: 20,000 steps in each game; MINUTES_B",
+        "small continual-minatar: 20,000 steps in each game; 20 minutes on two cores (extrapolated)",
         "dqn",
         {
             **CONTINUAL_MINATAR,
