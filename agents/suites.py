@@ -299,8 +299,8 @@ add(
     ),
     Preset(
         "continual-minatar",
-        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two cores "
-        "(extrapolated)",
+        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two "
+        "cores (extrapolated)",
         "dqn",
         CONTINUAL_MINATAR,
         arms=("none", C_CHAIN, "fire@task", "reset@task"),

@@ -22,7 +22,7 @@ SMALL = tuple(f"{name}-small" for name in SUITES if f"{name}-small" in presets_o
 def compared(name: str, out: Path) -> Comparison:
     """Return what `supple compare` would train, after all that it checks before."""
     kind = presets_of()[name].kind
-    eager = [] if kind == "dqn" else ["--compile", "off"]  # whether it can be compiled takes seconds to find out
+    eager = ["--compile", "off"]  # whether it can be compiled takes seconds to find out
     what = parse_request("compare", [kind, "--preset", name, "--out", str(out), *eager])
     return create(out, compare.plan_comparison(what, compare.parse_options(what), "supple compare"), jobs=1)
 
