@@ -33,6 +33,16 @@ def wrong_adam_betas(betas: tuple[float, float]) -> Iterator[str]:
         yield f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}"
 
 
+def wrong_sampling(text: str) -> Iterator[str]:
+    """Check the text of `--replay-sampling`."""
+    from .offpolicy.sampling import parse_sampling  # PyTorch, which help lines do without
+
+    try:
+        parse_sampling(text)
+    except ValueError as error:
+        yield f"--replay-sampling: {error}"
+
+
 def compile_problem() -> str | None:
     """Return a line for the user if torch.compile does not work on this machine, else None."""
     from ..engine.compile import can_compile  # PyTorch, which help lines do without

@@ -58,6 +58,7 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     try:
         with Allocations(_chosen_first(settings)):
             work = kind.builder()(settings)
+        _ = work.products  # chosen before a checkpoint changes the networks
         settings.fit(work.tasks[-1].end)
         work.check_memory(1)
     except ImportError as error:

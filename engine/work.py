@@ -2,14 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from ..interventions import Learner
 from ..metrics import View, measure, measure_members, trainability
+from ..networks import StackedLinear
 from .divergence import return_to_start
 from .hooks.driver import HookDriver
+from .machine.products import faster_products
 from .machine.resources import require_memory
 from .settings import RunSettings
 from .storage.run_directory import RunDirectory
@@ -84,6 +90,18 @@ class Work(ABC):
         """The learners on which hooks and metrics act, by name."""
 
     # -- learning -----------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """The rows of data in one product of an update, of each member, at least; 0 if that is not known."""
+        return 0
+
+    @cached_property
+    def products(self) -> AbstractContextManager[None]:
+        """The context in which updates are computed, chosen by the networks' sizes (see `faster_products`)."""
+        layers = [layer.module for learner in self.learners.values() for layer in learner.layers]
+        weights = [layer.weight for layer in layers if isinstance(layer, nn.Linear | StackedLinear)]
+        return faster_products(weights, self.rows)
 
     def enter(self, task: Any) -> None:  # noqa: B027  (most have the same shape throughout)
         """Give networks and optimizers the shape that they have in this task, for example by adding adapters.
@@ -194,6 +212,12 @@ class Work(ABC):
 
         The networks are in evaluation mode. The state of generators must not change.
         """
+
+    def performance(self, numbers: Numbers) -> dict[int, Any]:
+        """Return the results on each task that `evaluate` found at the end of a task, by its index, for events.
+
+        They are {} for kinds whose results of tasks (`finish`) have them. For a stack, each is one number per seed."""
+        return {}
 
     def merit(self, task: Any, numbers: Numbers) -> float | None:
         """Return how good the state with these numbers of `evaluate` is (higher is better).

@@ -97,7 +97,7 @@ class SupervisedWork(Work):
         optimizer.zero_grad(set_to_none=True)
         total: Tensor | None = None
         for part in range(self.parts):
-            with self.accumulating(part):
+            with self.products, self.accumulating(part):
                 loss = self.loss(task, update, part) / self.parts
                 loss.backward()
             total = loss.detach().double() if total is None else total + loss.detach()

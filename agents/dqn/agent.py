@@ -44,6 +44,7 @@ from ..offpolicy.experience import Experience
 from ..offpolicy.gradients import differentiate
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
+from ..rates import initial_rate
 from ..spaces import only_space
 from ..stacks import by_member, draw_network, redraw_draws
 from .network import ValueNetwork
@@ -71,7 +72,7 @@ class Pixels(NamedTuple):
 
     @property
     def picture(self) -> Picture:
-        """How the frames lie in the numbers of an observation."""
+        """The place of the frames in the numbers of an observation."""
         return Picture(self.stack, self.height, self.width)
 
     @property
@@ -167,7 +168,8 @@ class DQN:
         s, on_gpu = self.settings, self.device.type == "cuda"
         draws, stacked = generators(s, "interventions"), bool(self.stack)
         parameters, own = list(self.network.parameters()), sources_of(draws)
-        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
+        constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
         optimizer: torch.optim.Optimizer
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
@@ -204,6 +206,7 @@ class DQN:
                 LastLoss(lambda: self._latest),
                 Injectable("mlp"),
                 ReleasedCode("dqn"),
+                self.experience.window,
             ),
         )
 

@@ -16,6 +16,7 @@ from ..limits import (
     not_positive,
     outside_unit_interval,
     wrong_adam_betas,
+    wrong_sampling,
 )
 
 COMPILE_PAYS_AFTER = 50_000  # gradient steps: saves about 0.6 ms each, costs about 30 s once
@@ -42,6 +43,8 @@ class DQNSettings(ImageSettings):
     """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames of a game."""
     replay_folder: str | None = None
     """Keep the frames of the replay memory in a file in this folder instead of in RAM."""
+    replay_sampling: str = "uniform"
+    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: int = 20_000
     """Environment steps before learning begins."""
     priming_updates: int = 0
@@ -163,6 +166,7 @@ class DQNSettings(ImageSettings):
                 yield f"--{name.replace('_', '-')} must lie in [0, 1), got {share}"
         if self.observations == "vector" and any(name.startswith("ALE/") for name in self.environments()):
             yield "--observations vector: DQN reads Atari games as images: use --observations auto"
+        yield from wrong_sampling(self.replay_sampling)
         yield from negative(self, "learning_starts", "priming_updates", "weight_decay", "max_grad_norm")
         if self.env_workers and self.sticky_per == "step":
             yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"

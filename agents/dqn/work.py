@@ -18,6 +18,10 @@ class DQNWork(AgentWork):
     settings: DQNSettings
     statistics = STATISTICS
 
+    @property
+    def rows(self) -> int:
+        return self.settings.batch_size
+
     def space(self, env: str) -> Pixels | RowSizes:
         """Return the sizes of an environment's observations and its number of actions."""
         s = self.settings

@@ -53,13 +53,23 @@ def own_cpus() -> int:
 
 def describe_machine() -> str:
     """Return a description of this machine: usable cores × processor, and the GPU if there is one."""
+    name = _cpuinfo("model name")
+    gpu = [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
+    return ", ".join([f"{cpus()} × {name or platform.processor() or platform.machine()}", *gpu])
+
+
+def processor_maker() -> str:
+    """Return the maker of the processor as it names itself, such as AuthenticAMD, or "" if that is not known."""
+    return _cpuinfo("vendor_id")
+
+
+def _cpuinfo(name: str) -> str:
+    """Return what Linux says about the first processor, or "" on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # another system than Linux
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    gpu = [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
-    return ", ".join([f"{cpus()} × {names[0] if names else platform.processor() or platform.machine()}", *gpu])
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
 
 def gpus() -> list[str]:

@@ -52,6 +52,10 @@ class VisionWork(Work):
     def learners(self) -> dict[str, Learner]:
         return {"model": self.model.learner}
 
+    @property
+    def rows(self) -> int:
+        return self.settings.batch_size
+
     def _zeros(self) -> dict[str, Tensor]:
         """Return sums over this task so far, (members,) each: hits and losses."""
         members, device = self.model.members, self.model.device
@@ -77,7 +81,8 @@ class VisionWork(Work):
         if self.shock:
             self.shock.set(self._epoch(task, update), self.shocked_before)
         images, labels = self.feed.batch()
-        loss, hits = self.update(images, labels, self._rate(task, update))
+        with self.products:
+            loss, hits = self.update(images, labels, self._rate(task, update))
         self.sums["loss"] += loss
         self.sums["hits"] += hits
         return 1

@@ -98,6 +98,10 @@ class ContinualWork(SupervisedWork):
         )
 
     @property
+    def rows(self) -> int:
+        return self.settings.batch_size
+
+    @property
     def has_adapters(self) -> bool:
         """Whether the model has adapters, and all other weights are frozen."""
         return self.settings.method != "full"

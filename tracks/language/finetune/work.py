@@ -65,6 +65,10 @@ class FinetuneWork(SupervisedWork):
             self.learner.offer(RetainLoss(self._retain_loss))
         self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
 
+    @property
+    def rows(self) -> int:
+        return self.settings.micro_batch
+
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
         rows = self._rows(update)

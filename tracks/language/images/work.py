@@ -62,6 +62,10 @@ class ClipWork(SupervisedWork):
             capabilities=(EndlessData(),),
         )
 
+    @property
+    def rows(self) -> int:
+        return self.settings.batch_size
+
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         with torch.no_grad():
             self.clip.model.logit_scale.clamp_(max=LARGEST)

@@ -79,6 +79,10 @@ class PretrainWork(SupervisedWork):
         self._batch(self.tasks[-1], 0)  # refuses corpora that are too small
         self._batch(self.tasks[0], 0)
 
+    @property
+    def rows(self) -> int:
+        return self.settings.micro_batch * self.settings.block_size
+
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         size = self.settings.micro_batch
         tokens, targets = (side[part * size : (part + 1) * size] for side in self._batch(task, update))

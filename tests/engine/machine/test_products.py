@@ -1,0 +1,67 @@
+"""Which library multiplies float32 matrices, and that it keeps their precision."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from supple.engine.machine import products
+from supple.engine.machine.products import OneDNN, faster_products, onednn_keeps_float32
+
+WIDE, NARROW = torch.zeros(256, 256), torch.zeros(64, 64)
+
+
+@pytest.fixture
+def slow_mkl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this be a machine on which oneDNN is faster."""
+    monkeypatch.setattr(products, "_mkl_is_slow", lambda: True)
+
+
+@pytest.mark.usefixtures("slow_mkl")
+def test_large_products_are_onednns_and_small_ones_mkls() -> None:
+    assert isinstance(faster_products([WIDE], 32), OneDNN)
+    assert isinstance(faster_products([NARROW] * 2, 32), nullcontext)
+    assert isinstance(faster_products([NARROW.expand(10, 64, 64)], 32), OneDNN)  # ten members
+    assert isinstance(faster_products([WIDE, *[NARROW[:1]] * 3], 32), nullcontext)  # most are too small
+    assert isinstance(faster_products([WIDE.double()], 32), nullcontext)
+    assert isinstance(faster_products([], 32), nullcontext)
+    assert isinstance(faster_products([WIDE], 0), nullcontext)
+
+
+def test_where_mkl_is_fast_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "processor_maker", lambda: "GenuineIntel")
+    assert isinstance(faster_products([WIDE], 256), nullcontext)
+
+
+def test_a_processor_that_rounds_to_bfloat16_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "onednn_keeps_float32", lambda: False)
+    assert isinstance(faster_products([WIDE], 256), nullcontext)
+
+
+def test_the_setting_is_put_back_also_after_an_error() -> None:
+    context, before = OneDNN(), products.MATMUL.fp32_precision
+
+    def fail() -> None:
+        with context:
+            assert products.MATMUL.fp32_precision == "bf16"
+            raise RuntimeError("stop")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="stop"):
+            fail()
+        assert products.MATMUL.fp32_precision == before
+
+
+@pytest.mark.skipif(not onednn_keeps_float32(), reason="oneDNN rounds to bfloat16 on this processor")
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_products_and_their_gradients_have_the_precision_of_float32(shape: tuple[int, ...]) -> None:
+    def gradients(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
+        x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+        y = x @ w.mT
+        return [y.detach(), *torch.autograd.grad(y.square().sum(), (x, w))]
+
+    x, w = torch.randn(*shape, 64, 128), torch.randn(*shape, 96, 128) / 128**0.5
+    with OneDNN():
+        found = gradients(x, w)
+    for ours, exact in zip(found, gradients(x.double(), w.double()), strict=True):
+        assert (ours - exact).abs().max() <= 1e-5 * exact.abs().max()
