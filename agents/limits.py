@@ -52,6 +52,15 @@ def compile_problem() -> str | None:
     return "torch.compile does not work here (is a C++ compiler installed?): updates run in eager mode, slower"
 
 
+def drawn_by_member(settings: Any) -> str | None:
+    """Return a line for the user if each member of a stack draws its own random activations, else None."""
+    from ..networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
+
+    if not (settings.stacked and isinstance(parse_activation(settings.activation), RandomActivation)):
+        return None
+    return f"--activation {settings.activation} draws for each seed of a stack: updates run in eager mode, slower"
+
+
 def _options(settings: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Yield option and value of each of these settings."""
     for name in names:

@@ -12,8 +12,8 @@ AS_PUBLISHED: dict[str, Any] = {"checkpoint_every": 250_000}
 CLEANRL: dict[str, Any] = {
     # CleanRL's continuous PPO (cleanrl/ppo_continuous_action.py): 2048 steps, 10 epochs, 32 minibatches, a value loss
     # of ½ · ½ of the mean squared error. The cycling-MuJoCo paper names no hyperparameters but Adam and its learning
-    # rate. CleanRL's annealing is left out (`--anneal run` adds it): CleanRL trains on one task, but here it would
-    # give later tasks a learning rate near 0, whose effect could not be told from a loss of plasticity.
+    # rate. CleanRL's annealing is left out (`--schedule linear --schedule-over run`): CleanRL trains on one task, but
+    # here later tasks would have a learning rate near 0, whose effect could not be told from a loss of plasticity.
     "num_envs": 1,
     "rollout_steps": 2048,
     "epochs": 10,
